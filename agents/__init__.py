@@ -1,0 +1,1 @@
+"""The agents plugins: one folder, one class each; config names the folder."""

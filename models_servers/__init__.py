@@ -1,0 +1,1 @@
+"""The models_servers plugins: one folder, one class each; config names the folder."""

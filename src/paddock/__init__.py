@@ -1,0 +1,22 @@
+"""Paddock: environments for reinforcement learning on software engineering.
+
+Resources servers hold a task's world and its verdict, agents drive harnesses, model servers record every token.
+`paddock.connect(config_or_url)` is the door for notebooks and scripts; everything else has a module of its own.
+Importing this package imports nothing heavy: names load when they are first used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paddock.server.connect import connect
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "connect"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "connect":
+        from paddock.server.connect import connect
+
+        return connect
+    raise AttributeError(f"module 'paddock' has no attribute {name!r}")

@@ -1,0 +1,52 @@
+"""The records that cross a process, and the shapes they are made of. The lowest room: imports nothing of ours.
+
+Source  the OpenAI Responses API for all that is said to or by a model; the row and verify bodies of NeMo-Gym.
+Shapes  `Row` (what to do), `Turn` (one model call in tokens), `Verdict` (judgement), `Failure`, `Rollout` (all of it).
+Errors  a value that breaks a record's law raises pydantic's ValidationError; `paddock.errors` gives it an owner.
+"""
+
+from paddock.types.records import (
+    OUTCOMES,
+    REWARDED,
+    AgentRef,
+    Engine,
+    Failure,
+    FinishReason,
+    Json,
+    JsonObject,
+    Outcome,
+    Owner,
+    Record,
+    Rollout,
+    Row,
+    Session,
+    Stamp,
+    Timing,
+    Turn,
+    TurnRecord,
+    Usage,
+    Verdict,
+)
+
+__all__ = [
+    "OUTCOMES",
+    "REWARDED",
+    "AgentRef",
+    "Engine",
+    "Failure",
+    "FinishReason",
+    "Json",
+    "JsonObject",
+    "Outcome",
+    "Owner",
+    "Record",
+    "Rollout",
+    "Row",
+    "Session",
+    "Stamp",
+    "Timing",
+    "Turn",
+    "TurnRecord",
+    "Usage",
+    "Verdict",
+]

@@ -1,0 +1,225 @@
+"""Frozen records: row, stamp, turn, verdict, failure, rollout. `extra="forbid"`, except where a docstring says otherwise.
+
+Law     a rollout has exactly one outcome; `completed` and `truncated` carry a verdict and no failure, the other five
+        carry a failure and no verdict: so no failure can ever carry a reward.
+Wire    on the wire a row is flat: `responses_create_params`, `agent_ref`, the `_ng_*` stamps, and every key that the
+        framework does not own. `Row.from_wire` folds the latter into `task`; `to_wire` is its exact inverse.
+Units   seconds as float, token counts and ids as int, log-probs natural.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Json = Any
+JsonObject = dict[str, Any]
+Outcome = Literal["completed", "truncated", "infra", "row", "verifier", "leak", "cancelled"]
+Owner = Literal["row", "policy", "infra", "verifier", "us", "user"]
+Engine = Literal["exact", "spliced", "text"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+OUTCOMES: tuple[Outcome, ...] = ("completed", "truncated", "infra", "row", "verifier", "leak", "cancelled")
+REWARDED: frozenset[Outcome] = frozenset({"completed", "truncated"})
+
+
+class Record(BaseModel):
+    """A frozen record with no unknown keys; equal by value; safe to share between tasks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
+
+
+class AgentRef(Record):
+    """Which agent instance runs a row."""
+
+    name: str
+    type: str = "agents"
+
+
+class Stamp(Record):
+    """What the collector stamps on a row. Wire keys are NeMo-Gym's where it has one, else `_paddock_*`."""
+
+    run_id: str | None = Field(default=None, alias="_paddock_run_id")
+    """The collection this rollout belongs to."""
+    group_id: int | None = Field(default=None, alias="_ng_task_index")
+    """The row's index in its dataset: all rollouts of one row share it."""
+    group_size: int | None = Field(default=None, alias="_paddock_group_size")
+    """How many members the group has."""
+    member: int | None = Field(default=None, alias="_ng_rollout_index")
+    """This rollout's index in its group, from 0."""
+    attempt: int | None = Field(default=None, alias="_ng_attempt_index")
+    """How many earlier attempts at this member failed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    def to_wire(self) -> JsonObject:
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+_STAMP_KEYS = frozenset(field.alias for field in Stamp.model_fields.values() if field.alias)
+
+
+class Row(Record):
+    """One dataset line: the body of `POST /run`."""
+
+    responses_create_params: JsonObject
+    """A Responses API request; kept as given."""
+    agent_ref: AgentRef | None = None
+    """None: the only agent there is, or the one that the caller names."""
+    stamp: Stamp = Stamp()
+    task: JsonObject = Field(default_factory=dict)
+    """Every other key of the line, opaque to the framework; the resources server gives it a type."""
+
+    @classmethod
+    def from_wire(cls, line: Mapping[str, Any]) -> Self:
+        """The row of one wire object; ValidationError when a framework key is missing or of the wrong type."""
+        own: JsonObject = {}
+        stamp: JsonObject = {}
+        task: JsonObject = {}
+        for key, value in line.items():
+            if key in ("responses_create_params", "agent_ref"):
+                own[key] = value
+            elif key in _STAMP_KEYS:
+                stamp[key] = value
+            else:
+                task[key] = value
+        return cls.model_validate({**own, "stamp": stamp, "task": task})
+
+    def to_wire(self) -> JsonObject:
+        """Flat wire object; shares (does not copy) the nested values."""
+        ref = {"agent_ref": {"type": self.agent_ref.type, "name": self.agent_ref.name}} if self.agent_ref else {}
+        return {"responses_create_params": self.responses_create_params, **ref, **self.stamp.to_wire(), **self.task}
+
+
+class Session(Record):
+    """Reply of `/seed_session`: what an agent may see of a task. An allow-list: nothing else of the row reaches it."""
+
+    session_id: str | None = None
+    """None: the environment keeps no state between seed and verify."""
+    image: str | None = None
+    """Sandbox image; None: the task needs no sandbox."""
+    workdir: str | None = None
+    tools: list[JsonObject] = []
+    """Responses API tool definitions that the environment serves, one POST route each."""
+    visible: JsonObject = {}
+    """Task fields that the agent may read, by name."""
+
+
+class Verdict(Record):
+    """A judgement of what the policy did. Never made for a failure of ours."""
+
+    reward: float = Field(allow_inf_nan=False)
+    reason: str
+    """Why, as a short stable key (`match`, `target_differs`, ...): one of a closed set per verifier."""
+    comparator: str | None = None
+    """Which of the verifier's rule sets judged; None where it has only one."""
+    detail: str | None = None
+    """One sentence for a reader: what was expected and what was there."""
+    metrics: dict[str, float] = {}
+    """Numbers to average over rollouts; booleans as 0 and 1."""
+    extras: JsonObject = {}
+    """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
+
+
+class Failure(Record):
+    """Why a rollout has no verdict."""
+
+    owner: Owner
+    kind: str
+    """Short stable key, such as `upstream_status`, `timeout`, `connection`."""
+    message: str
+    """What was wrong, where, and what would be right."""
+    stage: str | None = None
+    """Where in the rollout: `seed`, `model`, `verify`, ...; None: outside any stage."""
+    retryable: bool = False
+
+
+class Usage(Record):
+    """Token counts of a rollout or a turn, as the engine reported them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens, output_tokens=self.output_tokens + other.output_tokens
+        )
+
+
+class Turn(Record):
+    """One model call as recorded. Turns of a rollout form a tree by `parent`.
+
+    The full prompt of a turn is the full prompt of its parent, the parent's `sampled_ids`, then `prompt_ids`.
+    Ids are None where the engine gave none; they are never guessed.
+    """
+
+    id: str
+    parent: str | None
+    """The turn that this one's prompt continues token by token; None: it starts a branch."""
+    prompt_ids: list[int] | None
+    """Prompt ids after the parent's end; the whole prompt when `parent` is None."""
+    sampled_ids: list[int] | None
+    log_probs: list[float] | None
+    """One per sampled id, of the sampling distribution."""
+    weight_version: str | None
+    """Of the policy when it sampled, as the engine names it."""
+    finish_reason: FinishReason | None
+    request_hash: str
+    """SHA-256 (hex) of the canonical request."""
+    output: list[JsonObject]
+    """Responses API output items."""
+    usage: Usage | None = None
+
+    @model_validator(mode="after")
+    def _one_log_prob_per_id(self) -> Self:
+        if self.log_probs is not None and (self.sampled_ids is None or len(self.log_probs) != len(self.sampled_ids)):
+            raise ValueError(
+                f"turn {self.id}: {len(self.log_probs)} log-probs for {len(self.sampled_ids or [])} sampled ids"
+            )
+        return self
+
+
+class TurnRecord(Record):
+    """Reply of `GET /r/<secret>/turns`: all turns of one rollout, oldest first."""
+
+    engine: Engine
+    turns: list[Turn]
+
+
+class Timing(Record):
+    """Seconds spent per stage of a rollout, on a monotonic clock. 0: the stage did not run."""
+
+    seed_s: float = 0.0
+    model_s: float = 0.0
+    tools_s: float = 0.0
+    verify_s: float = 0.0
+    total_s: float = 0.0
+
+
+class Rollout(Record):
+    """A row, what was done with it, and a verdict or a failure: one line of `rollouts.jsonl`."""
+
+    row: Row
+    outcome: Outcome
+    response: JsonObject | None = None
+    """The final Responses API response; None when the model never answered."""
+    engine: Engine | None = None
+    turns: list[Turn] = []
+    verdict: Verdict | None = None
+    failure: Failure | None = None
+    timing: Timing = Timing()
+    usage: Usage = Usage()
+
+    @model_validator(mode="after")
+    def _verdict_xor_failure(self) -> Self:
+        rewarded = self.outcome in REWARDED
+        if rewarded != (self.verdict is not None) or rewarded == (self.failure is not None):
+            raise ValueError(
+                f"outcome {self.outcome!r} needs {'a verdict and no failure' if rewarded else 'a failure and no verdict'}"
+            )
+        return self
+
+    @property
+    def reward(self) -> float | None:
+        """None unless the outcome carries one."""
+        return self.verdict.reward if self.verdict else None

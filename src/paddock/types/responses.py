@@ -1,0 +1,164 @@
+"""Reading and making Responses API objects as plain JSON: lenient in, standard out.
+
+Source  OpenAI Responses API, "The Response object" and "Input items".
+Shapes  an item is a JSON object with `type`; a message without `type` but with `role` is a message.
+Errors  readers never raise on any JSON: what is not of the expected shape is as if it were not there.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from paddock.types.records import JsonObject, Usage
+
+Status = Literal["completed", "incomplete", "failed", "in_progress"]
+
+
+class Call(NamedTuple):
+    """One tool call as the model wrote it: `arguments` is the raw string, decodable or not."""
+
+    name: str
+    arguments: str
+    call_id: str | None = None
+
+
+def new_id(prefix: str) -> str:
+    """A fresh globally unique id such as `resp_…`; 96 random bits."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def output_items(response: Any) -> list[JsonObject]:
+    """The output items of a response, or of a bare list of items; anything else has none."""
+    items = response.get("output") if isinstance(response, dict) else response
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def item_type(item: JsonObject) -> str:
+    kind = item.get("type")
+    return kind if isinstance(kind, str) else ("message" if "role" in item else "")
+
+
+def calls(response: Any) -> list[Call]:
+    """Function calls and custom tool calls in order. A custom call's arguments are its `input` text.
+
+    A call without a string name is kept with the name `""`: it was a call, and it can match nothing.
+    """
+    return list(_calls(response))
+
+
+def _calls(response: Any) -> Iterator[Call]:
+    for item in output_items(response):
+        kind = item_type(item)
+        if kind not in ("function_call", "custom_tool_call"):
+            continue
+        name, call_id = item.get("name"), item.get("call_id")
+        raw = item.get("arguments" if kind == "function_call" else "input")
+        yield Call(
+            name if isinstance(name, str) else "",
+            raw if isinstance(raw, str) else "",
+            call_id if isinstance(call_id, str) else None,
+        )
+
+
+def content_text(content: Any) -> str:
+    """Text of a message's content: a string, or the text parts of a list, joined."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def messages(response: Any) -> list[str]:
+    """Texts of the assistant messages of a response, in order, empty ones included."""
+    return [
+        content_text(item.get("content"))
+        for item in output_items(response)
+        if item_type(item) == "message" and item.get("role", "assistant") == "assistant"
+    ]
+
+
+def is_complete(response: Any) -> bool:
+    """False when the response says that it was cut or failed; a response that says nothing is complete."""
+    if not isinstance(response, dict):
+        return False
+    if response.get("status") in ("incomplete", "failed", "cancelled", "in_progress"):
+        return False
+    return not response.get("incomplete_details")
+
+
+def is_cut(response: Any) -> bool:
+    """True when a token budget ended the response."""
+    if not isinstance(response, dict) or is_complete(response):
+        return False
+    details = response.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
+    return response.get("status") == "incomplete" and reason in (None, "max_output_tokens")
+
+
+def usage_of(response: Any) -> Usage:
+    """Token counts of a response; zeros where it gives none."""
+    usage = response.get("usage") if isinstance(response, dict) else None
+    if not isinstance(usage, dict):
+        return Usage()
+    count = {key: value for key, value in usage.items() if isinstance(value, int) and not isinstance(value, bool)}
+    return Usage(input_tokens=count.get("input_tokens", 0), output_tokens=count.get("output_tokens", 0))
+
+
+def message_item(text: str) -> JsonObject:
+    return {
+        "type": "message",
+        "id": new_id("msg"),
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+
+
+def call_item(name: str, arguments: str, call_id: str | None = None) -> JsonObject:
+    return {
+        "type": "function_call",
+        "id": new_id("fc"),
+        "call_id": call_id or new_id("call"),
+        "name": name,
+        "arguments": arguments,
+        "status": "completed",
+    }
+
+
+def make_response(
+    output: Sequence[JsonObject],
+    request: JsonObject,
+    *,
+    model: str,
+    usage: Usage | None = None,
+    incomplete_reason: Literal["max_output_tokens", "content_filter"] | None = None,
+) -> JsonObject:
+    """A standard response object for `request`."""
+    counts = usage or Usage()
+    return {
+        "id": new_id("resp"),
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "incomplete" if incomplete_reason else "completed",
+        "incomplete_details": {"reason": incomplete_reason} if incomplete_reason else None,
+        "error": None,
+        "model": model,
+        "output": list(output),
+        "parallel_tool_calls": request.get("parallel_tool_calls") is not False,
+        "tool_choice": request.get("tool_choice") or "auto",
+        "tools": request.get("tools") or [],
+        "temperature": request.get("temperature"),
+        "top_p": request.get("top_p"),
+        "max_output_tokens": request.get("max_output_tokens"),
+        "metadata": request.get("metadata") or {},
+        "usage": {
+            "input_tokens": counts.input_tokens,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": counts.output_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": counts.input_tokens + counts.output_tokens,
+        },
+    }

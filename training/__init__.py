@@ -1,0 +1,1 @@
+"""The training plugins: one folder, one class each; config names the folder."""
