@@ -5,7 +5,7 @@
     ├── InfraError      owner infra     503  machine or network: outcome `infra`, retried, then masked
     ├── VerifierError   owner verifier  502  the grader could not judge: outcome `verifier`, retried, then masked
     ├── LeakError       owner policy    409  the policy read what is forbidden: outcome `leak`
-    ├── CancelledByUser owner user      499  shutdown or the run's deadline: outcome `cancelled`, resumed later
+    ├── CancelledError owner user      499  shutdown or the run's deadline: outcome `cancelled`, resumed later
     ├── BugError        owner us        500  our own code: outcome `infra`, not retried
     ├── RequestError    owner user      400  a call that no server could answer; no rollout exists yet
     └── ConfigError     owner user      2    (exit code) said before anything starts
@@ -68,7 +68,7 @@ class LeakError(PaddockError):
     owner, status, outcome = "policy", 409, "leak"
 
 
-class CancelledByUser(PaddockError):
+class CancelledError(PaddockError):
     owner, status, outcome = "user", 499, "cancelled"
 
 
@@ -100,7 +100,7 @@ def from_wire(status: int, body: Any) -> PaddockError:
     """The error that a peer answered with; a body that is not ours is judged by its status alone."""
     error = body.get("error") if isinstance(body, Mapping) else None
     if isinstance(error, Mapping) and error.get("owner") in _BY_OWNER:
-        cls = CancelledByUser if status == CancelledByUser.status else _BY_OWNER[error["owner"]]
+        cls = CancelledError if status == CancelledError.status else _BY_OWNER[error["owner"]]
         stage = error.get("stage")
         return cls(
             str(error.get("message", "")),

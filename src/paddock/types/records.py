@@ -1,4 +1,4 @@
-"""Frozen records: row, stamp, turn, verdict, failure, rollout. `extra="forbid"`, except where a docstring says otherwise.
+"""Frozen records: row, stamp, turn, verdict, failure, rollout. All forbid unknown keys.
 
 Law     a rollout has exactly one outcome; `completed` and `truncated` carry a verdict and no failure, the other five
         carry a failure and no verdict: so no failure can ever carry a reward.
@@ -214,9 +214,8 @@ class Rollout(Record):
     def _verdict_xor_failure(self) -> Self:
         rewarded = self.outcome in REWARDED
         if rewarded != (self.verdict is not None) or rewarded == (self.failure is not None):
-            raise ValueError(
-                f"outcome {self.outcome!r} needs {'a verdict and no failure' if rewarded else 'a failure and no verdict'}"
-            )
+            needed = "a verdict and no failure" if rewarded else "a failure and no verdict"
+            raise ValueError(f"outcome {self.outcome!r} needs {needed}")
         return self
 
     @property

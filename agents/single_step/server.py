@@ -1,0 +1,41 @@
+"""One model call, one verdict: the agent of pivot rows. No tool is executed.
+
+Row     `responses_create_params` is the history up to the step; it is sent as it is.
+Outcome `truncated` when a token budget cut the answer, else `completed`; failures by their owner.
+"""
+
+from paddock.errors import RowError
+from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelReply, VerifyRequest
+from paddock.server import AgentConfig, AgentServer
+from paddock.server.rollout import Life, require_answer
+from paddock.types import JsonObject, Rollout, Row
+from paddock.types.responses import is_cut
+
+
+class SingleStepConfig(AgentConfig):
+    """No fields of its own."""
+
+
+class SingleStepAgent(AgentServer[SingleStepConfig]):
+    config_type = SingleStepConfig
+
+    async def run(self, row: Row, call: Call) -> Rollout:
+        life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
+        return await life.live(self._live)
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self.model.call(PLAIN_RESPONSES, body, call)
+
+    async def _live(self, life: Life) -> None:
+        with life.stage("seed"):
+            await self.resources.call(SEED, life.row, life.call)
+        with life.stage("model"):
+            reply = await self.model.call(RESPONSES, life.row.responses_create_params, life.call, secret=life.secret)
+            if not isinstance(reply, dict):
+                raise RowError("responses_create_params.stream: a rollout asks for whole answers", kind="stream_asked")
+            life.response = require_answer(reply)
+            life.truncated = is_cut(life.response)
+        with life.stage("verify"):
+            life.verdict = await self.resources.call(
+                VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
+            )

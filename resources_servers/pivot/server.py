@@ -1,0 +1,83 @@
+"""Pivot: one step of an expert trajectory, rewarded when the policy's action does what the expert's did.
+
+Source  PivotRL, arXiv:2603.21383; NeMo-Gym's two pivot servers, whose rows it takes unchanged.
+Row     the history up to the step in `responses_create_params`, the expert's action in `expected_action`.
+Reward  by the comparator that the config names (`compat`, `layered`, `semantic`); the verdict names it too.
+Errors  a row without a usable expected action is RowError: dropped, never scored 0. Whatever the policy sent is judged.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from paddock.resources_servers.pivot import compat, layered, semantic
+from paddock.resources_servers.pivot.task import (
+    Comparison,
+    ExpectedAction,
+    ExpectedMessage,
+    expected_calls,
+    read_expected,
+)
+from paddock.server import ResourcesServer, ServerConfig
+from paddock.types import JsonObject, Row, Session, Verdict
+from paddock.types.responses import call_item, content_text, message_item
+
+Comparator = Literal["compat", "layered", "semantic"]
+
+
+class PivotConfig(ServerConfig):
+    comparator: Comparator = "semantic"
+    """Which rules judge."""
+    compat: compat.CompatOptions = compat.CompatOptions()
+    """Read by `compat` alone."""
+    layered: layered.LayeredOptions = layered.LayeredOptions()
+    """Read by `layered` alone."""
+    semantic: semantic.SemanticOptions = semantic.SemanticOptions()
+    """Read by `semantic` alone."""
+
+
+class PivotTask(BaseModel):
+    """The expected action; every other key of the row is kept and not read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    expected: ExpectedAction
+
+
+class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
+    config_type = PivotConfig
+    task_type = PivotTask
+
+    def read_task(self, row: Row) -> PivotTask:
+        return PivotTask.model_construct(expected=read_expected(row.task))
+
+    async def seed_session(self, task: PivotTask, row: Row) -> Session:
+        return Session()
+
+    async def verify(self, task: PivotTask, row: Row, response: JsonObject) -> Verdict:
+        found = self.compare(task.expected, row.responses_create_params, response)
+        return Verdict(
+            reward=found.reward,
+            reason=found.reason,
+            comparator=self.config.comparator,
+            detail=found.detail or None,
+            metrics=dict(found.metrics),
+            extras={key: value for key, value in found.extras.items() if key not in row.task},
+        )
+
+    def compare(self, expected: ExpectedAction, params: JsonObject, response: Any) -> Comparison:
+        """The configured comparator's judgement; pure."""
+        match self.config.comparator:
+            case "compat":
+                return compat.compare(expected, response, self.config.compat)
+            case "layered":
+                return layered.compare(expected, response, self.config.layered)
+            case "semantic":
+                return semantic.compare(expected, response, params, self.config.semantic)
+
+    def oracle(self, task: PivotTask, row: Row) -> Sequence[Sequence[JsonObject]]:
+        """The expected action played back as the one turn."""
+        if isinstance(task.expected, ExpectedMessage):
+            return [[message_item(content_text(task.expected.content))]]
+        return [[call_item(call.name, call.arguments) for call in expected_calls(task.expected)]]

@@ -1,0 +1,63 @@
+"""The wire: which routes a server has, and the one client that calls them: directly, over ASGI, or over HTTP.
+
+`Route` fixes a route's path and both directions' codecs; `Peer` is a handle on one server. A `DirectPeer` passes the
+records themselves; an `HttpPeer` sends JSON, replays what may be replayed, and raises the owner's own error.
+"""
+
+from paddock.http.client import DirectPeer, Handler, HttpPeer, Peer, RetryPolicy
+from paddock.http.context import Call
+from paddock.http.routes import (
+    AGGREGATE,
+    CHAT,
+    FORGET,
+    PLAIN_CHAT,
+    PLAIN_RESPONSES,
+    RESPONSES,
+    RUN,
+    SCRIPT,
+    SEED,
+    TURNS,
+    VERIFY,
+    AggregateMetrics,
+    AggregateRequest,
+    EventStream,
+    ModelReply,
+    Route,
+    Script,
+    VerifyRequest,
+    new_secret,
+    read_row,
+    rollout_from_wire,
+    rollout_to_wire,
+)
+
+__all__ = [
+    "AGGREGATE",
+    "CHAT",
+    "FORGET",
+    "PLAIN_CHAT",
+    "PLAIN_RESPONSES",
+    "RESPONSES",
+    "RUN",
+    "SCRIPT",
+    "SEED",
+    "TURNS",
+    "VERIFY",
+    "AggregateMetrics",
+    "AggregateRequest",
+    "Call",
+    "DirectPeer",
+    "EventStream",
+    "Handler",
+    "HttpPeer",
+    "ModelReply",
+    "Peer",
+    "RetryPolicy",
+    "Route",
+    "Script",
+    "VerifyRequest",
+    "new_secret",
+    "read_row",
+    "rollout_from_wire",
+    "rollout_to_wire",
+]

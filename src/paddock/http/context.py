@@ -1,0 +1,62 @@
+"""What goes with a call besides its body: request id, deadline, the rollout's secret. Never part of a record.
+
+Over HTTP the three are headers (`X-Request-Id`, `X-Paddock-Timeout-S`, `X-Paddock-Rollout`); directly they are this
+object. The deadline is kept on the monotonic clock and sent as the seconds that remain.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from paddock.types.responses import new_id
+
+REQUEST_ID = "x-request-id"
+TIMEOUT = "x-paddock-timeout-s"
+ROLLOUT = "x-paddock-rollout"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call's context."""
+
+    request_id: str = field(default_factory=lambda: new_id("req"))
+    """The same for every replay of one call."""
+    deadline: float | None = None
+    """`time.monotonic()` second after which nobody waits for the answer; None: the callee's own limit."""
+    rollout_secret: str | None = field(default=None, repr=False)
+    """Names the rollout at the model server; only a collector sets it, on `/run`."""
+    path: Mapping[str, str] = field(default_factory=dict)
+    """Values of the route's path parameters."""
+    bearer: str | None = field(default=None, repr=False)
+    """The API key that the caller brought; over HTTP the bearer of `Authorization`."""
+
+    @property
+    def remaining_s(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def within(self, timeout_s: float) -> "Call":
+        """This call, due no later than `timeout_s` from now."""
+        due = time.monotonic() + timeout_s
+        deadline = due if self.deadline is None else min(due, self.deadline)
+        return replace(self, deadline=deadline)
+
+    def to_headers(self) -> dict[str, str]:
+        headers = {REQUEST_ID: self.request_id}
+        remaining = self.remaining_s
+        if remaining is not None:
+            headers[TIMEOUT] = f"{remaining:.3f}"
+        if self.rollout_secret is not None:
+            headers[ROLLOUT] = self.rollout_secret
+        return headers
+
+    @classmethod
+    def from_headers(cls, headers: Mapping[str, Any], path: Mapping[str, str]) -> "Call":
+        """An unreadable timeout counts as none; a missing request id is made."""
+        try:
+            deadline = time.monotonic() + float(headers[TIMEOUT])
+        except (KeyError, ValueError):
+            deadline = None
+        scheme, _, key = str(headers.get("authorization") or "").partition(" ")
+        bearer = key if scheme.lower() == "bearer" and key else None
+        return cls(headers.get(REQUEST_ID) or new_id("req"), deadline, headers.get(ROLLOUT), path, bearer)

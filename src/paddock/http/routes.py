@@ -1,0 +1,275 @@
+"""The routes of the three server kinds, with the codecs of both directions.
+
+Source  NeMo-Gym's contract: `/seed_session`, `/verify` (its reply echoes the request), `/aggregate_metrics`, `/run`,
+        `/v1/responses`; OpenAI's `/v1/chat/completions`. Ours: `/r/<secret>/turns` and `/r/<secret>/script`.
+Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the whole record under `verdict`.
+        a rollout: its row flat, `response`, with a verdict `reward` and `extras` flat too; the rest under `rollout`.
+Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
+from paddock.types import JsonObject, Record, Rollout, Row, Session, TurnRecord, Verdict
+from paddock.types.responses import new_id
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+ROW_RESERVED = ("response", "reward", "verdict", "rollout")
+"""Wire keys of rollouts and verdicts: a row that has one of them is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Route(Generic[Request, Reply]):
+    """One route. Compared by identity: these constants are the only ones."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    summary: str
+    to_wire: Callable[[Request], JsonObject]
+    from_wire: Callable[[JsonObject], Request]
+    reply_to_wire: Callable[[Request, Reply], JsonObject]
+    reply_from_wire: Callable[[Request, JsonObject], Reply]
+    replayable: bool = True
+    """May be sent again with the same request id when the connection broke."""
+    long: bool = False
+    """May take minutes: the callee stops working when its caller has gone."""
+
+
+class VerifyRequest(Record):
+    row: Row
+    response: JsonObject
+
+
+class AggregateRequest(Record):
+    verify_responses: list[JsonObject]
+    """Verify replies or rollout lines, without bodies if the caller likes; read: stamps, `reward`, numbers."""
+
+
+class AggregateMetrics(Record):
+    group_level_metrics: list[JsonObject]
+    agent_metrics: dict[str, float]
+    key_metrics: dict[str, float]
+
+
+class Script(Record):
+    """What a replay server answers in one rollout: one list of output items per turn."""
+
+    turns: list[list[JsonObject]]
+
+
+class EventStream:
+    """A reply that is sent as server-sent events while it is made."""
+
+    def __init__(self, events: AsyncIterator[bytes]) -> None:
+        self.events = events
+
+
+ModelReply = JsonObject | EventStream
+
+
+def read_row(wire: JsonObject) -> Row:
+    """A row of one wire object; RowError names the key at fault."""
+    taken = [key for key in ROW_RESERVED if key in wire]
+    if taken:
+        raise RowError(f"key `{taken[0]}` belongs to rollouts, not to rows: remove it", kind="reserved_key")
+    try:
+        row = Row.from_wire(wire)
+    except ValidationError as error:
+        raise RowError(describe(error), kind="row_invalid") from error
+    _check_input(row.responses_create_params)
+    return row
+
+
+def _check_input(params: JsonObject) -> None:
+    if "input" not in params:
+        raise RowError("responses_create_params.input: missing; needs a string or a list of items", kind="row_invalid")
+    items = params["input"]
+    if isinstance(items, str):
+        return
+    if not isinstance(items, list):
+        raise RowError(
+            f"responses_create_params.input: needs a string or a list of items, got {type(items).__name__}",
+            kind="row_invalid",
+        )
+    for index, item in enumerate(items):
+        if not isinstance(item, dict) or not ("role" in item or "type" in item):
+            raise RowError(
+                f"responses_create_params.input.{index}: needs an object with `role` or `type`", kind="row_invalid"
+            )
+
+
+def _verify_from_wire(wire: JsonObject) -> VerifyRequest:
+    body = dict(wire)
+    response = body.pop("response", None)
+    if not isinstance(response, dict):
+        raise RequestError("response: missing; needs a Responses API response object", kind="verify_request_invalid")
+    return VerifyRequest(row=read_row(body), response=response)
+
+
+def _verdict_to_wire(request: VerifyRequest, verdict: Verdict) -> JsonObject:
+    return {
+        **request.row.to_wire(),
+        "response": request.response,
+        "reward": verdict.reward,
+        **verdict.extras,
+        "verdict": verdict.model_dump(exclude={"extras"}, exclude_none=True),
+    }
+
+
+def _verdict_from_wire(request: VerifyRequest, wire: JsonObject) -> Verdict:
+    if wire.get("_ng_failure_class"):
+        detail = wire.get("_ng_failure_judge_error") or wire["_ng_failure_class"]
+        raise VerifierError(f"verifier: {detail}", kind=str(wire["_ng_failure_class"]))
+    given = wire.get("verdict")
+    asked = request.row.to_wire()
+    extras = {key: value for key, value in wire.items() if key not in asked and key not in ROW_RESERVED}
+    # A peer of another make states a reward and nothing else.
+    record = dict(given) if isinstance(given, dict) else {"reward": wire.get("reward"), "reason": "unstated"}
+    return _reply(Verdict, {**record, "extras": extras}, VerifierError)
+
+
+def rollout_to_wire(rollout: Rollout) -> JsonObject:
+    """One line of `rollouts.jsonl`, and the reply of `/run`."""
+    verdict = rollout.verdict
+    flat: JsonObject = {"reward": verdict.reward, **verdict.extras} if verdict else {}
+    own = rollout.model_dump(exclude={"row", "response", "verdict"}, exclude_none=True)
+    if verdict:
+        own["verdict"] = verdict.model_dump(exclude={"extras"}, exclude_none=True)
+        own["extras"] = list(verdict.extras)
+    return {**rollout.row.to_wire(), "response": rollout.response, **flat, "rollout": own}
+
+
+def rollout_from_wire(wire: JsonObject) -> Rollout:
+    """The rollout of one line; BugError when it is none."""
+    own = wire.get("rollout")
+    if not isinstance(own, dict):
+        raise BugError("not a rollout: key `rollout` is missing", kind="rollout_invalid")
+    own = dict(own)
+    extras = {key: wire[key] for key in own.pop("extras", ()) if key in wire}
+    if isinstance(own.get("verdict"), dict):
+        own["verdict"] = {**own["verdict"], "extras": extras}
+    row = {key: value for key, value in wire.items() if key not in ROW_RESERVED and key not in extras}
+    return _reply(Rollout, {**own, "row": Row.from_wire(row), "response": wire.get("response")}, BugError)
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+def _reply(model: type[RecordT], wire: Any, owner: type[PaddockError]) -> RecordT:
+    try:
+        return model.model_validate(wire)
+    except ValidationError as error:
+        raise owner(f"reply is no {model.__name__}: {describe(error)}", kind="reply_invalid") from error
+
+
+def _request(model: type[RecordT]) -> Callable[[JsonObject], RecordT]:
+    def read(wire: JsonObject) -> RecordT:
+        try:
+            return model.model_validate(wire)
+        except ValidationError as error:
+            raise RequestError(describe(error), kind="request_invalid") from error
+
+    return read
+
+
+def _same(wire: JsonObject) -> JsonObject:
+    return wire
+
+
+def _dump(record: Record) -> JsonObject:
+    return record.model_dump()
+
+
+def _reader(model: type[RecordT]) -> Callable[[Any, JsonObject], RecordT]:
+    return lambda _request, wire: _reply(model, wire, BugError)
+
+
+def _seed_reply(_row: Row, wire: JsonObject) -> Session:
+    # NeMo-Gym's servers answer `{}` or fields of their own: those are what the agent may see.
+    known = {key: value for key, value in wire.items() if key in Session.model_fields}
+    visible = {key: value for key, value in wire.items() if key not in Session.model_fields}
+    return _reply(Session, {**known, "visible": {**visible, **known.get("visible", {})}}, BugError)
+
+
+def _model_reply_to_wire(_request: JsonObject, reply: ModelReply) -> JsonObject:
+    if isinstance(reply, EventStream):
+        raise RequestError("a stream was asked for where only a whole answer can be given", kind="stream_refused")
+    return reply
+
+
+def _model_route(path: str, summary: str) -> Route[JsonObject, ModelReply]:
+    # Sampling again would be a second answer to one question: never replayed here. The model server itself retries
+    # its engine, and answers a repeated request id from its record.
+    return Route(
+        "POST", path, summary, _same, _same, _model_reply_to_wire, lambda _r, wire: wire, replayable=False, long=True
+    )
+
+
+SEED: Route[Row, Session] = Route(
+    "POST", "/seed_session", "Open a session for one row", Row.to_wire, read_row, lambda _r, s: _dump(s), _seed_reply
+)
+VERIFY: Route[VerifyRequest, Verdict] = Route(
+    "POST",
+    "/verify",
+    "Judge a response to a row",
+    lambda request: {**request.row.to_wire(), "response": request.response},
+    _verify_from_wire,
+    _verdict_to_wire,
+    _verdict_from_wire,
+)
+AGGREGATE: Route[AggregateRequest, AggregateMetrics] = Route(
+    "POST",
+    "/aggregate_metrics",
+    "Metrics over many verdicts",
+    _dump,
+    _request(AggregateRequest),
+    lambda _r, metrics: _dump(metrics),
+    _reader(AggregateMetrics),
+)
+RUN: Route[Row, Rollout] = Route(
+    "POST",
+    "/run",
+    "Run one rollout of a row",
+    Row.to_wire,
+    read_row,
+    lambda _r, rollout: rollout_to_wire(rollout),
+    lambda _r, wire: rollout_from_wire(wire),
+    replayable=False,
+    long=True,
+)
+RESPONSES = _model_route("/r/{secret}/v1/responses", "OpenAI Responses API, within one rollout")
+CHAT = _model_route("/r/{secret}/v1/chat/completions", "OpenAI Chat Completions API, within one rollout")
+PLAIN_RESPONSES = _model_route("/v1/responses", "OpenAI Responses API; the rollout is named by the API key, if at all")
+PLAIN_CHAT = _model_route("/v1/chat/completions", "OpenAI Chat Completions API; the rollout is named by the API key")
+TURNS: Route[JsonObject, TurnRecord] = Route(
+    "GET",
+    "/r/{secret}/turns",
+    "Freeze a rollout's turns and return them",
+    _same,
+    _same,
+    lambda _r, record: _dump(record),
+    _reader(TurnRecord),
+)
+FORGET: Route[JsonObject, JsonObject] = Route(
+    "DELETE", "/r/{secret}", "Forget a rollout's turns", _same, _same, lambda _r, reply: reply, lambda _r, wire: wire
+)
+SCRIPT: Route[Script, JsonObject] = Route(
+    "PUT",
+    "/r/{secret}/script",
+    "Say what a replay server answers in one rollout",
+    _dump,
+    _request(Script),
+    lambda _r, reply: reply,
+    lambda _r, wire: wire,
+)
+
+
+def new_secret() -> str:
+    """A fresh rollout secret: 96 random bits, safe in a URL path."""
+    return new_id("ro")

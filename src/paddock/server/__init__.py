@@ -1,0 +1,25 @@
+"""Server bases, the app of one server, and running the servers of a config: in this process or one process each."""
+
+from paddock.server.base import (
+    AgentConfig,
+    AgentServer,
+    Dataset,
+    Handler,
+    ModelServer,
+    Reference,
+    ResourcesServer,
+    Server,
+    ServerConfig,
+)
+
+__all__ = [
+    "AgentConfig",
+    "AgentServer",
+    "Dataset",
+    "Handler",
+    "ModelServer",
+    "Reference",
+    "ResourcesServer",
+    "Server",
+    "ServerConfig",
+]

@@ -1,0 +1,232 @@
+"""What a server is, and the bases of the three kinds.
+
+A plugin derives from one base, names its config (and a resources server its task) as pydantic models, and implements
+the base's few methods with plain records. Paths, codecs, errors, transports and start-up are the house's business.
+Errors  a plugin may raise plain exceptions: those of a resources server become VerifierError in `/verify` and
+        RowError never (only a task that does not validate is the row's fault), all others BugError.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from paddock.errors import BugError, RowError, VerifierError, boundary, describe
+from paddock.http import (
+    AGGREGATE,
+    CHAT,
+    FORGET,
+    PLAIN_CHAT,
+    PLAIN_RESPONSES,
+    RESPONSES,
+    RUN,
+    SEED,
+    TURNS,
+    VERIFY,
+    AggregateMetrics,
+    AggregateRequest,
+    Call,
+    ModelReply,
+    Peer,
+    Route,
+    VerifyRequest,
+)
+from paddock.server.metrics import aggregate
+from paddock.types import JsonObject, Rollout, Row, Session, TurnRecord, Verdict
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+Kind = Literal["resources_servers", "agents", "models_servers"]
+Handler = Callable[[Any, Call], Awaitable[Any]]
+
+
+class Reference(BaseModel):
+    """Another server of the config, by instance name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Kind
+    name: str
+
+
+class ServerConfig(BaseModel):
+    """Fields that every server block has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str | None = None
+    """Address to bind; None: the config's `default_host`, else loopback."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """TCP port; None or 0: any free one, printed when the server is ready."""
+
+
+class Dataset(BaseModel):
+    """One dataset of an agent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    type: Literal["train", "validation", "example", "benchmark"]
+    jsonl_fpath: str
+    """Path of the rows, looked for like a config path."""
+    num_repeats: int = Field(default=1, ge=1)
+    """Rollouts per row, unless the command says otherwise."""
+
+
+ConfigT = TypeVar("ConfigT", bound=ServerConfig)
+TaskT = TypeVar("TaskT", bound=BaseModel)
+
+
+class Server(Generic[ConfigT]):
+    """One server: its config, its name, and handles on the servers that it references."""
+
+    KIND: ClassVar[Kind]
+    config_type: ClassVar[type[ServerConfig]] = ServerConfig
+
+    def __init__(self, config: ConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:
+        self.config = config
+        self.name = name
+        self.peers = peers
+        """By instance name; filled when all servers exist, so read it when serving, not in `__init__`."""
+
+    async def start(self) -> None:
+        """Acquire what serving needs; an error here stops the start-up before anything is served."""
+
+    async def stop(self) -> None:
+        """Release everything; called once, also after a failed start of another server."""
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        """The routes that this server answers."""
+        raise NotImplementedError
+
+    def extend(self, app: "FastAPI") -> None:
+        """Add routes of the server's own, such as a tool's."""
+
+
+class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
+    """Owns a task's state, tools and verifier."""
+
+    KIND = "resources_servers"
+    task_type: ClassVar[type[BaseModel]]
+    """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        return {SEED: self._seed, VERIFY: self._verify, AGGREGATE: self._aggregate}
+
+    def read_task(self, row: Row) -> TaskT:
+        """The row's task, typed; RowError names the key that can't be used."""
+        try:
+            return self.task_type.model_validate(row.task)  # type: ignore[return-value]
+        except ValidationError as error:
+            raise RowError(describe(error), kind="task_invalid") from error
+
+    async def seed_session(self, task: TaskT, row: Row) -> Session:
+        """Open the row's world; the reply is all that an agent may see of it."""
+        return Session()
+
+    async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
+        """Judge. Deterministic and idempotent: the same row and response give the same verdict."""
+        raise NotImplementedError
+
+    def oracle(self, task: TaskT, row: Row) -> Sequence[Sequence[JsonObject]]:
+        """Known-good output items per turn, for validation without a model."""
+        raise BugError(f"{type(self).__name__} has no oracle", kind="no_oracle")
+
+    def aggregate_metrics(self, verify_responses: Sequence[JsonObject]) -> AggregateMetrics:
+        """Metrics over verify replies: means per number, pass@k per group."""
+        return aggregate(verify_responses)
+
+    async def _seed(self, row: Row, call: Call) -> Session:
+        task = self.read_task(row)
+        with boundary(BugError, f"{self.name}: seed_session", stage="seed"):
+            return await self.seed_session(task, row)
+
+    async def _verify(self, request: VerifyRequest, call: Call) -> Verdict:
+        task = self.read_task(request.row)
+        with boundary(VerifierError, f"{self.name}: verify", stage="verify"):
+            return await self.verify(task, request.row, request.response)
+
+    async def _aggregate(self, request: AggregateRequest, call: Call) -> AggregateMetrics:
+        with boundary(BugError, f"{self.name}: aggregate_metrics"):
+            return self.aggregate_metrics(request.verify_responses)
+
+
+class AgentConfig(ServerConfig):
+    """Fields that every agent block has."""
+
+    resources_server: Reference
+    model_server: Reference
+    datasets: list[Dataset] = []
+    rollout_timeout_s: float = Field(default=3600.0, gt=0)
+    """Seconds that one rollout may take in all; then its outcome is `infra`."""
+
+
+AgentConfigT = TypeVar("AgentConfigT", bound=AgentConfig)
+
+
+class AgentServer(Server[AgentConfigT]):
+    """Owns the life of one rollout: seed, act, verify, return. A failing rollout is data, not an exception."""
+
+    KIND = "agents"
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        return {RUN: self.run, PLAIN_RESPONSES: self.responses, AGGREGATE: self._aggregate}
+
+    async def run(self, row: Row, call: Call) -> Rollout:
+        """One rollout. Raises only when it was cancelled."""
+        raise NotImplementedError
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        """The agent as a model: its whole loop's items in one response, without seed or verdict."""
+        raise NotImplementedError
+
+    @property
+    def resources(self) -> Peer:
+        return self.peers[self.config.resources_server.name]
+
+    @property
+    def model(self) -> Peer:
+        return self.peers[self.config.model_server.name]
+
+    async def _aggregate(self, request: AggregateRequest, call: Call) -> AggregateMetrics:
+        return await self.resources.call(AGGREGATE, request, call)
+
+
+class ModelServer(Server[ConfigT]):
+    """Speaks the Responses and Chat dialects in front of an engine, and records each call of a rollout as a turn."""
+
+    KIND = "models_servers"
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        return {
+            RESPONSES: self.responses,
+            CHAT: self.chat,
+            PLAIN_RESPONSES: self.responses,
+            PLAIN_CHAT: self.chat,
+            TURNS: self._turns,
+            FORGET: self._forget,
+        }
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        """`POST /v1/responses`, in the rollout that `call.path["secret"]` or else `call.bearer` names, if any does."""
+        raise NotImplementedError
+
+    async def chat(self, body: JsonObject, call: Call) -> ModelReply:
+        """`POST /v1/chat/completions`, likewise."""
+        raise NotImplementedError
+
+    async def turns(self, secret: str) -> TurnRecord:
+        """Freeze a rollout's record and return it; an unknown secret has no turns."""
+        raise NotImplementedError
+
+    async def forget(self, secret: str) -> None:
+        """Drop a rollout's record; an unknown secret is no error."""
+        raise NotImplementedError
+
+    async def _turns(self, _body: JsonObject, call: Call) -> TurnRecord:
+        return await self.turns(call.path["secret"])
+
+    async def _forget(self, _body: JsonObject, call: Call) -> JsonObject:
+        await self.forget(call.path["secret"])
+        return {}

@@ -1,0 +1,103 @@
+"""The life of one rollout, as every agent lives it: timed stages, one outcome, the turns joined, nothing left behind.
+
+An agent's `run` makes a `Life` and hands it a coroutine that seeds, acts and verifies, setting `response`, `verdict`
+and `truncated` as it goes. Whatever it raises becomes the rollout's failure, by the error's owner; only cancellation
+passes. The record at the model server is frozen, joined and forgotten in every case.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from paddock.errors import BugError, InfraError, PaddockError
+from paddock.http import FORGET, TURNS, Call, Peer, new_secret
+from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
+from paddock.types.responses import usage_of
+
+Stage = Literal["seed", "model", "tools", "verify"]
+JOIN_TIMEOUT_S = 30.0
+"""Seconds to wait for a rollout's turns; they are on the model server's disk already."""
+
+
+class Life:
+    """One rollout while it lives. Seconds on the monotonic clock."""
+
+    def __init__(self, row: Row, call: Call, model: Peer, *, timeout_s: float) -> None:
+        self.row = row
+        self.call = call.within(timeout_s)
+        self.secret = call.rollout_secret or new_secret()
+        self.response: JsonObject | None = None
+        self.verdict: Verdict | None = None
+        self.truncated = False
+        self._model = model
+        self._spent: dict[str, float] = {}
+        self._started = time.monotonic()
+        self._stage: Stage | None = None
+        self._record: TurnRecord | None = None
+
+    @contextmanager
+    def stage(self, stage: Stage) -> Iterator[None]:
+        """Times what runs inside, and names it in a failure."""
+        self._stage = stage
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent[f"{stage}_s"] = self._spent.get(f"{stage}_s", 0.0) + time.monotonic() - started
+
+    async def live(self, body: Callable[["Life"], Awaitable[None]]) -> Rollout:
+        try:
+            await body(self)
+            self._record = await self._model.call(TURNS, {}, self._joining(), secret=self.secret)
+            if self.verdict is None:
+                raise BugError("the agent ended without a verdict", kind="no_verdict")
+            return self._rollout()
+        except PaddockError as error:
+            error.stage = error.stage or self._stage
+            return await self._failed(error)
+        except Exception as error:  # noqa: BLE001 - a rollout's failure is data; an unowned one is our bug
+            bug = BugError(f"{type(error).__name__}: {error}", kind=type(error).__name__, stage=self._stage)
+            return await self._failed(bug)
+        finally:
+            await self._forget()
+
+    def _joining(self) -> Call:
+        return Call(self.call.request_id).within(JOIN_TIMEOUT_S)
+
+    async def _failed(self, error: PaddockError) -> Rollout:
+        if self._record is None:
+            try:
+                self._record = await self._model.call(TURNS, {}, self._joining(), secret=self.secret)
+            except PaddockError:
+                self._record = None  # the model server may be what failed; the failure says so
+        return self._rollout(error)
+
+    async def _forget(self) -> None:
+        try:
+            await self._model.call(FORGET, {}, self._joining(), secret=self.secret)
+        except PaddockError:
+            return  # the store forgets by age what it is not told to forget
+
+    def _rollout(self, error: PaddockError | None = None) -> Rollout:
+        record = self._record
+        turns = record.turns if record else []
+        usage = sum((turn.usage for turn in turns if turn.usage), Usage())
+        return Rollout(
+            row=self.row,
+            outcome=error.outcome if error else "truncated" if self.truncated else "completed",
+            response=self.response,
+            engine=record.engine if record else None,
+            turns=turns,
+            verdict=None if error else self.verdict,
+            failure=error.failure() if error else None,
+            timing=Timing(**self._spent, total_s=time.monotonic() - self._started),
+            usage=usage if turns else usage_of(self.response),
+        )
+
+
+def require_answer(response: JsonObject) -> JsonObject:
+    """The response, unless its engine says that it failed: that is the machine's, not the policy's."""
+    if response.get("status") == "failed" or response.get("error"):
+        raise InfraError(f"model answered with an error: {str(response.get('error'))[:300]}", kind="model_failed")
+    return response
