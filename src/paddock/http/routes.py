@@ -138,7 +138,8 @@ def rollout_to_wire(rollout: Rollout) -> JsonObject:
     """One line of `rollouts.jsonl`, and the reply of `/run`."""
     verdict = rollout.verdict
     flat: JsonObject = {"reward": verdict.reward, **verdict.extras} if verdict else {}
-    own = rollout.model_dump(exclude={"row", "response", "verdict"}, exclude_none=True)
+    own = rollout.model_dump(exclude={"row", "response", "verdict", "turns"}, exclude_none=True)
+    own["turns"] = [turn.model_dump() for turn in rollout.turns]
     if verdict:
         own["verdict"] = verdict.model_dump(exclude={"extras"}, exclude_none=True)
         own["extras"] = list(verdict.extras)

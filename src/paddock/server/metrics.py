@@ -30,7 +30,7 @@ def aggregate(replies: Sequence[JsonObject]) -> AggregateMetrics:
         groups.setdefault(("row", group) if isinstance(group, int) else ("alone", index), []).append(reply)
     agent = {f"mean/{key}": mean for key, mean in _means(judged).items()}
     smallest = min((len(members) for members in groups.values()), default=0)
-    for k in sorted({1, smallest} - {0}):
+    for k in sorted({1, smallest}) if groups else ():
         scores = [pass_at_k(len(members), _passed(members), k) for members in groups.values()]
         agent[f"pass@{k}/accuracy"] = sum(scores) / len(scores)
     agent["failures"] = float(len(replies) - len(judged))

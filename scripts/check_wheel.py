@@ -1,0 +1,43 @@
+"""Builds the wheel from a source distribution, installs it in an empty environment, imports all five plugin kinds.
+
+A wheel with plugin folders missing builds without an error when the links in `src/paddock` were lost on the way.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBE = """
+import importlib, importlib.resources as resources, paddock
+for kind in ("agents", "harnesses", "models_servers", "resources_servers", "training"):
+    importlib.import_module(f"paddock.{kind}")
+for plugin in ("agents.single_step", "models_servers.openai", "models_servers.replay", "resources_servers.pivot"):
+    importlib.import_module(f"paddock.{plugin}")
+data = resources.files("paddock.resources_servers.pivot")
+assert (data / "configs/pivot.yaml").is_file(), "the pivot server's configs are missing"
+assert (data / "data/example.jsonl").is_file(), "the pivot server's example rows are missing"
+assert "site-packages" in paddock.__file__, paddock.__file__
+print("wheel: ok")
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    subprocess.run([str(part) for part in command], check=True, cwd=cwd)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT, cwd=folder)
+        (wheel,) = (folder / "dist").glob("*.whl")
+        run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+        python = folder / "venv/bin/python"
+        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        run(python, *pip, "-c", ROOT / "constraints.txt", wheel, cwd=folder)
+        run(python, "-c", PROBE, cwd=folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Where a path of a config is: a config file, and any data file that a config names.
+
+Law     an absolute path is itself. Any other is looked for beside the naming file, then in the working directory, then in
+        the installed package, whose plugin folders are `resources_servers/...`, `models_servers/...` and so on.
+Errors  ConfigError that lists the places tried and the nearest name that exists.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import paddock
+from paddock.config.problems import nearest
+from paddock.errors import ConfigError
+
+PACKAGE = Path(paddock.__file__).parent
+_SHIPPED = "*/*/configs/*.yaml"
+
+
+def places(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> list[Path]:
+    """The files that `path` may mean, in the order in which they are tried."""
+    wanted = Path(path).expanduser()
+    if wanted.is_absolute():
+        return [wanted]
+    roots = [*([beside] if beside else []), Path(cwd) if cwd is not None else Path.cwd(), PACKAGE]
+    return list(dict.fromkeys(root / wanted for root in roots))
+
+
+def find_file(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> Path:
+    """The first existing file that `path` means."""
+    tried = places(path, beside=beside, cwd=cwd)
+    found = next((place for place in tried if place.is_file()), None)
+    if found is None:
+        raise not_found(path, tried)
+    return found
+
+
+def not_found(path: str | Path, tried: Iterable[Path]) -> ConfigError:
+    """The error that says where `path` was looked for."""
+    listed = list(tried)
+    close = nearest(str(path), _neighbours(Path(path), listed))
+    hint = f"; nearest existing: `{close}`" if close else ""
+    return ConfigError(f"no file `{path}`{hint}; tried: {', '.join(map(str, listed))}", kind="file_not_found")
+
+
+def _neighbours(wanted: Path, tried: list[Path]) -> Iterator[str]:
+    """Names of the same form as `wanted` that exist."""
+    for place in tried:
+        if place.parent.is_dir():
+            found = (file for file in place.parent.iterdir() if file.suffix == wanted.suffix and file.is_file())
+            yield from sorted(str(wanted.with_name(file.name)) for file in found)
+    yield from sorted(str(file.relative_to(PACKAGE)) for file in PACKAGE.glob(_SHIPPED))

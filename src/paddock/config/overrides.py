@@ -1,0 +1,44 @@
+"""Overrides of a command line: `key.path=value`, `+key.path=value`, `++key.path=value`, `~key.path`.
+
+Law     a value is YAML, so `3`, `true`, `[a, b]` and `{a: 1}` have their types; `key=` is null. `+` changes nothing:
+        Hydra users write it for a key that is not there yet. `~` deletes, and the key must be there.
+Errors  ConfigError that quotes the override.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from paddock.config.reading import parse_value
+from paddock.config.trees import KeyPath, split
+from paddock.errors import ConfigError
+
+
+class Override(NamedTuple):
+    """One change to a composed config."""
+
+    path: KeyPath
+    value: Any
+    delete: bool
+    text: str
+
+
+def parse_override(text: str) -> Override:
+    """The override that `text` is."""
+    if text.startswith("~"):
+        key, _, _ = text[1:].partition("=")
+        return Override(_path(key, text), None, True, text)
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"override `{text}`: write `key.path=value`, or `~key.path` to delete", kind="override")
+    return Override(_path(key.lstrip("+"), text), parse_value(value, f"override `{text}`"), False, text)
+
+
+def parse_overrides(texts: Sequence[str]) -> list[Override]:
+    return [parse_override(text) for text in texts]
+
+
+def _path(key: str, text: str) -> KeyPath:
+    path = split(key.strip())
+    if not all(path):
+        raise ConfigError(f"override `{text}`: `{key}` is no key path", kind="override")
+    return path

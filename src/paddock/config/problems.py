@@ -1,0 +1,38 @@
+"""Saying what is wrong with a config: every problem at once, and for a wrong name the nearest right one.
+
+Errors  ConfigError. One problem is its own message; several are a list, one per line.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from paddock.errors import ConfigError
+
+_SIMILARITY = 0.5
+"""Below this ratio a name is no help."""
+
+
+def nearest(word: str, options: Iterable[str]) -> str | None:
+    """The option most like `word`; None: nothing is like it."""
+    known = list(options)
+    found = get_close_matches(word, known, n=1, cutoff=_SIMILARITY)
+    # `comparator` for `compat`: the shorter name is a part of the longer one, though their ratio is low.
+    parts = [option for option in known if len(word) > 2 and (option.startswith(word) or word.startswith(option))]
+    return found[0] if found else next(iter(parts), None)
+
+
+def suggestion(word: str, options: Iterable[str], *, label: str = "valid") -> str:
+    """`; nearest: ...; valid: ...`, to end a message with."""
+    known = sorted(set(options))
+    close = nearest(word, known)
+    head = f"; nearest: `{close}`" if close else ""
+    return f"{head}; {label}: {', '.join(known) if known else 'none'}"
+
+
+def raise_all(problems: Iterable[str], *, kind: str = "config_invalid") -> None:
+    """Raise one ConfigError for all of `problems`; return when there is none."""
+    unique = list(dict.fromkeys(problems))
+    if len(unique) == 1:
+        raise ConfigError(unique[0], kind=kind)
+    if unique:
+        raise ConfigError("\n".join([f"{len(unique)} problems:", *(f"  - {line}" for line in unique)]), kind=kind)

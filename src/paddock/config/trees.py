@@ -1,0 +1,155 @@
+"""Config trees: plain dicts, lists and scalars as YAML gives them, and what composing them needs.
+
+Shapes  a key path is a tuple of keys; a list index is its digits. `dotted` is the form that people read and write.
+        An interpolation `${a.b}` and a directive `${copy:a.b}` are plain strings here.
+Law     no function changes its arguments, except those named `..._in_place`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from paddock.errors import ConfigError
+from paddock.types import JsonObject
+
+KeyPath = tuple[str, ...]
+
+REFERENCE = re.compile(r"(?<!\\)\$\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}")
+"""An absolute interpolation of a fixed path; relative and computed ones are left to OmegaConf."""
+_DIRECTIVE = re.compile(r"\$\{\s*(copy|inherit_from)\s*:\s*([^${}\s]+)\s*\}")
+
+
+class Directive(NamedTuple):
+    """The value of a key that is to be replaced by what is at `path`."""
+
+    verb: str
+    path: str
+
+
+def dotted(path: KeyPath) -> str:
+    return ".".join(path)
+
+
+def split(path: str) -> KeyPath:
+    return tuple(path.split("."))
+
+
+def as_directive(value: Any) -> Directive | None:
+    """The directive that the whole string is, if it is one."""
+    found = _DIRECTIVE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return Directive(found[1], found[2]) if found else None
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares no container with `value`; keys become strings."""
+    if isinstance(value, dict):
+        return {str(key): copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
+def merge(base: Any, over: Any) -> Any:
+    """`over` laid on `base`: mappings merge key by key, anything else replaces; a mapping of indices edits a list.
+
+    A mapping over `${copy:path}` keeps the copy and lays its own keys on it.
+    """
+    if not isinstance(over, dict):
+        return copied(over)
+    if isinstance(base, dict):
+        merged = {key: copied(value) for key, value in base.items() if key not in over}
+        return {key: merge(base[key], over[key]) if key in over else merged[key] for key in base} | {
+            key: copied(value) for key, value in over.items() if key not in base
+        }
+    if isinstance(base, list) and over and all(str(key).isdigit() for key in over):
+        return _edited(base, over)
+    directive = as_directive(base)
+    if directive is not None:
+        return {f"_{directive.verb}": directive.path, **copied(over)}
+    return copied(over)
+
+
+def _edited(items: list[Any], edits: JsonObject) -> list[Any]:
+    out = copied(items)
+    for key, value in edits.items():
+        if int(key) >= len(items):
+            raise ConfigError(f"no item {key} in a list of {len(items)}", kind="config_invalid")
+        out[int(key)] = merge(items[int(key)], value)
+    return list(out)
+
+
+def child(node: Any, key: str) -> Any:
+    """`node[key]` of a mapping or a list; KeyError where there is none."""
+    if isinstance(node, dict) and key in node:
+        return node[key]
+    if isinstance(node, list) and key.isdigit() and int(key) < len(node):
+        return node[int(key)]
+    raise KeyError(key)
+
+
+def keys_of(node: Any) -> list[str]:
+    """The keys below a node; none for a scalar."""
+    if isinstance(node, dict):
+        return [str(key) for key in node]
+    return [str(index) for index in range(len(node))] if isinstance(node, list) else []
+
+
+def get_at(tree: Any, path: KeyPath) -> Any:
+    """The value at `path`; KeyError with the first key that is not there."""
+    for key in path:
+        tree = child(tree, key)
+    return tree
+
+
+def nested(path: KeyPath, value: Any) -> Any:
+    """A tree with `value` at `path` and nothing else."""
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def set_in_place(tree: Any, path: KeyPath, value: Any) -> None:
+    """Replace the value at an existing parent's key."""
+    parent = get_at(tree, path[:-1])
+    if isinstance(parent, list):
+        parent[int(path[-1])] = value
+    else:
+        parent[path[-1]] = value
+
+
+def delete_in_place(tree: Any, path: KeyPath) -> None:
+    """Remove the key at `path`; KeyError where there is none."""
+    parent = get_at(tree, path[:-1])
+    child(parent, path[-1])
+    del parent[int(path[-1]) if isinstance(parent, list) else path[-1]]
+
+
+def walk(tree: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every node with its path, parents first."""
+    yield path, tree
+    for key in keys_of(tree):
+        yield from walk(child(tree, key), (*path, key))
+
+
+def strings(tree: Any) -> Iterator[tuple[KeyPath, str]]:
+    return ((path, node) for path, node in walk(tree) if isinstance(node, str))
+
+
+def map_strings(tree: Any, change: Callable[[str], str]) -> Any:
+    """A copy in which every string value was changed."""
+    if isinstance(tree, dict):
+        return {str(key): map_strings(value, change) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [map_strings(item, change) for item in tree]
+    return change(tree) if isinstance(tree, str) else tree
+
+
+def rewrite_references(text: str, change: Callable[[KeyPath], KeyPath]) -> str:
+    """`text` with the path of every absolute interpolation changed."""
+    return REFERENCE.sub(lambda found: "${" + dotted(change(split(found[1]))) + "}", text)
+
+
+def clash(one: Any, other: Any, path: KeyPath = ()) -> KeyPath | None:
+    """The first place where both give a value and the values differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        found = (clash(one[key], other[key], (*path, key)) for key in one if key in other)
+        return next((place for place in found if place is not None), None)
+    return None if one == other else path

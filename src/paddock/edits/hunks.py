@@ -1,0 +1,103 @@
+"""Where the hunks of a patch go in a file's text, and the text after them.
+
+Codex   (version 0.169.0, by trial) hunks in order, each after the last. An anchor is looked for first, from there on, and
+        the block after it. A block is looked for at each level of `paddock.edits.lines` in turn; the first place of the
+        first level that has one is taken. `*** End of File` allows the last lines only. A block that ends in an empty line
+        and is nowhere is looked for without that line. A hunk without old lines goes to the end of the file, anchor or not.
+        The result ends in a newline.
+Diff    a block goes where its header says, moved by as much as the hunk before it was; else to the nearest place where it
+        stands exactly, forward first at equal distance. No fuzz. The result ends in a newline unless the diff says that
+        it does not; where no hunk touches the end, the file keeps its own.
+Errors  EditError `no_match` when there is no place.
+"""
+
+from collections.abc import Callable
+
+from paddock.edits.errors import EditError
+from paddock.edits.lines import LEVELS, Change, LineTable
+from paddock.edits.model import Hunk, Hunks
+
+
+def apply_hunks(edit: Hunks, text: str) -> str:
+    table = LineTable(text)
+    if edit.grammar == "diff":
+        return _apply_diff(edit, table)
+    return _apply_codex(edit, table)
+
+
+def _apply_codex(edit: Hunks, table: LineTable) -> str:
+    changes: list[Change] = []
+    line = 0
+    for hunk in edit.hunks:
+        if hunk.anchor is not None:
+            found = _at_any_level(lambda level, hunk=hunk, line=line: table.find((hunk.anchor or "",), line, level))
+            if found is None:
+                raise EditError(f"Failed to find context '{hunk.anchor}' in {edit.path}", edit.path, "no_match")
+            line = found + 1
+        if not hunk.old:
+            changes.append(Change(len(table), len(table), hunk.new))
+            continue
+        change = _place_codex(hunk, table, line)
+        if change is None:
+            lines = "\n".join(hunk.old)
+            raise EditError(f"Failed to find expected lines in {edit.path}:\n{lines}", edit.path, "no_match")
+        changes.append(change)
+        line = change.end
+    return table.render(sorted(changes, key=lambda change: change.start), final_newline=True)
+
+
+def _place_codex(hunk: Hunk, table: LineTable, line: int) -> Change | None:
+    old, new = hunk.old, hunk.new
+    start = _seek(table, old, line, at_end=hunk.at_end)
+    if start is None and not old[-1]:
+        old = old[:-1]
+        new = new[:-1] if new and not new[-1] else new
+        start = _seek(table, old, line, at_end=hunk.at_end)
+    return None if start is None else Change(start, start + len(old), new)
+
+
+def _seek(table: LineTable, old: tuple[str, ...], line: int, *, at_end: bool) -> int | None:
+    if not at_end:
+        return _at_any_level(lambda level: table.find(old, line, level))
+    last = len(table) - len(old)
+    return _at_any_level(lambda level: last if last >= line and table.matches(old, last, level) else None)
+
+
+def _at_any_level(find: Callable[[int], int | None]) -> int | None:
+    return next((found for level in range(len(LEVELS)) if (found := find(level)) is not None), None)
+
+
+def _apply_diff(edit: Hunks, table: LineTable) -> str:
+    changes: list[Change] = []
+    line = drift = 0
+    final_newline = table.ends_in_newline
+    for hunk in edit.hunks:
+        old = hunk.old
+        stated = (hunk.start or 0) - (1 if old else 0)
+        start = _nearest(hunk, table, line, stated + drift)
+        if start is None:
+            raise EditError(f"hunk at line {hunk.start} does not apply to {edit.path}", edit.path, "no_match")
+        drift = start - stated
+        line = start + len(old)
+        changes.append(Change(start, line, hunk.new))
+        if line == len(table):
+            final_newline = hunk.final_newline
+    return table.render(changes, final_newline=final_newline)
+
+
+def _nearest(hunk: Hunk, table: LineTable, first: int, guess: int) -> int | None:
+    """The index nearest to `guess`, and not before `first`, where the hunk can go."""
+    old = hunk.old
+    if not old:
+        return guess if first <= guess <= len(table) else None
+    if hunk.at_end:
+        last = len(table) - len(old)
+        return last if last >= first and table.matches(old, last) else None
+    guess = max(guess, first)
+    after = table.find(old, guess)
+    if after == guess:
+        return after
+    before = table.find_last(old, first, guess)
+    if before is None or (after is not None and after - guess <= guess - before):
+        return after
+    return before

@@ -1,0 +1,129 @@
+"""A file's text as lines that blocks of lines are looked for in, in time linear in the text, whatever the block.
+
+Units    line indexes are 0-based here.
+Match    a block matches whole lines. The four `LEVELS` make lines comparable, each coarser than the one before: as they
+         are; without trailing whitespace; without whitespace at either end; and with typographic dashes, quotes and
+         spaces as their ASCII forms.
+Endings  "\\r\\n" ends a line too: the lines here have no "\\r", and `render` gives each line its own ending back. New lines
+         get the first line's ending.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+"""Unicode's White_Space; Python's own `strip` also takes the four information separators."""
+
+_ASCII = str.maketrans(
+    "‐‑‒–—―−‘’‚‛“”„‟\xa0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "-------''''\"\"\"\"             ",
+)
+
+LEVELS: tuple[Callable[[str], str], ...] = (
+    str,
+    lambda line: line.rstrip(WHITE),
+    lambda line: line.strip(WHITE),
+    lambda line: line.strip(WHITE).translate(_ASCII),
+)
+
+
+class Change(NamedTuple):
+    """Lines `start` to `end`, `end` not included, become `new`."""
+
+    start: int
+    end: int
+    new: Sequence[str]
+
+
+class _Form(NamedTuple):
+    """All lines at one level as one string, each line between newlines, and where in it each line begins."""
+
+    text: str
+    starts: list[int]
+
+
+class LineTable:
+    """The lines of one text; the forms of the coarser levels are made when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        raw = text.split("\n")
+        self.ends_in_newline = not raw[-1]
+        if self.ends_in_newline:
+            raw.pop()
+        self._raw = raw
+        terminated = len(raw) if self.ends_in_newline else len(raw) - 1
+        self.lines = [
+            line[:-1] if index < terminated and line.endswith("\r") else line for index, line in enumerate(raw)
+        ]
+        self._new_ending = "\r\n" if terminated > 0 and raw[0].endswith("\r") else "\n"
+        self._forms: dict[int, _Form] = {}
+        self._reversed: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def find(self, block: Sequence[str], start: int, level: int = 0) -> int | None:
+        """First index from `start` on where the block stands; an empty block stands anywhere."""
+        if not block:
+            return start
+        if start + len(block) > len(self.lines):
+            return None
+        form = self._form(level)
+        at = form.text.find(_joined(block, level), form.starts[start] - 1)
+        return None if at < 0 else bisect_right(form.starts, at + 1) - 1
+
+    def find_last(self, block: Sequence[str], start: int, stop: int) -> int | None:
+        """Last index in `start` to `stop`, `stop` not included, where the block stands as it is."""
+        last = min(stop - 1, len(self.lines) - len(block))
+        if not block or last < start:
+            return None
+        form = self._form(0)
+        wanted = _joined(block, 0)
+        # Only a search from the front is linear for every text, so the last place is the first one of the mirror image.
+        if self._reversed is None:
+            self._reversed = form.text[::-1]
+        size = len(form.text)
+        at = self._reversed.find(wanted[::-1], size - (form.starts[last] - 1) - len(wanted))
+        if at < 0:
+            return None
+        index = bisect_right(form.starts, size - at - len(wanted) + 1) - 1
+        return index if index >= start else None
+
+    def matches(self, block: Sequence[str], index: int, level: int = 0) -> bool:
+        """True when the block stands at `index`."""
+        if index < 0 or index + len(block) > len(self.lines):
+            return False
+        form = LEVELS[level]
+        return all(form(mine) == form(wanted) for mine, wanted in zip(self.lines[index:], block, strict=False))
+
+    def render(self, changes: Sequence[Change], *, final_newline: bool) -> str:
+        """The text after changes that are sorted and do not overlap."""
+        out: list[str] = []
+        at = 0
+        for change in changes:
+            self._keep(out, at, change.start)
+            out.extend(line + self._new_ending for line in change.new)
+            at = change.end
+        self._keep(out, at, len(self._raw))
+        text = "".join(out)
+        if final_newline:
+            return text if text.endswith("\n") or not text else text + self._new_ending
+        return text.removesuffix("\n").removesuffix("\r") if self._new_ending == "\r\n" else text.removesuffix("\n")
+
+    def _keep(self, out: list[str], start: int, stop: int) -> None:
+        for index in range(start, stop):
+            unterminated = index == len(self._raw) - 1 and not self.ends_in_newline
+            out.append(self._raw[index] + (self._new_ending if unterminated else "\n"))
+
+    def _form(self, level: int) -> _Form:
+        if level not in self._forms:
+            lines = [LEVELS[level](line) for line in self.lines] if level else self.lines
+            starts = list(accumulate((len(line) + 1 for line in lines), initial=1))
+            self._forms[level] = _Form("\n" + "\n".join(lines) + "\n", starts[:-1])
+        return self._forms[level]
+
+
+def _joined(block: Sequence[str], level: int) -> str:
+    return "\n" + "\n".join(map(LEVELS[level], block)) + "\n"

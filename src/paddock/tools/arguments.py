@@ -1,0 +1,167 @@
+"""Reading a call's arguments by role, since every harness spells them in its own way. The spellings are data.
+
+Shapes  a role is what an argument means (`path`); its names are the spellings (`path`, `file_path`, `filePath`, ...).
+        A null is as if it were not there. What no role took, and what changes nothing, is told apart by `rest`.
+Errors  a role that is needed and missing, empty or of another type raises BadArgument, which the reader of the whole
+        call turns into Malformed.
+"""
+
+from typing import Any
+
+from paddock.tools.actions import Refusal
+from paddock.tools.names import KIND_OF_FORM, Form
+from paddock.tools.values import same_json
+from paddock.types import Json, JsonObject
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "command": ("command", "cmd", "script"),
+    "workdir": ("workdir", "cwd", "directory", "working_directory"),
+    "chars": ("chars", "input", "text"),
+    "session": ("session_id", "session"),
+    "path": ("path", "file_path", "filePath", "filepath", "file", "filename", "file_name", "absolute_path"),
+    "folder": ("path", "dir_path", "dirPath", "directory", "dir", "directory_path"),
+    "old": ("old_str", "old_string", "oldString", "old_text", "oldText"),
+    "new": ("new_str", "new_string", "newString", "new_text", "newText"),
+    "all": ("replace_all", "replaceAll", "allow_multiple"),
+    "content": ("content", "file_text", "contents", "text"),
+    "insert_line": ("insert_line", "insertLine"),
+    "patch": ("input", "patch", "patchText", "patch_text", "diff"),
+    "first": ("start", "start_line", "first_line"),
+    "last": ("end", "end_line", "last_line"),
+    "pattern": ("pattern", "regex"),
+    "include": ("include", "glob", "file_pattern", "include_pattern"),
+    "literal": ("literal", "fixed_strings"),
+    "said": ("message", "thought", "result", "answer", "text"),
+    "steps": ("task_list", "plan", "todos", "tasks", "items", "steps"),
+    "step": ("title", "step", "content", "task", "text"),
+    "questions": ("questions", "question", "prompt", "message", "text"),
+}
+"""Argument names of each role, in the order in which they are looked for."""
+
+NEUTRAL: frozenset[str] = frozenset({"security_risk", "summary", "description", "justification", "explanation"})
+"""Arguments of any tool in the table that do not change what is done: they are not compared."""
+
+NEUTRAL_OF: dict[str, frozenset[str]] = {
+    "shell": frozenset({"timeout", "timeout_ms", "timeout_s", "yield_time_ms", "max_output_tokens", "prefix_rule"}),
+    "read": frozenset({"concise"}),
+    "search": frozenset({"timeout"}),
+    "list": frozenset({"timeout"}),
+}
+"""Further ones per kind. A limit on time or on shown output does not change what is done."""
+
+DEFAULTS: dict[Form, JsonObject] = {
+    "shell": {
+        "is_background": False,
+        "run_in_background": False,
+        "is_input": False,
+        "login": True,
+        "reset": False,
+        "sandbox_permissions": "use_default",
+        "tty": False,
+        "with_escalated_permissions": False,
+    },
+    "read": {"mode": "slice"},
+    "grep": {"-i": False, "case_sensitive": False, "limit": 100, "multiline": False},
+    "list": {"depth": 2, "limit": 25, "offset": 1, "recursive": False},
+}
+"""What a tool does where the call does not say: an argument that says the same is not compared."""
+
+
+class BadArgument(ValueError):
+    """An argument that its tool would refuse."""
+
+    def __init__(self, reason: Refusal, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class Arguments:
+    """A call's arguments. Each read marks what it took, so that `rest` knows what is left."""
+
+    def __init__(self, form: Form, name: str, given: JsonObject, schema: JsonObject | None) -> None:
+        self.form = form
+        self.name = name
+        self.schema = schema
+        """The JSON schema of the row's own tool; None: the row has none."""
+        self._given = {key: value for key, value in given.items() if value is not None}
+        self._taken: set[str] = set()
+
+    def has(self, role: str) -> bool:
+        return any(key in self._given for key in ROLES[role])
+
+    def any(self, role: str) -> Any:
+        """The value in this role, of any type; None when there is none."""
+        for key in ROLES[role]:
+            if key in self._given:
+                self._taken.add(key)
+                return self._given[key]
+        return None
+
+    def take(self, key: str) -> Any:
+        """The value of the argument of exactly this name; None when there is none."""
+        self._taken.add(key)
+        return self._given.get(key)
+
+    def maybe(self, role: str) -> str | None:
+        """A text in this role; None when there is none."""
+        value = self.any(role)
+        if value is not None and not isinstance(value, str):
+            raise BadArgument("wrong_type", f"{role} is a {type(value).__name__}, not a string")
+        return value
+
+    def text(self, role: str) -> str:
+        """A text that must be there, and may be empty."""
+        value = self.maybe(role)
+        if value is None:
+            raise BadArgument("missing_argument", f"no {role} (one of {', '.join(ROLES[role])})")
+        return value
+
+    def filled(self, role: str) -> str:
+        """A text that must be there and say something."""
+        value = self.text(role)
+        if not value.strip():
+            raise BadArgument("missing_argument", f"{role} is empty")
+        return value
+
+    def flag(self, role: str) -> bool:
+        value = self.any(role)
+        return truth(role, value) if value is not None else False
+
+    def number(self, role: str) -> int | None:
+        value = self.any(role)
+        return integer(role, value) if value is not None else None
+
+    def count(self, key: str) -> int | None:
+        value = self.take(key)
+        return integer(key, value) if value is not None else None
+
+    def rest(self) -> JsonObject:
+        """What is left to compare: not taken, not neutral, not the tool's default."""
+        quiet = NEUTRAL_OF.get(KIND_OF_FORM[self.form], frozenset())
+        defaults = DEFAULTS.get(self.form, {})
+        return {
+            key: value
+            for key, value in self._given.items()
+            if key not in self._taken
+            and key not in NEUTRAL
+            and key not in quiet
+            and not (key in defaults and same_json(defaults[key], value))
+        }
+
+
+def integer(what: str, value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadArgument("wrong_type", f"{what} is a {type(value).__name__}, not an integer")
+    if isinstance(value, float) and not value.is_integer():
+        raise BadArgument("wrong_type", f"{what} is {value}, not an integer")
+    return int(value)
+
+
+def truth(what: str, value: Json) -> bool:
+    """A boolean, or the words `true` and `false` that one family's schema has in its place."""
+    if isinstance(value, str) and value in ("true", "false"):
+        return value == "true"
+    if not isinstance(value, bool):
+        raise BadArgument("wrong_type", f"{what} is {value!r:.40}, not a boolean")
+    return value
