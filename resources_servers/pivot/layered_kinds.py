@@ -39,6 +39,14 @@ ROLES: dict[Kind, tuple[Role, ...]] = {
 }
 """The roles that a kind's levels look at. A kind without any is judged by all arguments that the expert gave."""
 
+CONTENT_ROLES: dict[Kind, tuple[Role, ...]] = {
+    "edit": ("old", "new", "content"),
+    "shell": ("command",),
+    "search": ("pattern",),
+    "find": ("pattern",),
+}
+"""The roles whose texts must be alike."""
+
 KEYS: dict[Role, tuple[str, ...]] = {
     "subcommand": ("command",),
     "path": ("path", "file_path", "filePath", "file", "filename", "file_name", "dir_path"),

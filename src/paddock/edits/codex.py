@@ -29,16 +29,20 @@ def parse_codex_patch(text: str) -> list[Edit]:
     at = 0
     while at < len(lines):
         header = lines[at].strip(WHITE)
-        path = header[len(_marker(header)) :]
-        end = _section_end(lines, at)
-        if header.startswith(_ADD):
+        marker = _marker(header)
+        path = header[len(marker) :]
+        if marker == _ADD:
             end = _added_end(lines, at)
             edits.append(Write(path, "".join(line[1:] + "\n" for line in lines[at + 1 : end])))
-        elif header.startswith(_DELETE):
+        elif marker == _DELETE:
             end = at + 1
             edits.append(Delete(path))
-        else:
+        elif marker == _UPDATE:
+            end = _update_end(lines, at)
             edits.append(_update(path, lines, at, end))
+        else:
+            valid = ", ".join(f"'{marker}{{path}}'" for marker in _HEADERS)
+            raise PatchError(f"'{header}' is not a valid hunk header. Valid hunk headers: {valid}", at + 2)
         at = end
     return edits
 
@@ -67,27 +71,17 @@ def _marker(header: str) -> str:
     return next((marker for marker in _HEADERS if header.startswith(marker)), "")
 
 
-def _section_end(lines: Sequence[str], at: int) -> int:
-    """Where the update section that begins at `at` ends; PatchError when `at` is no header at all.
-
-    In an update a header stands in the first column, since a leading space would make it a context line.
-    """
-    header = lines[at].strip(WHITE)
-    if not _marker(header):
-        raise PatchError(
-            f"'{header}' is not a valid hunk header. Valid hunk headers: "
-            f"'{_ADD}{{path}}', '{_DELETE}{{path}}', '{_UPDATE}{{path}}'",
-            at + 2,
-        )
+def _added_end(lines: Sequence[str], at: int) -> int:
     end = at + 1
-    while end < len(lines) and not _marker(lines[end].rstrip(WHITE)):
+    while end < len(lines) and lines[end].startswith("+"):
         end += 1
     return end
 
 
-def _added_end(lines: Sequence[str], at: int) -> int:
+def _update_end(lines: Sequence[str], at: int) -> int:
+    """The next header in the first column: after a space it would be a context line."""
     end = at + 1
-    while end < len(lines) and lines[end].startswith("+"):
+    while end < len(lines) and not _marker(lines[end].rstrip(WHITE)):
         end += 1
     return end
 

@@ -8,21 +8,23 @@ Codex   (version 0.169.0, by trial) hunks in order, each after the last. An anch
 Diff    a block goes where its header says, moved by as much as the hunk before it was; else to the nearest place where it
         stands exactly, forward first at equal distance. No fuzz. The result ends in a newline unless the diff says that
         it does not; where no hunk touches the end, the file keeps its own.
-Errors  EditError `no_match` when there is no place.
+Partial in a known range of a file a hunk goes where its header's line says, if it stands there, or to the only place where
+        it stands, or to the first one after its anchor, if that line is there once.
+Errors  EditError `no_match` when there is no place; `unseen` when what was seen does not tell.
 """
 
 from collections.abc import Callable
 
 from paddock.edits.errors import EditError
 from paddock.edits.lines import LEVELS, Change, LineTable
-from paddock.edits.model import Hunk, Hunks
+from paddock.edits.model import Hunk, Hunks, Text
 
 
-def apply_hunks(edit: Hunks, text: str) -> str:
-    table = LineTable(text)
-    if edit.grammar == "diff":
-        return _apply_diff(edit, table)
-    return _apply_codex(edit, table)
+def apply_hunks(edit: Hunks, known: Text) -> str:
+    table = LineTable(known.text, crlf=edit.grammar == "codex")
+    if not known.complete:
+        return _apply_partial(edit, table, known.first_line)
+    return _apply_diff(edit, table) if edit.grammar == "diff" else _apply_codex(edit, table)
 
 
 def _apply_codex(edit: Hunks, table: LineTable) -> str:
@@ -101,3 +103,38 @@ def _nearest(hunk: Hunk, table: LineTable, first: int, guess: int) -> int | None
     if before is None or (after is not None and after - guess <= guess - before):
         return after
     return before
+
+
+def _apply_partial(edit: Hunks, table: LineTable, first_line: int) -> str:
+    changes: list[Change] = []
+    line = 0
+    for hunk in edit.hunks:
+        start = None if hunk.at_end else _place_partial(hunk, table, line, first_line)
+        if start is None:
+            raise EditError(f"{edit.path}: what was seen does not tell where a hunk goes", edit.path, "unseen")
+        line = start + len(hunk.old)
+        changes.append(Change(start, line, hunk.new))
+    return table.render(changes, final_newline=table.ends_in_newline)
+
+
+def _place_partial(hunk: Hunk, table: LineTable, first: int, first_line: int) -> int | None:
+    old = hunk.old
+    stated = None if hunk.start is None else hunk.start - first_line + (0 if old else 1)
+    if not old:
+        return stated if stated is not None and first <= stated <= len(table) else None
+    if stated is not None and stated >= first and table.matches(old, stated):
+        return stated
+    anchor = None if hunk.anchor is None else _only_place(table, (hunk.anchor,))
+    if anchor is not None:
+        return _at_any_level(lambda level: table.find(old, max(first, anchor + 1), level))
+    place = _only_place(table, old)
+    return place if place is not None and place >= first else None
+
+
+def _only_place(table: LineTable, block: tuple[str, ...]) -> int | None:
+    """The index where the block stands, at the first level where it does, if that is one place."""
+    for level in range(len(LEVELS)):
+        found = table.find(block, 0, level)
+        if found is not None:
+            return found if table.find(block, found + 1, level) is None else None
+    return None

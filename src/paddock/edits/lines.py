@@ -4,8 +4,8 @@ Units    line indexes are 0-based here.
 Match    a block matches whole lines. The four `LEVELS` make lines comparable, each coarser than the one before: as they
          are; without trailing whitespace; without whitespace at either end; and with typographic dashes, quotes and
          spaces as their ASCII forms.
-Endings  "\\r\\n" ends a line too: the lines here have no "\\r", and `render` gives each line its own ending back. New lines
-         get the first line's ending.
+Endings  with `crlf`, "\\r\\n" ends a line too: `lines` have no "\\r", `render` gives each line its own ending back, and new
+         lines get the first line's. Without, a "\\r" belongs to its line.
 """
 
 from bisect import bisect_right
@@ -47,19 +47,21 @@ class _Form(NamedTuple):
 class LineTable:
     """The lines of one text; the forms of the coarser levels are made when first asked for."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, crlf: bool) -> None:
         raw = text.split("\n")
         self.ends_in_newline = not raw[-1]
         if self.ends_in_newline:
             raw.pop()
         self._raw = raw
-        terminated = len(raw) if self.ends_in_newline else len(raw) - 1
-        self.lines = [
-            line[:-1] if index < terminated and line.endswith("\r") else line for index, line in enumerate(raw)
-        ]
-        self._new_ending = "\r\n" if terminated > 0 and raw[0].endswith("\r") else "\n"
+        self.lines = raw
+        self._new_ending = "\n"
         self._forms: dict[int, _Form] = {}
         self._reversed: str | None = None
+        if crlf and "\r" in text:
+            terminated = len(raw) if self.ends_in_newline else len(raw) - 1
+            self.lines = [line.removesuffix("\r") for line in raw[:terminated]] + raw[terminated:]
+            if terminated and raw[0].endswith("\r"):
+                self._new_ending = "\r\n"
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -99,7 +101,7 @@ class LineTable:
         return all(form(mine) == form(wanted) for mine, wanted in zip(self.lines[index:], block, strict=False))
 
     def render(self, changes: Sequence[Change], *, final_newline: bool) -> str:
-        """The text after changes that are sorted and do not overlap."""
+        """The text after changes that are sorted and do not overlap; every line gets an ending, save the last if asked."""
         out: list[str] = []
         at = 0
         for change in changes:
@@ -108,9 +110,7 @@ class LineTable:
             at = change.end
         self._keep(out, at, len(self._raw))
         text = "".join(out)
-        if final_newline:
-            return text if text.endswith("\n") or not text else text + self._new_ending
-        return text.removesuffix("\n").removesuffix("\r") if self._new_ending == "\r\n" else text.removesuffix("\n")
+        return text if final_newline else text.removesuffix("\n")
 
     def _keep(self, out: list[str], start: int, stop: int) -> None:
         for index in range(start, stop):

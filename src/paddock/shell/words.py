@@ -194,12 +194,14 @@ def _split_raw(text: str, active: str) -> Iterator[Part]:
 
 
 def _merge(parts: list[Part]) -> Word:
-    """Neighbouring literals become one, neighbouring active characters too; empty literals go."""
+    """Neighbouring literals become one, neighbouring active characters too; empty literals go where they say nothing."""
     merged: list[Part] = []
+    empty = False
     for part in parts:
         last = merged[-1] if merged else None
         if isinstance(part, Lit):
             if not part.text:
+                empty = True
                 continue
             if isinstance(last, Lit):
                 merged[-1] = Lit(last.text + part.text)
@@ -208,4 +210,6 @@ def _merge(parts: list[Part]) -> Word:
             merged[-1] = Active(last.text + part.text)
             continue
         merged.append(part)
+    if empty and any(not isinstance(part, (Lit, Active)) and not part.quoted for part in merged):
+        merged.append(Lit(""))  # `$x""` is one word even where `$x` is none
     return Word(tuple(merged))

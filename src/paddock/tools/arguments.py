@@ -16,6 +16,7 @@ from paddock.types import Json, JsonObject
 ROLES: dict[str, tuple[str, ...]] = {
     "command": ("command", "cmd", "script"),
     "workdir": ("workdir", "cwd", "directory", "working_directory"),
+    "is_input": ("is_input",),
     "chars": ("chars", "input", "text"),
     "session": ("session_id", "session"),
     "path": ("path", "file_path", "filePath", "filepath", "file", "filename", "file_name", "absolute_path"),
@@ -31,7 +32,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "pattern": ("pattern", "regex"),
     "include": ("include", "glob", "file_pattern", "include_pattern"),
     "literal": ("literal", "fixed_strings"),
-    "said": ("message", "thought", "result", "answer", "text"),
+    "said": ("message", "thought"),
     "steps": ("task_list", "plan", "todos", "tasks", "items", "steps"),
     "step": ("title", "step", "content", "task", "text"),
     "questions": ("questions", "question", "prompt", "message", "text"),
@@ -53,7 +54,6 @@ DEFAULTS: dict[Form, JsonObject] = {
     "shell": {
         "is_background": False,
         "run_in_background": False,
-        "is_input": False,
         "login": True,
         "reset": False,
         "sandbox_permissions": "use_default",
@@ -61,7 +61,7 @@ DEFAULTS: dict[Form, JsonObject] = {
         "with_escalated_permissions": False,
     },
     "read": {"mode": "slice"},
-    "grep": {"-i": False, "case_sensitive": False, "limit": 100, "multiline": False},
+    "grep": {"-i": False, "limit": 100, "multiline": False},
     "list": {"depth": 2, "limit": 25, "offset": 1, "recursive": False},
 }
 """What a tool does where the call does not say: an argument that says the same is not compared."""

@@ -10,7 +10,7 @@ import shlex
 from pathlib import PurePosixPath
 
 from paddock.tools.actions import Edit, Shell, Stdin
-from paddock.tools.arguments import ROLES, Arguments, BadArgument, truth
+from paddock.tools.arguments import ROLES, Arguments, BadArgument
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
 from paddock.types import Json
@@ -24,7 +24,7 @@ _SCRIPT_FLAGS = frozenset({("-c",), ("-lc",), ("-cl",), ("-l", "-c")})
 
 def shell_action(given: Arguments) -> Shell | Stdin | Edit:
     command = given.any("command")
-    is_input = truth("is_input", given.take("is_input") or False)
+    is_input = given.flag("is_input")
     if isinstance(command, list):
         patch = _patch_of(command)
         if patch is not None:

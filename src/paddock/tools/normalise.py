@@ -43,7 +43,7 @@ MARKS: dict[Form, tuple[str, ...]] = {
     "replace": ("path",),
     "edit_file": ("path",),
     "write": ("path",),
-    "patch": ("patch", "command"),
+    "patch": ("patch",),
     "read": ("path",),
     "grep": ("pattern",),
     "glob": ("pattern",),

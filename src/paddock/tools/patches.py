@@ -7,23 +7,11 @@ Rules   an empty old text makes `edit` write the file, as its tools do; `str_rep
         Codex's grammar where it has its envelope, else as a unified diff.
 """
 
-from paddock.edits import (
-    Edit as FileEdit,
-)
-from paddock.edits import (
-    Insert,
-    PatchError,
-    Replace,
-    ReplaceLines,
-    Undo,
-    Write,
-    parse_codex_patch,
-    parse_unified_diff,
-)
+from paddock.edits import Edit as FileEdit
+from paddock.edits import Insert, PatchError, Replace, ReplaceLines, Undo, Write, parse_codex_patch, parse_unified_diff
 from paddock.tools.actions import Edit, Read
-from paddock.tools.arguments import ROLES, Arguments, BadArgument, integer
+from paddock.tools.arguments import Arguments, BadArgument
 from paddock.tools.looking import line_range
-from paddock.types import JsonObject
 
 PATCH_ENVELOPE = "*** Begin Patch"
 
@@ -121,16 +109,7 @@ def write_action(given: Arguments) -> Edit:
 
 
 def patch_action(given: Arguments) -> Edit:
-    if not given.has("patch") and isinstance(given.take("command"), list):
-        return Edit(patch_edits(_last_word(given.take("command"))), given.rest())
     return Edit(patch_edits(given.filled("patch")), given.rest())
-
-
-def _last_word(argv: JsonObject) -> str:
-    word = argv[-1] if argv else None
-    if not isinstance(word, str):
-        raise BadArgument("missing_argument", f"no patch (one of {', '.join(ROLES['patch'])})")
-    return word
 
 
 def patch_edits(text: str) -> tuple[FileEdit, ...]:
@@ -141,7 +120,3 @@ def patch_edits(text: str) -> tuple[FileEdit, ...]:
     if not edits:
         raise BadArgument("bad_patch", "patch changes nothing")
     return tuple(edits)
-
-
-def insert_line(value: object) -> int:
-    return integer("insert_line", value)

@@ -1,0 +1,70 @@
+"""Starting what is measured, and stopping it again; counting its processes and memory."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import psutil
+
+START_TIMEOUT_S = 60.0
+
+
+class Footprint(NamedTuple):
+    processes: int
+    rss_mib: float
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(command: Sequence[str], *health: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m COMMAND` until the block ends; entered when every URL of `health` answers."""
+    process = subprocess.Popen([sys.executable, "-m", *command], env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        for url in health:
+            wait_for(url, process)
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    due = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < due:
+        if process.poll() is not None:
+            raise RuntimeError(f"{process.args} ended with {process.returncode}")
+        try:
+            with urllib.request.urlopen(url, timeout=1):
+                return
+        except OSError:
+            time.sleep(0.005)
+    raise RuntimeError(f"{url} did not answer in {START_TIMEOUT_S} s")
+
+
+def footprint(pid: int) -> Footprint:
+    """Of a process and all its descendants."""
+    root = psutil.Process(pid)
+    family = [root, *root.children(recursive=True)]
+    return Footprint(len(family), sum(member.memory_info().rss for member in family) / 2**20)
+
+
+def family(pid: int) -> list[int]:
+    root = psutil.Process(pid)
+    return [pid, *(child.pid for child in root.children(recursive=True))]

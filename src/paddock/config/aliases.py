@@ -1,0 +1,108 @@
+"""The alias table: NeMo-Gym's names, and what each is here. The data is `aliases.yaml`; this is its form.
+
+Law     a key of theirs is mapped (`to`, `values`, `items`), inert (accepted in a block of theirs and named in the notes) or
+        `trainer` (another program's key). Anything else of theirs is passed on, and refused where nothing has that name.
+Errors  a table that does not fit this form raises pydantic's ValidationError when it is first read.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from paddock.config.reading import read
+from paddock.config.trees import KeyPath
+from paddock.types import JsonObject, Record
+
+_TABLE = Path(__file__).with_name("aliases.yaml")
+
+
+class Case(Record):
+    """What one value of a key of theirs means here."""
+
+    when: Any
+    set: JsonObject
+    """Keys of ours; empty: nothing needs to be said."""
+
+
+class KeyRule(Record):
+    """What becomes of one key of theirs. Exactly one of the first five is given."""
+
+    to: str | None = None
+    """The key of ours that takes the value; dots nest."""
+    values: list[Case] | None = None
+    """The key of theirs is a choice; each of its values is spelt out."""
+    items: dict[str, "KeyRule"] | None = None
+    """The key keeps its name; these rules hold inside each item of its list."""
+    inert: str | None = None
+    """Why the key says nothing here."""
+    trainer: str | None = None
+    """What the trainer does with the key."""
+    only: list[Any] | None = None
+    """The values for which the key is inert; None: any value."""
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        given = [name for name in ("to", "values", "items", "inert", "trainer") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"needs exactly one of to, values, items, inert, trainer; has {given}")
+        if self.only is not None and self.inert is None:
+            raise ValueError("`only` belongs to `inert`")
+        return self
+
+
+class Implementation(Record):
+    """What an implementation of theirs is here."""
+
+    to: str
+    """The plugin folder of ours."""
+    set: JsonObject = {}
+    """Keys of ours that their implementation implies; what a block says itself wins."""
+    keys: dict[str, KeyRule] = {}
+
+
+class AliasTable(Record):
+    server_types: dict[str, str]
+    common_keys: dict[str, KeyRule]
+    """Rules for a block of any implementation."""
+    implementations: dict[str, dict[str, Implementation]]
+    """By our server type, then by their implementation name."""
+    paths: dict[str, str]
+    top_keys: dict[str, KeyRule]
+    env_keys: dict[str, KeyRule]
+    """Keys of a recipe's `env` block, beside `nemo_gym`."""
+
+    def kind(self, name: str) -> str:
+        """Our name of a server type, given either name."""
+        return self.server_types.get(name, name)
+
+    def implementation(self, kind: str, name: str) -> Implementation | None:
+        """What `name` of our server type `kind` is here; None: it is no name of theirs."""
+        return self.implementations.get(kind, {}).get(name)
+
+    def rules(self, kind: str, name: str) -> Mapping[str, KeyRule]:
+        """Rules for the keys of a block that was written with their names."""
+        found = self.implementation(kind, name)
+        return {**self.common_keys, **(found.keys if found else {})}
+
+    def key_path(self, path: KeyPath) -> KeyPath:
+        """A key path in our names; a path of ours is itself."""
+        if path[:2] == ("env", "nemo_gym") and len(path) > 2:
+            path = path[2:]
+        if len(path) < 2 or (path[1] not in self.server_types and path[1] not in self.implementations):
+            return path
+        kind = self.kind(path[1])
+        if len(path) < 3:
+            return (path[0], kind)
+        found = self.implementation(kind, path[2])
+        rule = found.keys.get(path[3]) if found and len(path) > 3 else None
+        rest = (*rule.to.split("."), *path[4:]) if rule and rule.to else path[3:]
+        return (path[0], kind, found.to if found else path[2], *rest)
+
+
+@cache
+def alias_table() -> AliasTable:
+    """The table that ships with the package."""
+    return AliasTable.model_validate(read(_TABLE).tree)

@@ -1,0 +1,61 @@
+"""The top-level keys of a config, and what a config is made of.
+
+Law     a top-level key is one of `RunSettings` or the name of an instance. Free variables live under `vars` and are read
+        as `${vars.name}`. Only in files with NeMo-Gym's names may they stand at the top: one that an interpolation
+        reads is moved under `vars`, any other is refused.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+from paddock.types import JsonObject, Record
+
+Kind = Literal["resources_servers", "agents", "models_servers"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class RunSettings(Record):
+    """Every top-level key that is no instance; values may be interpolations."""
+
+    config_paths: list[str] = []
+    """Files that come before this one."""
+    policy_base_url: str | list[str] | None = None
+    """Where the policy is served; read as `${policy_base_url}`, like the next two."""
+    policy_api_key: str | None = None
+    policy_model_name: str | None = None
+    default_host: str | None = None
+    """Address that servers bind; None: loopback."""
+    agent_map: dict[str, str] = {}
+    """Agent names that rows use -> agent instances here."""
+    eval: JsonObject = {}
+    """Settings of rollout collection; checked by it."""
+    serve: JsonObject = {}
+    """Settings of serving; checked by it."""
+    vars: JsonObject = {}
+    """Free variables."""
+
+
+class Instance(NamedTuple):
+    """One server of a config."""
+
+    name: str
+    kind: Kind
+    implementation: str
+    """A plugin folder of that kind, or `package.module:Class`."""
+    origin: str
+    """`file:line` where the instance was first named."""
+
+
+class Note(NamedTuple):
+    """Something that was read other than written; shown at start-up and by a dry run. Holds no value."""
+
+    where: str
+    """`file:line`, or what else gave the key."""
+    key: str
+    """The key path as it was written."""
+    kind: Literal["mapped", "inert", "trainer"]
+    """`trainer`: meant for another program; `inert` says nothing here, and is refused by strict loading."""
+    text: str
+
+    def __str__(self) -> str:
+        verb = {"mapped": "read as", "inert": "ignored:", "trainer": "the trainer's:"}[self.kind]
+        return f"{self.where}: `{self.key}` {verb} {self.text}"

@@ -1,0 +1,1 @@
+"""Patch grammars and edits on text, as pure functions."""

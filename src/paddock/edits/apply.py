@@ -1,0 +1,172 @@
+"""Applying edits to texts: one after another, on a new mapping, all or nothing.
+
+Input   `str` is a whole file. In `apply` a path that the mapping lacks is a missing file; in `apply_known` it is unknown.
+Partial a `Text` that is not complete is a known range of a file of unknown length. On it an edit is made only where what
+        was seen decides it: a string or a block of lines that was seen exactly once is taken to be the only one in the
+        file; a line number within the range is exact. Anything else is `unseen`, also what would go to the file's end.
+Errors  EditError; the mapping given is never changed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from paddock.edits.errors import EditError, EditErrorKind
+from paddock.edits.hunks import apply_hunks
+from paddock.edits.model import (
+    Delete,
+    Edit,
+    Hunks,
+    Insert,
+    Move,
+    Replace,
+    ReplaceLines,
+    Text,
+    Undo,
+    Write,
+    split_lines,
+)
+
+
+def apply(edits: Iterable[Edit], files: Mapping[str, str]) -> dict[str, str]:
+    """The files after the edits; deleted ones are absent. EditError when one cannot be made."""
+    known = _apply(edits, {path: Text(1, text, True) for path, text in files.items()}, absent="missing_file")
+    return {path: text.text for path, text in known.items()}
+
+
+def apply_known(edits: Iterable[Edit], files: Mapping[str, Text | str]) -> dict[str, Text]:
+    """As `apply`, where only a part of the files, and of each file, is known; `unseen` where that does not suffice."""
+    known = {path: Text(1, text, True) if isinstance(text, str) else text for path, text in files.items()}
+    return _apply(edits, known, absent="unseen")
+
+
+def _apply(edits: Iterable[Edit], files: dict[str, Text], *, absent: EditErrorKind) -> dict[str, Text]:
+    state = _Files(files, absent)
+    for edit in edits:
+        state.make(edit)
+    return state.files
+
+
+class _Files:
+    """The files in the middle of a sequence of edits, with what each was before its last ones."""
+
+    def __init__(self, files: dict[str, Text], absent: EditErrorKind) -> None:
+        self.files = files
+        self._absent: EditErrorKind = absent
+        self._deleted: set[str] = set()
+        self._history: dict[str, list[Text]] = {}
+
+    def make(self, edit: Edit) -> None:
+        match edit:
+            case Write():
+                self._write(edit)
+            case Delete(path):
+                self._take(path)
+            case Move(path, to):
+                self._move(path, to, self._get(path))
+            case Undo(path):
+                self._undo(path)
+            case Hunks(path, move_to=to) if to is not None:
+                self._move(path, to, _edited(edit, self._get(path)))
+            case _:
+                text = self._get(edit.path)
+                self.files[edit.path] = _edited(edit, text)
+                self._history.setdefault(edit.path, []).append(text)
+
+    def _get(self, path: str) -> Text:
+        if path not in self.files:
+            kind = "missing_file" if path in self._deleted else self._absent
+            raise EditError(f"{path}: no such file" if kind == "missing_file" else f"{path} was not seen", path, kind)
+        return self.files[path]
+
+    def _take(self, path: str) -> None:
+        self._get(path)
+        del self.files[path]
+        self._deleted.add(path)
+
+    def _put(self, path: str, text: Text) -> None:
+        self.files[path] = text
+        self._deleted.discard(path)
+
+    def _write(self, edit: Write) -> None:
+        if edit.create_only and edit.path in self.files:
+            raise EditError(f"{edit.path}: the file exists", edit.path, "file_exists")
+        text = Text(1, edit.text, True)
+        self._put(edit.path, text)
+        self._history.setdefault(edit.path, []).append(text)
+
+    def _move(self, path: str, to: str, text: Text) -> None:
+        # In this order a file moved onto itself is lost, as it is with apply_patch.
+        self._put(to, text)
+        self._take(path)
+
+    def _undo(self, path: str) -> None:
+        self._get(path)
+        if not self._history.get(path):
+            raise EditError(f"{path}: no edit to undo", path, "no_history")
+        self.files[path] = self._history[path].pop()
+
+
+def _edited(edit: Replace | Insert | ReplaceLines | Hunks, known: Text) -> Text:
+    match edit:
+        case Replace():
+            text = _replaced(edit, known)
+        case Insert():
+            text = _inserted(edit, known)
+        case ReplaceLines():
+            text = _lines_replaced(edit, known)
+        case Hunks():
+            text = apply_hunks(edit, known)
+    return replace(known, text=text)
+
+
+def _replaced(edit: Replace, known: Text) -> str:
+    path, old = edit.path, edit.old
+    if old == edit.new:
+        raise EditError(f"{path}: the old and the new text are the same", path, "no_change")
+    if edit.replace_all and not known.complete:
+        raise EditError(f"{path}: not all of the file was seen", path, "unseen")
+    count = known.text.count(old)
+    if not count:
+        raise EditError(f"{path}: the old text is not there", path, "no_match" if known.complete else "unseen")
+    if count > 1 and not edit.replace_all:
+        raise EditError(f"{path}: the old text is there {count} times", path, "ambiguous")
+    return known.text.replace(old, edit.new)
+
+
+def _inserted(edit: Insert, known: Text) -> str:
+    after = _index(edit.path, edit.after_line, known, lowest=0)
+    at = _offset(known.text, after)
+    return known.text[:at] + edit.text + "\n" + known.text[at:]
+
+
+def _lines_replaced(edit: ReplaceLines, known: Text) -> str:
+    start = _index(edit.path, edit.start, known, lowest=1)
+    if edit.end is None:
+        if not known.complete:
+            raise EditError(f"{edit.path}: the end of the file was not seen", edit.path, "unseen")
+        head, tail = known.text[: _offset(known.text, start - 1)], ""
+    else:
+        end = _index(edit.path, edit.end, known, lowest=edit.start)
+        head, tail = known.text[: _offset(known.text, start - 1)], known.text[_offset(known.text, end) :]
+    return head + edit.text + ("\n" if edit.text and not edit.text.endswith("\n") else "") + tail
+
+
+def _index(path: str, line: int, known: Text, *, lowest: int) -> int:
+    """A line number of the file as one of the known range, whose first line is 1; `lowest` may be the one before it."""
+    count = len(split_lines(known.text))
+    index = line - known.first_line + 1
+    if line < lowest or (known.complete and index > count):
+        raise EditError(f"{path}: line {line} is not in {lowest}..{count}", path, "line_range")
+    if not min(lowest, 1) <= index <= count:
+        raise EditError(f"{path}: line {line} was not seen", path, "unseen")
+    return index
+
+
+def _offset(text: str, lines: int) -> int:
+    """Where the text goes on after so many lines."""
+    at = 0
+    for _ in range(lines):
+        at = text.find("\n", at) + 1
+        if not at:
+            return len(text)
+    return at

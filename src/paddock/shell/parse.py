@@ -1,0 +1,86 @@
+"""`parse(command)`: text to `Script`, by the tree-sitter grammar for bash.
+
+Law     never raises on any `str`; time grows linearly with valid text, and text that goes wrong is given up early.
+Limits  `MAX_CHARS` characters and `MAX_DEPTH` nested commands; beyond either, and for a NUL, the script is an error.
+Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
+        reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
+"""
+
+import threading
+from functools import lru_cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Parser, Tree
+
+from paddock.shell.documents import MARK, STRING, lift
+from paddock.shell.lower import TOO_DEEP, Lowering
+from paddock.shell.syntax import Script
+from paddock.shell.words import Unsupported
+
+MAX_CHARS = 200_000
+MAX_DEPTH = 60
+_PATIENCE_BYTES = 2048
+"""How far an erroneous text is followed: the grammar's recovery takes quadratic time."""
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_LOCAL = threading.local()
+
+
+@lru_cache(maxsize=4096)
+def _parse_short(command: str) -> Script:
+    return _parse(command)
+
+
+def parse(command: str) -> Script:
+    """The tree of `command` as bash would read it."""
+    return _parse_short(command) if len(command) <= 8192 else _parse(command)
+
+
+def _parse(command: str) -> Script:
+    if len(command) > MAX_CHARS:
+        return Script((), f"longer than {MAX_CHARS} characters")
+    if any(char in command for char in ("\0", MARK, STRING, "\ufdd2")):
+        return Script((), "a character that no command may hold")
+    lifted = lift(command)
+    data = lifted.text.encode("utf-8", "surrogatepass")
+    tree = _tree(data)
+    if tree is None:
+        return Script((), "not understood")
+    lowering = Lowering(data, lifted.documents, parse_document=_document_tree, depth_left=MAX_DEPTH)
+    try:
+        script = lowering.script(tree.root_node.children)
+    except Unsupported as error:
+        return Script(lowering.salvage(tree.root_node), str(error))
+    error = lifted.error or lowering.error
+    if tree.root_node.has_error:
+        error = error or "not valid bash"
+        return Script(lowering.salvage(tree.root_node), error)
+    return Script(script.statements, error)
+
+
+def _parser() -> Parser:
+    parser: Parser | None = getattr(_LOCAL, "parser", None)
+    if parser is None:
+        parser = _LOCAL.parser = Parser(_LANGUAGE)
+    return parser
+
+
+def _tree(data: bytes) -> Tree | None:
+    """None: given up."""
+    if len(data) <= _PATIENCE_BYTES:
+        return _parser().parse(data)
+    try:
+        return _parser().parse(
+            lambda at, _: data[at : at + 16384],
+            progress_callback=lambda at, has_error: has_error and at > _PATIENCE_BYTES,
+        )
+    except ValueError:
+        del _LOCAL.parser
+        return None
+
+
+def _document_tree(data: bytes) -> Tree | None:
+    return _tree(data)
+
+
+__all__ = ["MAX_CHARS", "MAX_DEPTH", "TOO_DEEP", "parse"]
