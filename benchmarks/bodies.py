@@ -8,10 +8,11 @@ import random
 
 from paddock.types import JsonObject
 
-WORDS = (
+_WORDS = (
     "def class return self import from for in if else elif try except raise with open path line value index items "
     "tests assert config module parser token result error state cache buffer stream request response handler"
-).split()
+)
+WORDS = _WORDS.split(" ")
 ITEM_CHARS = 1800
 
 

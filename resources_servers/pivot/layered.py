@@ -29,7 +29,10 @@ _PROGRESS: tuple[Reason, ...] = (
     "arguments_missing",
     "target_differs",
     "similarity_below_threshold",
+    "partial_match",
+    "match",
 )
+"""How far a pair of calls came."""
 _WIRE_FAILURES: dict[Reason, str] = {
     "kind_differs": "tool_name_mismatch",
     "target_differs": "target_mismatch",

@@ -95,7 +95,7 @@ def judge(expected: Decoded, actual: Decoded, options: LayeredOptions) -> Judgem
         miss = "another command"
     if miss:
         return failed._replace(reason="target_differs", detail=f"{expected.name}: {miss}", target_match=False)
-    passed = Judgement(1.0, "match", "", True, True if options.enable_target_match else None)
+    passed = Judgement(1.0, "match", kind_match=True, target_match=options.enable_target_match or None)
     return _shaped(_credit(expected, passed, likeness, options), expected, fields, options)
 
 

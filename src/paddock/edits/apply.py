@@ -1,9 +1,9 @@
 """Applying edits to texts: one after another, on a new mapping, all or nothing.
 
-Input   `str` is a whole file. In `apply` a path that the mapping lacks is a missing file; in `apply_known` it is unknown.
-Partial a `Text` that is not complete is a known range of a file of unknown length. On it an edit is made only where what
-        was seen decides it: a string or a block of lines that was seen exactly once is taken to be the only one in the
-        file; a line number within the range is exact. Anything else is `unseen`, also what would go to the file's end.
+Input   `str` is a whole file. A path that the mapping lacks is a missing file in `apply`, an unknown one in `apply_known`.
+Partial a `Text` that is not complete is a known range of a file of unknown length. On it an edit is made only where
+        what was seen decides it: a string or a block of lines that was seen exactly once is taken to be the only one
+        in the file; a line number within the range is exact. Anything else is `unseen`, also what would go to the end.
 Errors  EditError; the mapping given is never changed.
 """
 
@@ -29,13 +29,13 @@ from paddock.edits.model import (
 
 def apply(edits: Iterable[Edit], files: Mapping[str, str]) -> dict[str, str]:
     """The files after the edits; deleted ones are absent. EditError when one cannot be made."""
-    known = _apply(edits, {path: Text(1, text, True) for path, text in files.items()}, absent="missing_file")
+    known = _apply(edits, {path: Text.whole(text) for path, text in files.items()}, absent="missing_file")
     return {path: text.text for path, text in known.items()}
 
 
 def apply_known(edits: Iterable[Edit], files: Mapping[str, Text | str]) -> dict[str, Text]:
     """As `apply`, where only a part of the files, and of each file, is known; `unseen` where that does not suffice."""
-    known = {path: Text(1, text, True) if isinstance(text, str) else text for path, text in files.items()}
+    known = {path: Text.whole(text) if isinstance(text, str) else text for path, text in files.items()}
     return _apply(edits, known, absent="unseen")
 
 
@@ -90,7 +90,7 @@ class _Files:
     def _write(self, edit: Write) -> None:
         if edit.create_only and edit.path in self.files:
             raise EditError(f"{edit.path}: the file exists", edit.path, "file_exists")
-        text = Text(1, edit.text, True)
+        text = Text.whole(edit.text)
         self._put(edit.path, text)
         self._history.setdefault(edit.path, []).append(text)
 

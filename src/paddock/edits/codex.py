@@ -1,7 +1,7 @@
 """The `*** Begin Patch` grammar of Codex's apply_patch, read as the program reads it (version 0.169.0).
 
-Source    the Lark grammar that Codex sends with the tool; the forms that the program accepts beyond it, and its messages,
-          by trial of the program.
+Source    the Lark grammar that Codex sends with the tool; by trial of the program, the forms that it accepts beyond the
+          grammar, and its messages.
 Lenient   whitespace around the patch, around the two markers and around file headers; a heredoc (`<<EOF`, `<<'EOF'`,
           `<<"EOF"`) around all; carriage returns at line ends; the first hunk without `@@`; an empty line for an empty
           context line; blank lines before a hunk's header, where no hunk is open; an added file without lines.
@@ -95,9 +95,8 @@ def _update(path: str, lines: Sequence[str], at: int, end: int) -> Hunks:
     hunks = _HunkReader()
     for index in range(first, end):
         hunks.feed(lines[index], index + 2)
-    closing = lines[end] if end < len(lines) else None
-    if hunks.is_bare() and closing is not None:
-        raise _unexpected(closing, end + 2)
+    if hunks.is_bare() and end < len(lines):
+        raise _unexpected(lines[end].rstrip(WHITE), end + 2)
     hunks.close(end + 2)
     if not hunks.done:
         raise PatchError(f"Update file hunk for path '{path}' is empty", at + 2)
@@ -134,8 +133,8 @@ class _HunkReader:
             self._open.append(line or " ")
 
     def _end_of_file(self, line: str, number: int) -> None:
-        if self._open is None:
-            raise _no_header(line, number) if self.done else _unexpected(line, number)
+        if self._open is None and self.done:
+            raise _no_header(line, number)
         self.close(number, at_end=True)
 
     def close(self, number: int, *, at_end: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a patch or an edit: two plain errors, both ValueErrors; whoever applies them gives them an owner.
+"""What can go wrong with a patch or an edit: two plain ValueErrors; whoever applies gives them an owner.
 
 Units   `PatchError.line` is a 1-based line of the patch, its `*** Begin Patch` or the diff's first line being line 1.
         0: the patch as a whole.

@@ -1,23 +1,32 @@
 """Where the hunks of a patch go in a file's text, and the text after them.
 
-Codex   (version 0.169.0, by trial) hunks in order, each after the last. An anchor is looked for first, from there on, and
-        the block after it. A block is looked for at each level of `paddock.edits.lines` in turn; the first place of the
-        first level that has one is taken. `*** End of File` allows the last lines only. A block that ends in an empty line
-        and is nowhere is looked for without that line. A hunk without old lines goes to the end of the file, anchor or not.
-        The result ends in a newline.
-Diff    a block goes where its header says, moved by as much as the hunk before it was; else to the nearest place where it
-        stands exactly, forward first at equal distance. No fuzz. The result ends in a newline unless the diff says that
-        it does not; where no hunk touches the end, the file keeps its own.
-Partial in a known range of a file a hunk goes where its header's line says, if it stands there, or to the only place where
-        it stands, or to the first one after its anchor, if that line is there once.
+Codex   (version 0.169.0, by trial) hunks in order, each after the last. An anchor is looked for first, from there on,
+        and the block after it. A block is looked for at each level of `paddock.edits.lines` in turn; the first place of
+        the first level that has one is taken. `*** End of File` allows the last lines only. A block that ends in an
+        empty line and is nowhere is looked for without that line. A hunk without old lines goes to the end of the file,
+        anchor or not. The result ends in a newline.
+Diff    a block goes where its header says, moved by as much as the hunk before it was; else to the nearest place where
+        it stands exactly, forward first at equal distance. No fuzz. The result ends in a newline unless the diff says
+        that it does not; where no hunk touches the end, the file keeps its own.
+Partial in a known range of a file a hunk goes where its header's line says, if it stands there, or to the only place
+        where it stands, or to the first one after its anchor, if that line is there once.
 Errors  EditError `no_match` when there is no place; `unseen` when what was seen does not tell.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import NamedTuple
 
 from paddock.edits.errors import EditError
 from paddock.edits.lines import LEVELS, Change, LineTable
 from paddock.edits.model import Hunk, Hunks, Text
+
+
+class _Placed(NamedTuple):
+    """Lines of a hunk and the index that the first old one of them, or where there is none the first new one, has."""
+
+    start: int
+    lines: tuple[str, ...]
 
 
 def apply_hunks(edit: Hunks, known: Text) -> str:
@@ -28,34 +37,45 @@ def apply_hunks(edit: Hunks, known: Text) -> str:
 
 
 def _apply_codex(edit: Hunks, table: LineTable) -> str:
-    changes: list[Change] = []
+    placed: list[_Placed] = []
     line = 0
     for hunk in edit.hunks:
         if hunk.anchor is not None:
-            found = _at_any_level(lambda level, hunk=hunk, line=line: table.find((hunk.anchor or "",), line, level))
+            found = _seek(table, (hunk.anchor,), line, at_end=False)
             if found is None:
                 raise EditError(f"Failed to find context '{hunk.anchor}' in {edit.path}", edit.path, "no_match")
             line = found + 1
         if not hunk.old:
-            changes.append(Change(len(table), len(table), hunk.new))
+            placed.append(_Placed(len(table), hunk.lines))
             continue
-        change = _place_codex(hunk, table, line)
-        if change is None:
+        place = _place_codex(hunk, table, line)
+        if place is None:
             lines = "\n".join(hunk.old)
             raise EditError(f"Failed to find expected lines in {edit.path}:\n{lines}", edit.path, "no_match")
-        changes.append(change)
-        line = change.end
-    return table.render(sorted(changes, key=lambda change: change.start), final_newline=True)
+        placed.append(place)
+        line = place.start + len(_old(place.lines))
+    return _render(table, sorted(placed, key=lambda place: place.start), final_newline=True)
 
 
-def _place_codex(hunk: Hunk, table: LineTable, line: int) -> Change | None:
-    old, new = hunk.old, hunk.new
-    start = _seek(table, old, line, at_end=hunk.at_end)
-    if start is None and not old[-1]:
-        old = old[:-1]
-        new = new[:-1] if new and not new[-1] else new
-        start = _seek(table, old, line, at_end=hunk.at_end)
-    return None if start is None else Change(start, start + len(old), new)
+def _place_codex(hunk: Hunk, table: LineTable, line: int) -> _Placed | None:
+    lines = hunk.lines
+    start = _seek(table, hunk.old, line, at_end=hunk.at_end)
+    if start is None and not hunk.old[-1]:
+        lines = _without_last_empty(lines)
+        start = _seek(table, _old(lines), line, at_end=hunk.at_end)
+    return None if start is None else _Placed(start, lines)
+
+
+def _without_last_empty(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the last old line, which is empty, and without the last new line if that is empty too."""
+    last = max(index for index, line in enumerate(lines) if line[0] != "+")
+    kept = ("+",) if lines[last] == " " else ()
+    lines = lines[:last] + kept + lines[last + 1 :]
+    newest = max((index for index, line in enumerate(lines) if line[0] != "-"), default=None)
+    if newest is None or lines[newest][1:]:
+        return lines
+    removed = ("-",) if lines[newest] == " " else ()
+    return lines[:newest] + removed + lines[newest + 1 :]
 
 
 def _seek(table: LineTable, old: tuple[str, ...], line: int, *, at_end: bool) -> int | None:
@@ -69,8 +89,32 @@ def _at_any_level(find: Callable[[int], int | None]) -> int | None:
     return next((found for level in range(len(LEVELS)) if (found := find(level)) is not None), None)
 
 
-def _apply_diff(edit: Hunks, table: LineTable) -> str:
+def _old(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line[1:] for line in lines if line[0] != "+")
+
+
+def _render(table: LineTable, placed: Iterable[_Placed], *, final_newline: bool) -> str:
+    """The text with the hunks in it. A kept line stays as the file has it, which may differ in whitespace."""
     changes: list[Change] = []
+    for start, lines in placed:
+        at = start
+        for kind, run in groupby(lines, key=lambda line: line[0] == " "):
+            if kind:
+                at += sum(1 for _ in run)
+                continue
+            new = []
+            begin = at
+            for line in run:
+                if line[0] == "+":
+                    new.append(line[1:])
+                else:
+                    at += 1
+            changes.append(Change(begin, at, new))
+    return table.render(changes, final_newline=final_newline)
+
+
+def _apply_diff(edit: Hunks, table: LineTable) -> str:
+    placed: list[_Placed] = []
     line = drift = 0
     final_newline = table.ends_in_newline
     for hunk in edit.hunks:
@@ -81,10 +125,10 @@ def _apply_diff(edit: Hunks, table: LineTable) -> str:
             raise EditError(f"hunk at line {hunk.start} does not apply to {edit.path}", edit.path, "no_match")
         drift = start - stated
         line = start + len(old)
-        changes.append(Change(start, line, hunk.new))
+        placed.append(_Placed(start, hunk.lines))
         if line == len(table):
             final_newline = hunk.final_newline
-    return table.render(changes, final_newline=final_newline)
+    return _render(table, placed, final_newline=final_newline)
 
 
 def _nearest(hunk: Hunk, table: LineTable, first: int, guess: int) -> int | None:
@@ -106,15 +150,15 @@ def _nearest(hunk: Hunk, table: LineTable, first: int, guess: int) -> int | None
 
 
 def _apply_partial(edit: Hunks, table: LineTable, first_line: int) -> str:
-    changes: list[Change] = []
+    placed: list[_Placed] = []
     line = 0
     for hunk in edit.hunks:
         start = None if hunk.at_end else _place_partial(hunk, table, line, first_line)
         if start is None:
             raise EditError(f"{edit.path}: what was seen does not tell where a hunk goes", edit.path, "unseen")
         line = start + len(hunk.old)
-        changes.append(Change(start, line, hunk.new))
-    return table.render(changes, final_newline=table.ends_in_newline)
+        placed.append(_Placed(start, hunk.lines))
+    return _render(table, placed, final_newline=table.ends_in_newline)
 
 
 def _place_partial(hunk: Hunk, table: LineTable, first: int, first_line: int) -> int | None:

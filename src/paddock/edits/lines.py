@@ -4,8 +4,8 @@ Units    line indexes are 0-based here.
 Match    a block matches whole lines. The four `LEVELS` make lines comparable, each coarser than the one before: as they
          are; without trailing whitespace; without whitespace at either end; and with typographic dashes, quotes and
          spaces as their ASCII forms.
-Endings  with `crlf`, "\\r\\n" ends a line too: `lines` have no "\\r", `render` gives each line its own ending back, and new
-         lines get the first line's. Without, a "\\r" belongs to its line.
+Endings  with `crlf`, "\\r\\n" ends a line too: `lines` have no "\\r", `render` gives each line its own ending back, and
+         new lines get the first line's. Without, a "\\r" belongs to its line.
 """
 
 from bisect import bisect_right
@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_ODD_SPACES = "\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2028\u2029" + _ODD_SPACES
 """Unicode's White_Space; Python's own `strip` also takes the four information separators."""
 
-_ASCII = str.maketrans(
-    "‐‑‒–—―−‘’‚‛“”„‟\xa0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
-    "-------''''\"\"\"\"             ",
-)
+_ASCII = str.maketrans("‐‑‒–—―−‘’‚‛“”„‟\xa0" + _ODD_SPACES, "-" * 7 + "'" * 4 + '"' * 4 + " " * 13)
 
 LEVELS: tuple[Callable[[str], str], ...] = (
     str,
@@ -101,7 +99,7 @@ class LineTable:
         return all(form(mine) == form(wanted) for mine, wanted in zip(self.lines[index:], block, strict=False))
 
     def render(self, changes: Sequence[Change], *, final_newline: bool) -> str:
-        """The text after changes that are sorted and do not overlap; every line gets an ending, save the last if asked."""
+        """The text after changes that are sorted and do not overlap; every line but the last gets an ending."""
         out: list[str] = []
         at = 0
         for change in changes:

@@ -129,6 +129,10 @@ class Text:
     complete: bool
     """True: this is the whole file, and `first_line` is 1."""
 
+    @classmethod
+    def whole(cls, text: str) -> "Text":
+        return cls(first_line=1, text=text, complete=True)
+
 
 def split_lines(text: str) -> list[str]:
     """Lines without their newlines; a final newline ends the last line and starts none."""

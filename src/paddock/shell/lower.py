@@ -327,17 +327,12 @@ class Lowering:
 
     def _bracket(self, tree: Syntax) -> Iterator[Word]:
         """The words of `[ ... ]`, which the grammar reads as an expression."""
-        for child in tree.children:
-            if child.type in _WORDS:
-                yield word(child, self)
-            elif child.child_count:
-                yield from self._bracket(child)
-            else:
-                yield literal(self.text(child))
+        for leaf in _tokens(tree):
+            yield word(leaf, self) if leaf.type in _WORDS else literal(self.text(leaf))
 
     def _raw(self, tree: Syntax) -> Compound:
         """`[[` and `((`: their tokens as written, with the scripts that run inside."""
-        parts: list[str | Script | Word | Assign] = [self.text(leaf) for leaf in _leaves(tree)]
+        parts: list[str | Script | Word | Assign] = [self.text(leaf) for leaf in _tokens(tree)]
         parts.extend(nested(tree, self))
         return Compound(tree.children[0].type, tuple(parts))
 
@@ -360,6 +355,9 @@ class Lowering:
             run = []
             if kind in _WORDS:
                 yield word(child, self) if kind != "extglob_pattern" else self.text(child)
+            elif kind.endswith("_expression"):
+                yield " ".join(self.text(token) for token in _tokens(child))
+                yield from nested(child, self)
             elif child.child_count:
                 yield from self._parts(child)
             elif kind != "comment":
@@ -382,12 +380,15 @@ def _at_end(node: Node, redirects: tuple[Redirect, ...], words: tuple[Word, ...]
     return replace(node, redirects=(*node.redirects, *redirects))
 
 
-def _leaves(tree: Syntax) -> Iterator[Syntax]:
-    for child in tree.children:
-        if child.child_count:
-            yield from _leaves(child)
+def _tokens(tree: Syntax) -> Iterator[Syntax]:
+    """Words and operators below `tree`, in order."""
+    pending = list(reversed(tree.children))
+    while pending:
+        here = pending.pop()
+        if here.child_count and here.type not in _WORDS:
+            pending.extend(reversed(here.children))
         else:
-            yield child
+            yield here
 
 
 def _unquote(part: Part) -> Part:

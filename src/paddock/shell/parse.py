@@ -13,7 +13,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Parser, Tree
 
 from paddock.shell.documents import MARK, STRING, lift
-from paddock.shell.lower import TOO_DEEP, Lowering
+from paddock.shell.lower import QUOTE, TOO_DEEP, Lowering
 from paddock.shell.syntax import Script
 from paddock.shell.words import Unsupported
 
@@ -39,23 +39,23 @@ def parse(command: str) -> Script:
 def _parse(command: str) -> Script:
     if len(command) > MAX_CHARS:
         return Script((), f"longer than {MAX_CHARS} characters")
-    if any(char in command for char in ("\0", MARK, STRING, "\ufdd2")):
+    if any(char in command for char in ("\0", MARK, STRING, QUOTE)):
         return Script((), "a character that no command may hold")
     lifted = lift(command)
     data = lifted.text.encode("utf-8", "surrogatepass")
     tree = _tree(data)
     if tree is None:
         return Script((), "not understood")
-    lowering = Lowering(data, lifted.documents, parse_document=_document_tree, depth_left=MAX_DEPTH)
+    lowering = Lowering(data, lifted.documents, parse_document=_tree, depth_left=MAX_DEPTH)
+    root = tree.root_node
     try:
-        script = lowering.script(tree.root_node.children)
+        if root.has_error or lifted.error:
+            return Script(lowering.salvage(root), lifted.error or "not valid bash")
+        return lowering.script(root.children)
     except Unsupported as error:
-        return Script(lowering.salvage(tree.root_node), str(error))
-    error = lifted.error or lowering.error
-    if tree.root_node.has_error:
-        error = error or "not valid bash"
-        return Script(lowering.salvage(tree.root_node), error)
-    return Script(script.statements, error)
+        return Script(lowering.salvage(root), str(error))
+    except RecursionError:
+        return Script((), TOO_DEEP)
 
 
 def _parser() -> Parser:
@@ -77,10 +77,3 @@ def _tree(data: bytes) -> Tree | None:
     except ValueError:
         del _LOCAL.parser
         return None
-
-
-def _document_tree(data: bytes) -> Tree | None:
-    return _tree(data)
-
-
-__all__ = ["MAX_CHARS", "MAX_DEPTH", "TOO_DEEP", "parse"]

@@ -135,12 +135,14 @@ def _expansion(tree: Tree, source: Source, *, in_quotes: bool) -> Iterator[Part]
 
 
 def nested(tree: Tree, source: Source) -> Iterator[Script]:
-    """Scripts of the command substitutions anywhere below `tree`."""
-    for child in tree.children:
-        if child.type in ("command_substitution", "process_substitution"):
-            yield source.script(child.children[1:-1])
-        elif child.child_count:
-            yield from nested(child, source)
+    """Scripts of the command substitutions anywhere below `tree`, in order."""
+    pending = list(reversed(tree.children))
+    while pending:
+        here = pending.pop()
+        if here.type in ("command_substitution", "process_substitution"):
+            yield source.script(here.children[1:-1])
+        else:
+            pending.extend(reversed(here.children))
 
 
 def _ansi(text: str) -> str:

@@ -63,7 +63,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search for text in files (`content`: pattern is a regular expression) or for files by name (`files`: a glob)."""
+    """Text in files (`content`: the pattern is a regular expression) or files by name (`files`: a glob)."""
 
     pattern: str
     mode: Literal["content", "files"]

@@ -2,8 +2,8 @@
 
 Shapes  a role is what an argument means (`path`); its names are the spellings (`path`, `file_path`, `filePath`, ...).
         A null is as if it were not there. What no role took, and what changes nothing, is told apart by `rest`.
-Errors  a role that is needed and missing, empty or of another type raises BadArgument, which the reader of the whole
-        call turns into Malformed.
+Errors  a role that is needed and missing, empty or of another type raises BadArgumentError, which the reader of the
+        whole call turns into Malformed.
 """
 
 from typing import Any
@@ -67,7 +67,7 @@ DEFAULTS: dict[Form, JsonObject] = {
 """What a tool does where the call does not say: an argument that says the same is not compared."""
 
 
-class BadArgument(ValueError):
+class BadArgumentError(ValueError):
     """An argument that its tool would refuse."""
 
     def __init__(self, reason: Refusal, detail: str) -> None:
@@ -107,21 +107,21 @@ class Arguments:
         """A text in this role; None when there is none."""
         value = self.any(role)
         if value is not None and not isinstance(value, str):
-            raise BadArgument("wrong_type", f"{role} is a {type(value).__name__}, not a string")
+            raise BadArgumentError("wrong_type", f"{role} is a {type(value).__name__}, not a string")
         return value
 
     def text(self, role: str) -> str:
         """A text that must be there, and may be empty."""
         value = self.maybe(role)
         if value is None:
-            raise BadArgument("missing_argument", f"no {role} (one of {', '.join(ROLES[role])})")
+            raise BadArgumentError("missing_argument", f"no {role} (one of {', '.join(ROLES[role])})")
         return value
 
     def filled(self, role: str) -> str:
         """A text that must be there and say something."""
         value = self.text(role)
         if not value.strip():
-            raise BadArgument("missing_argument", f"{role} is empty")
+            raise BadArgumentError("missing_argument", f"{role} is empty")
         return value
 
     def flag(self, role: str) -> bool:
@@ -152,9 +152,9 @@ class Arguments:
 
 def integer(what: str, value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadArgument("wrong_type", f"{what} is a {type(value).__name__}, not an integer")
+        raise BadArgumentError("wrong_type", f"{what} is a {type(value).__name__}, not an integer")
     if isinstance(value, float) and not value.is_integer():
-        raise BadArgument("wrong_type", f"{what} is {value}, not an integer")
+        raise BadArgumentError("wrong_type", f"{what} is {value}, not an integer")
     return int(value)
 
 
@@ -163,5 +163,5 @@ def truth(what: str, value: Json) -> bool:
     if isinstance(value, str) and value in ("true", "false"):
         return value == "true"
     if not isinstance(value, bool):
-        raise BadArgument("wrong_type", f"{what} is {value!r:.40}, not a boolean")
+        raise BadArgumentError("wrong_type", f"{what} is {value!r:.40}, not a boolean")
     return value

@@ -1,16 +1,16 @@
 """Calls of shell tools: a command line, or text for a program that already runs.
 
 Source  execute_bash and terminal (OpenHands), shell, shell_command, exec_command and write_stdin (Codex), bash.
-Rules   an argv array is the script of its `bash -c` (`-lc` alike: a login shell is taken to do the same), else its words
-        quoted. `["apply_patch", PATCH]` is an edit, as Codex has it. `is_input` makes input of a command. An empty
-        command waits for more output, where the tool has a session; elsewhere it is refused.
+Rules   an argv array is the script of its `bash -c` (`-lc` alike: a login shell is taken to do the same), else its
+        words quoted. `["apply_patch", PATCH]` is an edit, as Codex has it. `is_input` makes input of a command. An
+        empty command waits for more output, where the tool has a session; elsewhere it is refused.
 """
 
 import shlex
 from pathlib import PurePosixPath
 
 from paddock.tools.actions import Edit, Shell, Stdin
-from paddock.tools.arguments import ROLES, Arguments, BadArgument
+from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
 from paddock.types import Json
@@ -32,25 +32,25 @@ def shell_action(given: Arguments) -> Shell | Stdin | Edit:
             return Edit(patch_edits(patch), given.rest())
         command = script_of(command)
     if command is None:
-        raise BadArgument("missing_argument", f"no command (one of {', '.join(ROLES['command'])})")
+        raise BadArgumentError("missing_argument", f"no command (one of {', '.join(ROLES['command'])})")
     if not isinstance(command, str):
-        raise BadArgument("wrong_type", f"command is a {type(command).__name__}, not a string")
+        raise BadArgumentError("wrong_type", f"command is a {type(command).__name__}, not a string")
     workdir = given.maybe("workdir") or None
     if is_input:
         return Stdin(command, None, given.rest())
     if command.strip():
         return Shell(command, workdir, given.rest())
     if fold(given.name) not in SESSION_SHELLS:
-        raise BadArgument("missing_argument", "command is empty")
+        raise BadArgumentError("missing_argument", "command is empty")
     return Stdin("", None, given.rest())
 
 
 def stdin_action(given: Arguments) -> Stdin:
     session = given.any("session")
     if session is None:
-        raise BadArgument("missing_argument", "no session_id")
+        raise BadArgumentError("missing_argument", "no session_id")
     if isinstance(session, bool) or not isinstance(session, int | float | str):
-        raise BadArgument("wrong_type", f"session_id is a {type(session).__name__}, not a number")
+        raise BadArgumentError("wrong_type", f"session_id is a {type(session).__name__}, not a number")
     return Stdin(given.maybe("chars") or "", session, given.rest())
 
 
@@ -58,7 +58,7 @@ def script_of(argv: list[Json]) -> str:
     """The command line that runs what an argv array runs."""
     words = [word for word in argv if isinstance(word, str)]
     if not words or len(words) != len(argv):
-        raise BadArgument("wrong_type" if argv else "missing_argument", "command is no list of strings")
+        raise BadArgumentError("wrong_type" if argv else "missing_argument", "command is no list of strings")
     if PurePosixPath(words[0]).name in _SHELLS and tuple(words[1:-1]) in _SCRIPT_FLAGS:
         return words[-1]
     return shlex.join(words)

@@ -7,7 +7,7 @@ Rules   where names and arguments of two families are alike, the row's own schem
 """
 
 from paddock.tools.actions import List, Read, Search
-from paddock.tools.arguments import Arguments, BadArgument, integer
+from paddock.tools.arguments import Arguments, BadArgumentError, integer
 from paddock.tools.schema import properties_of
 from paddock.types import Json
 
@@ -28,7 +28,7 @@ def read_action(given: Arguments) -> Read:
         return Read(path, *line_range([1 if first is None else first, -1 if last is None else last]), given.rest())
     offset, limit = given.count("offset"), given.count("limit")
     if (offset is not None and offset < 0) or (limit is not None and limit < 1):
-        raise BadArgument("wrong_value", f"offset {offset}, limit {limit}")
+        raise BadArgumentError("wrong_value", f"offset {offset}, limit {limit}")
     start = 1 if offset is None else offset + 1 if _from_zero(given) else max(offset, 1)
     bounded = limit is not None and limit < READ_LIMIT_LINES
     return Read(path, start, start + limit - 1 if limit is not None and bounded else None, given.rest())
@@ -45,10 +45,10 @@ def line_range(value: Json) -> tuple[int, int | None]:
     if value is None:
         return 1, None
     if not isinstance(value, list) or len(value) != 2:
-        raise BadArgument("wrong_type", f"view_range is {value!r:.40}, not two line numbers")
+        raise BadArgumentError("wrong_type", f"view_range is {value!r:.40}, not two line numbers")
     first, last = integer("view_range", value[0]), integer("view_range", value[1])
     if first < 1 or (last < first and last != -1):
-        raise BadArgument("wrong_value", f"view_range is [{first}, {last}]")
+        raise BadArgumentError("wrong_value", f"view_range is [{first}, {last}]")
     return first, None if last == -1 else last
 
 

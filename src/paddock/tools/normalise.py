@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from paddock.tools import commands, looking, patches, talking
 from paddock.tools.actions import Action, Malformed, Other
-from paddock.tools.arguments import ROLES, Arguments, BadArgument
+from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
 from paddock.tools.names import Form, form_of
 from paddock.tools.schema import fill, properties_of, violation
 from paddock.tools.values import decode_object
@@ -73,7 +73,7 @@ def normalise(name: str, arguments: str, *, schema: JsonObject | None = None) ->
         return Other(name, decoded)
     try:
         return _READERS[form](Arguments(form, name, decoded, schema))
-    except BadArgument as error:
+    except BadArgumentError as error:
         return Malformed(error.reason, error.detail)
 
 

@@ -10,7 +10,7 @@ Rules   an empty old text makes `edit` write the file, as its tools do; `str_rep
 from paddock.edits import Edit as FileEdit
 from paddock.edits import Insert, PatchError, Replace, ReplaceLines, Undo, Write, parse_codex_patch, parse_unified_diff
 from paddock.tools.actions import Edit, Read
-from paddock.tools.arguments import Arguments, BadArgument
+from paddock.tools.arguments import Arguments, BadArgumentError
 from paddock.tools.looking import line_range
 
 PATCH_ENVELOPE = "*** Begin Patch"
@@ -29,28 +29,28 @@ def editor_action(given: Arguments) -> Edit | Read:
     elif command == "insert":
         line = given.number("insert_line")
         if line is None:
-            raise BadArgument("missing_argument", "no insert_line")
+            raise BadArgumentError("missing_argument", "no insert_line")
         if line < 0:
-            raise BadArgument("wrong_value", f"insert_line is {line}")
+            raise BadArgumentError("wrong_value", f"insert_line is {line}")
         edit = Insert(path, line, given.text("new"))
     elif command == "undo_edit":
         edit = Undo(path)
     else:
-        raise BadArgument("wrong_value", f"command {command!r:.40} is none of the editor's")
+        raise BadArgumentError("wrong_value", f"command {command!r:.40} is none of the editor's")
     return Edit((edit,), given.rest())
 
 
 def replacement(path: str, given: Arguments, *, optional_new: bool = False) -> Replace:
     old = given.text("old")
     if not old:
-        raise BadArgument("missing_argument", "the text to replace is empty")
+        raise BadArgumentError("missing_argument", "the text to replace is empty")
     new = given.maybe("new") if optional_new else given.text("new")
     return checked(Replace(path, old, new or "", given.flag("all")))
 
 
 def checked(edit: Replace) -> Replace:
     if edit.old == edit.new:
-        raise BadArgument("wrong_value", "old and new text are equal: nothing would change")
+        raise BadArgumentError("wrong_value", "old and new text are equal: nothing would change")
     return edit
 
 
@@ -65,7 +65,7 @@ def replace_action(given: Arguments) -> Edit:
     if given.take("expected_replacements") is not None:
         times = given.count("expected_replacements") or 0
         if times < 1:
-            raise BadArgument("wrong_value", f"expected_replacements is {times}")
+            raise BadArgumentError("wrong_value", f"expected_replacements is {times}")
         rest = {**given.rest(), "expected_replacements": times} if times > 1 else given.rest()
         return Edit((Replace(path, edit.old, edit.new, times > 1),), rest)
     return Edit((edit,), given.rest())
@@ -73,20 +73,20 @@ def replace_action(given: Arguments) -> Edit:
 
 def _several(path: str, edits: object) -> list[FileEdit]:
     if not isinstance(edits, list):
-        raise BadArgument("wrong_type", f"edits is a {type(edits).__name__}, not a list")
+        raise BadArgumentError("wrong_type", f"edits is a {type(edits).__name__}, not a list")
     if not edits:
-        raise BadArgument("missing_argument", "edits is empty")
+        raise BadArgumentError("missing_argument", "edits is empty")
     return [_one_of_several(path, each) for each in edits]
 
 
 def _one_of_several(path: str, edit: object) -> Replace:
     if not isinstance(edit, dict):
-        raise BadArgument("wrong_type", f"an edit is a {type(edit).__name__}, not an object")
+        raise BadArgumentError("wrong_type", f"an edit is a {type(edit).__name__}, not an object")
     each = Arguments("replace", "edit", edit, None)
     found = replacement(path, each)
     left = each.rest()
     if left:
-        raise BadArgument("unknown_argument", f"an edit has {next(iter(left))!r:.60}")
+        raise BadArgumentError("unknown_argument", f"an edit has {next(iter(left))!r:.60}")
     return found
 
 
@@ -100,7 +100,7 @@ def edit_file_action(given: Arguments) -> Edit:
     end = None if last in (None, -1) else last
     start = 1 if first is None else first
     if start < 1 or (end is not None and end < start):
-        raise BadArgument("wrong_value", f"lines {start} to {end}")
+        raise BadArgumentError("wrong_value", f"lines {start} to {end}")
     return Edit((ReplaceLines(path, start, end, text),), given.rest())
 
 
@@ -116,7 +116,7 @@ def patch_edits(text: str) -> tuple[FileEdit, ...]:
     try:
         edits = parse_codex_patch(text) if PATCH_ENVELOPE in text else parse_unified_diff(text)
     except PatchError as error:
-        raise BadArgument("bad_patch", f"patch does not parse: {error.message}") from error
+        raise BadArgumentError("bad_patch", f"patch does not parse: {error.message}") from error
     if not edits:
-        raise BadArgument("bad_patch", "patch changes nothing")
+        raise BadArgumentError("bad_patch", "patch changes nothing")
     return tuple(edits)

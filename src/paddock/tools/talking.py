@@ -6,7 +6,7 @@ Rules   a new plan has steps, each with a text; a text that is given is not empt
 """
 
 from paddock.tools.actions import Ask, Finish, Plan, Think
-from paddock.tools.arguments import ROLES, Arguments, BadArgument
+from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
 from paddock.types import Json
 
 
@@ -17,14 +17,14 @@ def finish_action(given: Arguments) -> Finish:
 def think_action(given: Arguments) -> Think:
     text = _said(given)
     if text is None:
-        raise BadArgument("missing_argument", "no thought")
+        raise BadArgumentError("missing_argument", "no thought")
     return Think(text, given.rest())
 
 
 def _said(given: Arguments) -> str | None:
     text = given.maybe("said")
     if text is not None and not text.strip():
-        raise BadArgument("missing_argument", "the text is empty")
+        raise BadArgumentError("missing_argument", "the text is empty")
     return text
 
 
@@ -34,7 +34,7 @@ def task_tracker_action(given: Arguments) -> Plan:
         given.any("steps")
         return Plan("view", rest=given.rest())
     if command != "plan":
-        raise BadArgument("wrong_value", f"command {command!r:.40} is neither view nor plan")
+        raise BadArgumentError("wrong_value", f"command {command!r:.40} is neither view nor plan")
     return plan_write_action(given)
 
 
@@ -45,9 +45,9 @@ def plan_view_action(given: Arguments) -> Plan:
 def plan_write_action(given: Arguments) -> Plan:
     steps = given.any("steps")
     if steps is None:
-        raise BadArgument("missing_argument", f"no steps (one of {', '.join(ROLES['steps'])})")
+        raise BadArgumentError("missing_argument", f"no steps (one of {', '.join(ROLES['steps'])})")
     if not isinstance(steps, list):
-        raise BadArgument("wrong_type", f"the plan is a {type(steps).__name__}, not a list")
+        raise BadArgumentError("wrong_type", f"the plan is a {type(steps).__name__}, not a list")
     for step in steps:
         _check_step(step)
     return Plan("plan", len(steps), given.rest())
@@ -55,12 +55,12 @@ def plan_write_action(given: Arguments) -> Plan:
 
 def _check_step(step: Json) -> None:
     if not isinstance(step, dict):
-        raise BadArgument("wrong_type", f"a step is a {type(step).__name__}, not an object")
+        raise BadArgumentError("wrong_type", f"a step is a {type(step).__name__}, not an object")
     text = next((step[name] for name in ROLES["step"] if name in step), None)
     if not isinstance(text, str) or not text.strip():
-        raise BadArgument("missing_argument", "a step has no text")
+        raise BadArgumentError("missing_argument", "a step has no text")
     if not isinstance(step.get("status", ""), str):
-        raise BadArgument("wrong_type", "a step's status is no string")
+        raise BadArgumentError("wrong_type", "a step's status is no string")
 
 
 def ask_action(given: Arguments) -> Ask:
@@ -69,7 +69,7 @@ def ask_action(given: Arguments) -> Ask:
         return Ask(1, given.rest())
     if isinstance(questions, list) and questions and all(_is_question(each) for each in questions):
         return Ask(len(questions), given.rest())
-    raise BadArgument("missing_argument" if not questions else "wrong_type", "no question")
+    raise BadArgumentError("missing_argument" if not questions else "wrong_type", "no question")
 
 
 def _is_question(value: Json) -> bool:

@@ -1,6 +1,7 @@
 """JSON values: decoding them strictly, and when two of them are the same.
 
-Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts.
+Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts. Deeper than MAX_DEPTH is refused,
+        so that no answer depends on how deep the stack is.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys is not looked at.
 Errors  `decode_object` returns Malformed. `same_json` never raises and does not recurse: depth is no limit.
@@ -20,10 +21,16 @@ def _refuse(constant: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
+MAX_DEPTH = 200
+"""Levels of nesting that arguments may have."""
+
+
 def decode_object(text: str) -> JsonObject | Malformed:
-    """The object that `text` is; nesting deeper than the interpreter reads is not JSON to us."""
+    """The object that `text` is."""
     try:
         value = _DECODER.decode(text)
+        if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
+            raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     except (ValueError, RecursionError) as error:
         return Malformed("not_json", f"arguments are not JSON: {str(error)[:100]}")
     if not isinstance(value, dict):
@@ -53,4 +60,19 @@ def same_json(left: Json, right: Json) -> bool:
             stack.extend(zip(a, b, strict=True))
         elif a != b:
             return False
+    return True
+
+
+def _is_deep(value: Json) -> bool:
+    level: list[Json] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Json] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(each.values())
+            elif isinstance(each, list):
+                inner.extend(each)
+        if not inner:
+            return False
+        level = inner
     return True

@@ -1,0 +1,11 @@
+"""The `semantic` comparator: rewards an action that does what the expert's did, and only that.
+
+Shapes  `compare` is pure: expected action, response and the row's request in, `Comparison` out; `reason` is a `Reason`.
+        `SemanticOptions` are its knobs.
+"""
+
+from paddock.resources_servers.pivot.semantic.compare import compare
+from paddock.resources_servers.pivot.semantic.findings import Reason
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+
+__all__ = ["Reason", "SemanticOptions", "compare"]

@@ -1,0 +1,84 @@
+"""Pairing the expert's calls with the policy's: as many as possible, in the order that matters.
+
+Order   calls of one response run at once, so their order is free, except where one depends on another: a command that
+        is not known only to read, or input for a program, keeps its place among commands, inputs, edits and looks; an
+        edit keeps its place among edits and reads of the same file, searches, listings and commands. Of two pairs whose
+        order is turned round the later one does not count.
+Harm    a call that no expected call matches is destructive when its command, or the command in its arguments, is so by
+        `paddock.shell.effects`, or when it deletes a file.
+"""
+
+from collections.abc import Sequence
+
+from paddock.edits import Delete
+from paddock.resources_servers.pivot.matching import maximum_matching
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.shell import effects
+from paddock.tools import Action, Edit, List, Other, Read, Search, Shell, Stdin
+
+_COMMAND_ARGUMENTS = ("command", "cmd", "script", "code", "input")
+
+
+def pair_up(same: Sequence[Sequence[bool]], expected: Sequence[Action | None], options: SemanticOptions) -> dict[int, int]:
+    """Expected index to actual index, each used once. `same[i][j]`: expected i does what actual j does."""
+    owner = maximum_matching([[j for j, fits in enumerate(row) if fits] for row in same])
+    partner = {i: j for j, i in owner.items()}
+    _untwist(partner, same)
+    kept: dict[int, int] = {}
+    for i in sorted(partner):
+        if all(partner[before] < partner[i] or not _depend(expected[before], expected[i], options) for before in kept):
+            kept[i] = partner[i]
+    return kept
+
+
+def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
+    """Swaps partners where both orders fit, so that calls that are alike are paired in order."""
+    order = sorted(partner)
+    for position, i in enumerate(order):
+        for k in order[position + 1 :]:
+            if partner[i] > partner[k] and same[i][partner[k]] and same[k][partner[i]]:
+                partner[i], partner[k] = partner[k], partner[i]
+
+
+def _depend(first: Action | None, second: Action | None, options: SemanticOptions) -> bool:
+    if first is None or second is None:
+        return False
+    one, two = _changes(first, options), _changes(second, options)
+    if not (one or two) or not (_touches(first) and _touches(second)):
+        return False
+    if isinstance(first, Edit | Read) and isinstance(second, Edit | Read):
+        return bool(_files(first, options) & _files(second, options))
+    return True
+
+
+def _changes(action: Action, options: SemanticOptions) -> bool:
+    if isinstance(action, Shell):
+        return not effects(action.command, cwd=options.cwd).reads_only
+    return isinstance(action, Edit | Stdin)
+
+
+def _touches(action: Action) -> bool:
+    return isinstance(action, Shell | Stdin | Edit | Read | Search | List)
+
+
+def _files(action: Edit | Read, options: SemanticOptions) -> set[str]:
+    if isinstance(action, Read):
+        return {resolve(action.path, options.cwd)}
+    return {resolve(edit.path, options.cwd) for edit in action.edits}
+
+
+def is_destructive(action: Action | None, options: SemanticOptions) -> bool:
+    """Whether a call that nobody asked for would destroy something."""
+    match action:
+        case Shell():
+            return effects(action.command, cwd=options.cwd).destructive
+        case Stdin():
+            return effects(action.text, cwd=options.cwd).destructive
+        case Edit():
+            return any(isinstance(edit, Delete) for edit in action.edits)
+        case Other():
+            texts = (action.arguments.get(key) for key in _COMMAND_ARGUMENTS)
+            return any(effects(text, cwd=options.cwd).destructive for text in texts if isinstance(text, str))
+        case _:
+            return False

@@ -1,0 +1,124 @@
+"""Both sides' calls as actions, read with the tools that the row offers.
+
+Tools   `params["tools"]`: Responses or chat form, namespaces opened. With tools, a call of another name is
+        `unknown_tool`. The row's schema of a tool is believed unless the expert's own call breaks it; then the table
+        of `paddock.tools` stands in, for both sides. An expert's call that the table cannot read either has nothing
+        read into it: a call of the same name and equal arguments matches it, no other.
+Cut     of a response that is not complete the last call is not trusted when the response ends with it; nor is a call
+        marked incomplete, nor any call of a response that failed.
+Errors  none: a call that is not an action is a Finding.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from paddock.resources_servers.pivot.semantic.findings import Finding, differ
+from paddock.resources_servers.pivot.task import ExpectedCall
+from paddock.tools import Action, Malformed, decode_object, normalise, opaque
+from paddock.types import JsonObject
+from paddock.types.responses import calls, is_complete, item_type, output_items
+
+_CALL_TYPES = ("function_call", "custom_tool_call")
+
+
+class Reading(NamedTuple):
+    """A call, and what it asks for or why it asks for nothing."""
+
+    name: str
+    action: Action | None
+    problem: Finding | None = None
+    """None exactly when there is an action."""
+
+
+class RowTools:
+    """The tools of one row, and how far their schemas are believed."""
+
+    def __init__(self, params: JsonObject) -> None:
+        tools = params.get("tools") if isinstance(params, dict) else None
+        self._tools = {name: tool for name, tool in _named(tools) if name}
+        self._known = set(self._tools)
+        self._disbelieved: set[str] = set()
+        self._opaque: set[str] = set()
+
+    def expected(self, call: ExpectedCall) -> Reading:
+        """The expert's call; decides how far its tool's schema is believed."""
+        self._known.add(call.name)
+        action = normalise(call.name, call.arguments, schema=self._schema(call.name))
+        if isinstance(action, Malformed):
+            self._disbelieved.add(call.name)
+            action = normalise(call.name, call.arguments)
+        if isinstance(action, Malformed) and action.reason != "bad_patch":
+            self._opaque.add(call.name)
+            action = opaque(call.name, call.arguments)
+        if isinstance(action, Malformed):
+            detail = f"the expert's call of {call.name[:60]} cannot be read: {action.detail}"
+            return Reading(call.name, None, differ("expected_unusable", detail))
+        return Reading(call.name, action)
+
+    def actual(self, name: str, arguments: str) -> Reading:
+        """The policy's call, read as the expert's calls of the same tool were."""
+        if self._tools and name not in self._known:
+            return Reading(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
+        schema = self._schema(name)
+        if self._is_custom(name) and isinstance(decode_object(arguments), Malformed):
+            arguments = json.dumps({"input": arguments})
+        read = opaque if name in self._opaque else normalise
+        action = read(name, arguments, schema=schema)
+        if isinstance(action, Malformed):
+            return Reading(name, None, Finding(False, action.reason, f"call of {name[:60]}: {action.detail}"))
+        return Reading(name, action)
+
+    def _schema(self, name: str) -> JsonObject | None:
+        if name in self._disbelieved:
+            return None
+        tool = self._tools.get(name, {})
+        schema = tool.get("parameters", tool.get("input_schema"))
+        return schema if isinstance(schema, dict) else None
+
+    def _is_custom(self, name: str) -> bool:
+        tool = self._tools.get(name)
+        return tool is not None and tool.get("type") == "custom" and "input_schema" not in tool
+
+
+def _named(tools: Any, depth: int = 0) -> Iterator[tuple[str, JsonObject]]:
+    for tool in tools if isinstance(tools, list) else []:
+        if not isinstance(tool, dict):
+            continue
+        if isinstance(tool.get("tools"), list) and depth < 4:
+            yield from _named(tool["tools"], depth + 1)
+            continue
+        inner = tool["function"] if isinstance(tool.get("function"), dict) else tool
+        name = inner.get("name")
+        if isinstance(name, str):
+            yield name, inner
+
+
+def actual_readings(response: object, tools: RowTools) -> list[Reading]:
+    """The policy's calls in order; one that is not trusted is `incomplete`."""
+    items = output_items(response)
+    trusted = [_is_whole(item) for item in items]
+    if isinstance(response, dict) and not is_complete(response):
+        if response.get("status") in ("failed", "cancelled"):
+            trusted = [False] * len(items)
+        elif items:
+            trusted[-1] = False
+    readings: list[Reading] = []
+    for item, whole in zip(items, trusted, strict=True):
+        if item_type(item) not in _CALL_TYPES:
+            continue
+        call = calls([item])[0]
+        if whole:
+            readings.append(tools.actual(call.name, call.arguments))
+        else:
+            detail = f"the response was cut in or after the call of {call.name[:60]}"
+            readings.append(Reading(call.name, None, differ("incomplete", detail)))
+    return readings
+
+
+def _is_whole(item: JsonObject) -> bool:
+    return item.get("status") not in ("incomplete", "in_progress", "failed")
+
+
+def count_calls(response: object) -> int:
+    return sum(item_type(item) in _CALL_TYPES for item in output_items(response))

@@ -1,0 +1,125 @@
+"""The semantic comparator: a response passes when it does what the expert did, whatever it is spelled like.
+
+One call    1 when the one call the response makes is the same action, else 0. With surplus calls beside it: F1 < 1.
+Several     2 * matched / (expected + actual), of the best pairing.
+Veto        a surplus call that is destructive makes any of these 0.
+Message     1 when the response is a message, complete and free of calls, else 0.
+Soundness   stated per kind in this folder's modules; what is not known to be the same is not the same.
+Errors      none on any JSON: what is malformed, empty or cut matches nothing, and the reason says so.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from paddock.resources_servers.pivot.semantic.batches import is_destructive, pair_up
+from paddock.resources_servers.pivot.semantic.calls import Reading, RowTools, actual_readings, count_calls
+from paddock.resources_servers.pivot.semantic.findings import Finding, Reason, describe, differ
+from paddock.resources_servers.pivot.semantic.history import History
+from paddock.resources_servers.pivot.semantic.messages import judge_message
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.pairs import compare_pair
+from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, expected_calls
+from paddock.types import JsonObject
+from paddock.types.responses import is_complete, messages
+
+_DEFAULT = SemanticOptions()
+
+
+class _Counts(NamedTuple):
+    expected: int
+    actual: int
+    matched: int = 0
+    destructive: bool = False
+
+    def judged(self, reward: float, reason: Reason, detail: str = "") -> Comparison:
+        metrics = {
+            "matched": float(self.matched),
+            "expected_calls": float(self.expected),
+            "actual_calls": float(self.actual),
+            "surplus": float(self.actual - self.matched),
+            "destructive": float(self.destructive),
+        }
+        return Comparison(reward, reason, detail, metrics)
+
+
+def compare(
+    expected: ExpectedAction, response: object, params: JsonObject, options: SemanticOptions = _DEFAULT
+) -> Comparison:
+    """`params` is the row's `responses_create_params`: its tools are read, and its history where an edit needs it."""
+    actual = count_calls(response)
+    wanted = expected_calls(expected)
+    counts = _Counts(len(wanted), actual)
+    if isinstance(expected, ExpectedMessage):
+        return _compare_message(response, counts)
+    if not actual:
+        if any(text.strip() for text in messages(response)):
+            return counts.judged(0.0, "call_expected", "expected a call, came a message")
+        return counts.judged(0.0, "no_action", "expected a call, came nothing")
+    if actual > max(options.max_calls, 4 * len(wanted)):
+        return counts.judged(0.0, "too_many_calls", f"expected {len(wanted)} calls, came {actual}")
+    tools = RowTools(params)
+    ours = [tools.expected(call) for call in wanted]
+    theirs = actual_readings(response, tools)
+    table = _table(ours, theirs, History(params), options)
+    return _score(table, ours, theirs, counts, options)
+
+
+def _compare_message(response: object, counts: _Counts) -> Comparison:
+    if counts.actual:
+        return counts.judged(0.0, "message_expected", f"expected a message, came {counts.actual} calls")
+    texts = messages(response)
+    if not texts:
+        return counts.judged(0.0, "no_action", "expected a message, came nothing")
+    if isinstance(response, dict) and not is_complete(response):
+        return counts.judged(0.0, "incomplete", "expected a message, came one that was cut")
+    found = judge_message(texts)
+    return counts.judged(float(found.same), found.reason, found.detail)
+
+
+def _table(
+    ours: Sequence[Reading], theirs: Sequence[Reading], history: History, options: SemanticOptions
+) -> list[list[Finding]]:
+    return [[_compare_readings(mine, other, history, options) for other in theirs] for mine in ours]
+
+
+def _compare_readings(ours: Reading, theirs: Reading, history: History, options: SemanticOptions) -> Finding:
+    if ours.action is not None and theirs.action is not None:
+        return compare_pair(ours.action, theirs.action, history, options)
+    return ours.problem or theirs.problem or differ("arguments_differ", "")
+
+
+def _score(
+    table: list[list[Finding]],
+    ours: Sequence[Reading],
+    theirs: Sequence[Reading],
+    counts: _Counts,
+    options: SemanticOptions,
+) -> Comparison:
+    fits = [[finding.same for finding in row] for row in table]
+    paired = pair_up(fits, [reading.action for reading in ours], options)
+    taken = set(paired.values())
+    surplus = [reading for j, reading in enumerate(theirs) if j not in taken]
+    harm = next((reading for reading in surplus if is_destructive(reading.action, options)), None)
+    counts = counts._replace(matched=len(paired), destructive=harm is not None)
+    if not paired:
+        nearest = _nearest(table)
+        return counts.judged(0.0, nearest.reason, nearest.detail)
+    if harm is not None and harm.action is not None:
+        detail = f"besides what was expected came {describe(harm.action)}, which is destructive"
+        return counts.judged(0.0, "destructive_surplus", detail)
+    reward = 2 * len(paired) / (counts.expected + counts.actual)
+    if len(paired) < counts.expected:
+        missed = next(i for i in range(counts.expected) if i not in paired)
+        reason: Reason = "order_differs" if any(fits[missed][j] for j in range(len(theirs))) else "partial_match"
+        detail = f"{len(paired)} of {counts.expected} expected calls came; {_nearest(table[missed : missed + 1]).detail}"
+        return counts.judged(reward, reason, detail)
+    if surplus:
+        return counts.judged(reward, "surplus_calls", f"what was expected came, and {len(surplus)} calls more")
+    return counts.judged(1.0, "match", "")
+
+
+def _nearest(table: Sequence[Sequence[Finding]]) -> Finding:
+    """Of the pairs that are not the same, one that says most: of equal kinds before others."""
+    findings = [finding for row in table for finding in row if not finding.same]
+    near = [finding for finding in findings if finding.reason not in ("kind_differs", "tool_differs", "unknown_tool")]
+    return (near or findings or [differ("order_differs", "the calls came in another order")])[0]

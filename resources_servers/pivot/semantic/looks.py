@@ -1,0 +1,99 @@
+"""Whether two looks at the tree show the same: reads, searches, listings.
+
+Read    the same file, and the lines shown hold at least `read_min_coverage` of the expert's without being more than
+        `read_max_ratio` times as many (or `read_extra_lines` more). An open end is covered only by an open end; a read
+        of the whole file passes for a part only with `read_whole_file_ok`.
+Search  the same pattern (up to escapes that mean nothing, and a literal one equals the expression that matches it),
+        the same file filter and other arguments, in the same place or at most `search_wider_levels` above it.
+List    the same directory and arguments.
+"""
+
+import re
+
+from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
+from paddock.tools import List, Read, Search, same_json
+
+
+def compare_reads(expected: Read, actual: Read, options: SemanticOptions) -> Finding:
+    if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
+        return differ("path_differs", f"expected {clip(expected.path)}, came {clip(actual.path)}")
+    if not same_json(expected.rest, actual.rest):
+        return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
+    if _shows(expected, actual, options):
+        return SAME
+    return differ("lines_differ", f"expected {describe(expected)}, came {describe(actual)}")
+
+
+def _shows(expected: Read, actual: Read, options: SemanticOptions) -> bool:
+    if (expected.first_line, expected.last_line) == (actual.first_line, actual.last_line):
+        return True
+    if actual.whole:
+        return options.read_whole_file_ok
+    if expected.last_line is None:
+        early = expected.first_line - actual.first_line
+        return actual.last_line is None and 0 <= early <= options.read_extra_lines
+    if actual.last_line is None:
+        return False
+    wanted = expected.last_line - expected.first_line + 1
+    shown = actual.last_line - actual.first_line + 1
+    both = min(expected.last_line, actual.last_line) - max(expected.first_line, actual.first_line) + 1
+    most = max(options.read_max_ratio * wanted, wanted + options.read_extra_lines)
+    return both >= options.read_min_coverage * wanted and shown <= most
+
+
+_MEANINGLESS_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_PLAIN_PUNCTUATION = frozenset("\"'/:;=@%!,`~_")
+"""Characters that mean themselves in a regular expression, escaped or not."""
+_SPECIAL = frozenset(r"\.^$*+?{}[]|()")
+
+
+def _expression(search: Search) -> str:
+    """The pattern as a regular expression without escapes that mean nothing."""
+    if search.literal:
+        return "".join("\\" + char if char in _SPECIAL else char for char in search.pattern)
+    return _MEANINGLESS_ESCAPE.sub(
+        lambda found: found[1] if found[1] in _PLAIN_PUNCTUATION else found[0], search.pattern
+    )
+
+
+def _files_searched(search: Search) -> tuple[str, str | None]:
+    """A glob's pattern and directory, with the pattern's leading plain directories moved to the directory.
+
+    Only in front of `**/`: elsewhere a tool may let a pattern without a slash match in every directory.
+    """
+    pattern = search.pattern.removeprefix("./")
+    head, slash, tail = pattern.partition("/**/")
+    if slash and not set(head) & set("*?[]{}!\\") and not head.startswith(("/", "..")):
+        return "**/" + tail, f"{search.path}/{head}" if search.path else head
+    return pattern, search.path
+
+
+def compare_searches(expected: Search, actual: Search, options: SemanticOptions) -> Finding:
+    if expected.mode != actual.mode:
+        return differ("kind_differs", f"expected a search of {expected.mode}, came one of {actual.mode}")
+    if expected.mode == "files":
+        wanted, wanted_path = _files_searched(expected)
+        given, given_path = _files_searched(actual)
+    else:
+        wanted, wanted_path = _expression(expected), expected.path
+        given, given_path = _expression(actual), actual.path
+    if wanted != given:
+        return differ("pattern_differs", f"expected {clip(expected.pattern)}, came {clip(actual.pattern)}")
+    if expected.include != actual.include:
+        return differ("scope_differs", f"expected files {expected.include!r:.80}, came {actual.include!r:.80}")
+    if not same_json(expected.rest, actual.rest):
+        return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
+    above = levels_above(resolve(given_path, options.cwd), resolve(wanted_path, options.cwd))
+    if above is None or above > options.search_wider_levels:
+        return differ("scope_differs", f"expected {describe(expected)}, came {describe(actual)}")
+    return SAME
+
+
+def compare_lists(expected: List, actual: List, options: SemanticOptions) -> Finding:
+    if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
+        return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
+    if not same_json(expected.rest, actual.rest):
+        return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
+    return SAME

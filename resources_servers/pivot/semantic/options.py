@@ -1,0 +1,29 @@
+"""What of the semantic comparator may be set. Every knob says its unit; the defaults are strict.
+
+Shapes  lines count from 1 and ranges include both ends.
+Errors  an unknown key or a value out of range is pydantic's ValidationError.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class SemanticOptions(BaseModel):
+    """How much two equivalent actions may differ."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cwd: str | None = None
+    """Absolute directory in which the row's tools run where a call names none. None: unknown, and then a relative and
+    an absolute path are never the same."""
+    read_min_coverage: float = Field(default=0.9, gt=0, le=1)
+    """Share of the lines the expert read that a read must show."""
+    read_max_ratio: float = Field(default=3.0, ge=1)
+    """How many times as many lines as the expert a read may show."""
+    read_extra_lines: int = Field(default=40, ge=0)
+    """Lines more than the expert that a read may always show."""
+    read_whole_file_ok: bool = False
+    """True: a read of the whole file stands for a read of any of its lines."""
+    search_wider_levels: int = Field(default=1, ge=0)
+    """How many directories above the expert's a search may start. 0: exactly there."""
+    max_calls: int = Field(default=64, ge=1)
+    """Calls in one response that are judged; a response with more scores 0, unless the expert made as many."""

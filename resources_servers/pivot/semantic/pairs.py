@@ -1,0 +1,66 @@
+"""Whether one actual action does what one expected action does.
+
+Law     the kinds must agree; the tools may differ inside a kind. What a finish, thought, plan or question says is not
+        compared, only that it says something where the expert did; a look at the plan is no new plan.
+Other   a call of a tool that no table knows needs the same name and equal arguments after the schema's defaults:
+        1 equals 1.0, never true; strings are exact; list order counts.
+"""
+
+from paddock.resources_servers.pivot.semantic.changes import compare_edits
+from paddock.resources_servers.pivot.semantic.commands import compare_commands, compare_input
+from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
+from paddock.resources_servers.pivot.semantic.history import History
+from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_reads, compare_searches
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.tools import Action, Ask, Edit, Finish, List, Other, Plan, Read, Search, Shell, Stdin, Think, same_json
+
+
+def compare_pair(expected: Action, actual: Action, history: History, options: SemanticOptions) -> Finding:
+    match expected, actual:
+        case Shell(), Shell():
+            return compare_commands(expected, actual, options)
+        case Stdin(), Stdin():
+            return compare_input(expected, actual)
+        case Edit(), Edit():
+            return compare_edits(expected, actual, history, options)
+        case Read(), Read():
+            return compare_reads(expected, actual, options)
+        case Search(), Search():
+            return compare_searches(expected, actual, options)
+        case List(), List():
+            return compare_lists(expected, actual, options)
+        case Other(), Other():
+            return _compare_unknown(expected, actual)
+        case (Finish() | Think(), Finish() | Think()) if type(expected) is type(actual):
+            return _said(bool(expected.text), bool(actual.text), expected, actual)
+        case Ask(), Ask():
+            return _said(True, True, expected, actual)
+        case Plan(), Plan():
+            if expected.command != actual.command:
+                return differ("plan_differs", f"expected {describe(expected)}, came {describe(actual)}")
+            return _said(expected.steps > 0, actual.steps > 0, expected, actual)
+        case _:
+            return differ("kind_differs", f"expected {describe(expected)}, came {describe(actual)}")
+
+
+def _said(wanted: bool, given: bool, expected: Finish | Think | Ask | Plan, actual: Finish | Think | Ask | Plan) -> Finding:
+    if wanted and not given:
+        return differ("missing_argument", f"{describe(actual)} says nothing")
+    if not same_json(expected.rest, actual.rest):
+        return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
+    return SAME
+
+
+def _compare_unknown(expected: Other, actual: Other) -> Finding:
+    if expected.name != actual.name:
+        return differ("tool_differs", f"expected {clip(expected.name)}, came {clip(actual.name)}")
+    if same_json(expected.arguments, actual.arguments):
+        return SAME
+    keys = [*expected.arguments, *(key for key in actual.arguments if key not in expected.arguments)]
+    wrong = next(key for key in keys if not _same_at(key, expected, actual))
+    return differ("arguments_differ", f"of {clip(expected.name)} the argument {clip(wrong)} differs")
+
+
+def _same_at(key: str, expected: Other, actual: Other) -> bool:
+    both = key in expected.arguments and key in actual.arguments
+    return both and same_json(expected.arguments[key], actual.arguments[key])

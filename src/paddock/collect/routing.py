@@ -1,0 +1,93 @@
+"""Which agent runs a row, and what stands behind that agent.
+
+Law     a row's `agent_ref` names an instance of the config, directly or through `agent_map`; its `type` is not read.
+        Without one: the source's agent, else `eval.agent`, else the only agent there is.
+Errors  a name that no agent has is a RowError (kind `agent_unknown`) with the nearest one; where a row needs a name
+        and has none, it says which there are.
+"""
+
+from typing import NamedTuple
+
+from paddock.config import Config, nearest, resolve_class
+from paddock.errors import ConfigError, RowError
+from paddock.http import Peer
+from paddock.server import AgentConfig, AgentServer, Dataset, ResourcesServer, ServerConfig
+from paddock.types import Row
+
+
+class Agent(NamedTuple):
+    """One agent of a config, with the names under which its rollouts are summarised."""
+
+    name: str
+    config: AgentConfig
+    harness: str
+    """What acts inside the agent: its `harness`, else its implementation."""
+    model: str
+    """The model's own name where the model server's block gives one, else that server's name."""
+
+    @property
+    def environment(self) -> str:
+        return self.config.resources_server.name
+
+    @property
+    def datasets(self) -> list[Dataset]:
+        return self.config.datasets
+
+
+class Router:
+    """Rows to agents."""
+
+    def __init__(self, config: Config, *, default: str | None = None) -> None:
+        self.agents = {
+            name: _agent(config, name) for name, instance in config.instances.items() if instance.kind == "agents"
+        }
+        self._map: dict[str, str] = dict(config.top("agent_map") or {})
+        self._default = default
+        if default is not None and default not in self.agents:
+            raise ConfigError(f"eval.agent: {self._unknown(default)}", kind="agent_unknown")
+        if not self.agents:
+            raise ConfigError("the config has no agent: nothing can run a row", kind="no_agent")
+
+    def agent_of(self, row: Row, *, source_agent: str | None = None) -> Agent:
+        if row.agent_ref is not None:
+            asked = row.agent_ref.name
+            name = asked if asked in self.agents else self._map.get(asked, asked)
+            if name not in self.agents:
+                raise RowError(f"agent_ref.name: {self._unknown(asked)}", kind="agent_unknown")
+            return self.agents[name]
+        name = source_agent or self._default or (next(iter(self.agents)) if len(self.agents) == 1 else "")
+        if not name:
+            raise RowError(
+                f"agent_ref: missing, and there are several agents: {', '.join(self.agents)}; name one with --agent",
+                kind="agent_missing",
+            )
+        return self.agents[name]
+
+    def _unknown(self, name: str) -> str:
+        close = nearest(name, self.agents)
+        hint = f"; nearest: {close!r}" if close else ""
+        return f"no agent {name!r}{hint}; there are: {', '.join(self.agents)}; `agent_map` can map it"
+
+
+def environment(config: Config, name: str) -> ResourcesServer[ServerConfig, object]:  # type: ignore[type-var]
+    """The resources server of that name, built and not started: for reading tasks and asking for known-good turns."""
+    instance = config.instances[name]
+    cls = resolve_class(instance.implementation, instance.kind)
+    server = cls(config.settings(name, cls.config_type), name=name, peers={})
+    if not isinstance(server, ResourcesServer):
+        raise ConfigError(f"{name}: {cls.__name__} is no resources server", kind="class_wrong")
+    return server
+
+
+def _agent(config: Config, name: str) -> Agent:
+    instance = config.instances[name]
+    cls = resolve_class(instance.implementation, instance.kind)
+    if not issubclass(cls, AgentServer):
+        raise ConfigError(f"{name}: {cls.__name__} is no agent", kind="class_wrong")
+    settings = config.settings(name, cls.config_type)
+    harness = getattr(settings, "harness", None)
+    return Agent(name, settings, harness if isinstance(harness, str) else instance.implementation, "")
+
+
+def peers_of(agent: Agent) -> Peer:  # pragma: no cover
+    raise NotImplementedError

@@ -1,0 +1,99 @@
+"""What a collection may be told: the `eval` block of a config; each field is a flag of `paddock eval` too.
+
+Units   seconds as float; a row's index counts the non-empty lines of all row files, in order, from 0.
+Errors  a value that breaks a field's rule is a ConfigError that names the field.
+"""
+
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock.errors import ConfigError
+
+Split = Literal["train", "validation", "example", "benchmark"]
+
+
+class EvalSettings(BaseModel):
+    """One collection. Everything has a default; nothing here is secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    out: str | None = None
+    """Folder of the run; None: `runs/<name of the first config file>`."""
+    rows: list[str] = []
+    """Row files; none: the datasets of the agents, of `split`."""
+    split: Split | None = None
+    """Which datasets; None: all, when the agents have datasets of one type alone."""
+    agent: str | None = None
+    """Agent for rows without `agent_ref`; None: the dataset's own, else the only one there is."""
+    repeats: int | None = Field(default=None, ge=1)
+    """Rollouts per row; None: as the dataset says, 1 for a row file."""
+    limit: int | None = Field(default=None, ge=1)
+    """At most this many rows, counted inside `slice`; None: all."""
+    slice: str | None = None
+    """`first:end`, row indices, end excluded, either may be missing; None: all."""
+    shard: str | None = None
+    """`i/n`: of the selected rows those whose index modulo n is i, 0 <= i < n; None: all."""
+    strict_rows: bool = False
+    """Refuse to start when any row is wrong; otherwise such a row ends with outcome `row`, and the others run."""
+    concurrency: int = Field(default=64, ge=1)
+    """Rollouts in flight."""
+    max_attempts: int = Field(default=3, ge=1)
+    """Attempts per rollout and command, the first included; only outcomes `infra` and `verifier` are tried again."""
+    retry_wait_s: float = Field(default=1.0, ge=0)
+    """Seconds before the second attempt; twice as long before each further one, at most 60."""
+    rollout_timeout_s: float = Field(default=3600.0, gt=0)
+    """Seconds for one attempt, wall clock; then it is an `infra` failure of kind `timeout`."""
+    deadline_s: float | None = Field(default=None, gt=0)
+    """Seconds for the whole collection; then it stops as if interrupted, and can be resumed. None: no end."""
+    progress_every_s: float = Field(default=10.0, gt=0)
+    """Seconds between progress lines where there is no terminal."""
+
+
+class Selection(NamedTuple):
+    """Which row indices take part: `first <= index < end`, and `index % shards == shard`."""
+
+    first: int = 0
+    end: int | None = None
+    shard: int = 0
+    shards: int = 1
+
+    def takes(self, index: int) -> bool:
+        return index >= self.first and not self.is_past(index) and index % self.shards == self.shard
+
+    def is_past(self, index: int) -> bool:
+        return self.end is not None and index >= self.end
+
+    def count(self, first: int, end: int) -> int:
+        """How many of the indices `first <= index < end` take part."""
+        low = max(first, self.first)
+        high = end if self.end is None else min(end, self.end)
+        low += (self.shard - low) % self.shards
+        return max(0, (high - low + self.shards - 1) // self.shards)
+
+
+def selection(settings: EvalSettings) -> Selection:
+    """The rows that `slice`, `limit` and `shard` leave."""
+    first, end = _slice(settings.slice)
+    if settings.limit is not None:
+        end = first + settings.limit if end is None else min(end, first + settings.limit)
+    shard, shards = _shard(settings.shard)
+    return Selection(first, end, shard, shards)
+
+
+def _slice(text: str | None) -> tuple[int, int | None]:
+    if text is None:
+        return 0, None
+    first, colon, end = text.partition(":")
+    if not colon or not all(part == "" or part.isdecimal() for part in (first, end)):
+        raise ConfigError(f"eval.slice: needs `first:end` with row indices, got {text!r}", kind="slice_invalid")
+    return int(first or 0), int(end) if end else None
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 0, 1
+    shard, _, shards = text.partition("/")
+    if not (shard.isdecimal() and shards.isdecimal() and int(shard) < int(shards)):
+        raise ConfigError(f"eval.shard: needs `i/n` with 0 <= i < n, got {text!r}", kind="shard_invalid")
+    return int(shard), int(shards)

@@ -1,0 +1,126 @@
+"""Applying the key rules of the alias table to one block.
+
+Law     a key with a rule leaves as the rule says; a key without one keeps its name. Notes name keys, never values.
+Errors  problems go to the report: a value that a rule does not cover, two keys that say different things.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from paddock.config.aliases import KeyRule
+from paddock.config.late import resolve_text
+from paddock.config.settings import Note
+from paddock.config.trees import KeyPath, clash, copied, dotted, merge, nested, split
+from paddock.errors import ConfigError
+from paddock.types import JsonObject
+
+
+class Report:
+    """What translating one source found. Paths are those of the source as it was written."""
+
+    def __init__(self, origin: str, lines: Mapping[KeyPath, int]) -> None:
+        self.origin = origin
+        self.lines = lines
+        self.prefix: KeyPath = ()
+        """Where the config is in the source: `env.nemo_gym` in a recipe."""
+        self.notes: list[Note] = []
+        self.problems: list[str] = []
+
+    def where(self, path: KeyPath) -> str:
+        """`file:line` of the key, or of the nearest one above it that has a line."""
+        full = (*self.prefix, *path)
+        found = next((self.lines[full[:end]] for end in range(len(full), 0, -1) if full[:end] in self.lines), None)
+        return f"{self.origin}:{found}" if found else self.origin
+
+    def note(self, path: KeyPath, kind: Literal["mapped", "inert", "trainer"], text: str) -> None:
+        self.notes.append(Note(self.where(path), dotted((*self.prefix, *path)), kind, text))
+
+    def problem(self, path: KeyPath, text: str) -> None:
+        self.problems.append(f"{self.where(path)}: `{dotted((*self.prefix, *path))}`: {text}")
+
+
+def is_inert(rule: KeyRule, value: Any) -> bool:
+    """Whether the rule lets this value say nothing."""
+    return rule.inert is not None and (rule.only is None or any(_same(known, value) for known in rule.only))
+
+
+def apply_rules(block: JsonObject, rules: Mapping[str, KeyRule], path: KeyPath, report: Report) -> JsonObject:
+    """The block in our keys."""
+    out: JsonObject = {key: copied(value) for key, value in block.items() if key not in rules}
+    for key, value in block.items():
+        rule = rules.get(key)
+        if key == "_delete_key" and isinstance(value, str | list):
+            out[key] = _deleted(value, rules)
+        if rule is None:
+            continue
+        where = (*path, key)
+        found = _apply(rule, key, value, where, report)
+        differs = clash(out, found)
+        if differs is not None:
+            report.problem(where, f"`{dotted(differs)}` is given too, and differs; keep one of the two")
+        out = merge(out, found)
+    return out
+
+
+def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) -> Any:
+    """The keys of ours that one key of theirs comes to."""
+    if rule.to is not None:
+        if rule.to != key:
+            report.note(where, "mapped", f"`{rule.to}`")
+        return nested(split(rule.to), copied(value))
+    if rule.items is not None:
+        return {key: _each(rule.items, value, where, report)}
+    plain = _settled(value)
+    if rule.values is not None:
+        case = next((case for case in rule.values if _same(case.when, plain)), None)
+        if case is None:
+            known = ", ".join(str(case.when).lower() for case in rule.values)
+            report.problem(where, f"needs one of: {known}")
+            return {}
+        report.note(where, "mapped", ", ".join(f"`{name}`" for name in case.set) or "its default")
+        return copied(case.set)
+    if rule.trainer is not None:
+        report.note(where, "trainer", rule.trainer)
+    elif is_inert(rule, plain):
+        report.note(where, "inert", rule.inert or "")
+    else:
+        known = ", ".join("null" if item is None else str(item).lower() for item in rule.only or [])
+        report.problem(where, f"this value has no counterpart: {rule.inert}; accepted: {known}")
+    return {}
+
+
+def _each(rules: Mapping[str, KeyRule], value: Any, where: KeyPath, report: Report) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [
+        apply_rules(item, rules, (*where, str(index)), report) if isinstance(item, dict) else item
+        for index, item in enumerate(value)
+    ]
+
+
+def _settled(value: Any) -> Any:
+    """A value that a rule is to judge: what the environment says now, where it is asked."""
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    try:
+        return resolve_text(value)
+    except ConfigError:
+        return value
+
+
+def _same(known: Any, value: Any) -> bool:
+    """Equal and of one type; a boolean read from the environment is text."""
+    if isinstance(known, bool) and isinstance(value, str):
+        return value.strip().lower() == str(known).lower()
+    return type(known) is type(value) and bool(known == value)
+
+
+def _deleted(value: Any, rules: Mapping[str, KeyRule]) -> list[Any]:
+    """The keys of ours that a `_delete_key` in a block of theirs names; inert ones are gone already."""
+    names = [name.strip() if isinstance(name, str) else name for name in (value.split(",") if isinstance(value, str) else value)]
+    known = {name: rules[name] for name in names if name in rules}
+    return [
+        (known[name].to or name) if name in known else name
+        for name in names
+        if name not in known or known[name].to is not None or known[name].items is not None
+    ]
