@@ -84,7 +84,7 @@ def is_empty(value: Json) -> bool:
 def _comparable(field: Field) -> bool:
     if is_empty(field.expected) or is_empty(field.actual):
         return True
-    if field.name == "command" and isinstance(field.actual, list):
+    if field.name == "command" and isinstance(field.expected, str) and isinstance(field.actual, list):
         return all(isinstance(part, str) for part in field.actual)
     return _json_type(field.expected) == _json_type(field.actual)
 

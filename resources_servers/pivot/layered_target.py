@@ -82,7 +82,7 @@ def _patch_files(text: str) -> set[str]:
 
 def _lines_miss(fields: Fields) -> str:
     expected, actual = _lines(fields, expected_side=True), _lines(fields, expected_side=False)
-    if expected is None or (actual is not None and _covers(expected, actual)):
+    if expected is None or expected == actual or (actual is not None and _covers(expected, actual)):
         return ""
     return f"lines: expected {_show(expected)}, got {_show(actual) if actual else 'none'}"
 

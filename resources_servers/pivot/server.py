@@ -12,6 +12,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from paddock.resources_servers.pivot import compat, layered, semantic
+from paddock.resources_servers.pivot.compat import CompatOptions
+from paddock.resources_servers.pivot.layered import LayeredOptions
+from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.task import (
     Comparison,
     ExpectedAction,
@@ -29,11 +32,11 @@ Comparator = Literal["compat", "layered", "semantic"]
 class PivotConfig(ServerConfig):
     comparator: Comparator = "semantic"
     """Which rules judge."""
-    compat: compat.CompatOptions = compat.CompatOptions()
+    compat: CompatOptions = CompatOptions()
     """Read by `compat` alone."""
-    layered: layered.LayeredOptions = layered.LayeredOptions()
+    layered: LayeredOptions = LayeredOptions()
     """Read by `layered` alone."""
-    semantic: semantic.SemanticOptions = semantic.SemanticOptions()
+    semantic: SemanticOptions = SemanticOptions()
     """Read by `semantic` alone."""
 
 

@@ -20,7 +20,9 @@ from paddock.tools import Action, Edit, List, Other, Read, Search, Shell, Stdin
 _COMMAND_ARGUMENTS = ("command", "cmd", "script", "code", "input")
 
 
-def pair_up(same: Sequence[Sequence[bool]], expected: Sequence[Action | None], options: SemanticOptions) -> dict[int, int]:
+def pair_up(
+    same: Sequence[Sequence[bool]], expected: Sequence[Action | None], options: SemanticOptions
+) -> dict[int, int]:
     """Expected index to actual index, each used once. `same[i][j]`: expected i does what actual j does."""
     owner = maximum_matching([[j for j, fits in enumerate(row) if fits] for row in same])
     partner = {i: j for j, i in owner.items()}

@@ -66,7 +66,7 @@ class RowTools:
         read = opaque if name in self._opaque else normalise
         action = read(name, arguments, schema=schema)
         if isinstance(action, Malformed):
-            return Reading(name, None, Finding(False, action.reason, f"call of {name[:60]}: {action.detail}"))
+            return Reading(name, None, differ(action.reason, f"call of {name[:60]}: {action.detail}"))
         return Reading(name, action)
 
     def _schema(self, name: str) -> JsonObject | None:

@@ -111,7 +111,9 @@ def _score(
     if len(paired) < counts.expected:
         missed = next(i for i in range(counts.expected) if i not in paired)
         reason: Reason = "order_differs" if any(fits[missed][j] for j in range(len(theirs))) else "partial_match"
-        detail = f"{len(paired)} of {counts.expected} expected calls came; {_nearest(table[missed : missed + 1]).detail}"
+        detail = (
+            f"{len(paired)} of {counts.expected} expected calls came; {_nearest(table[missed : missed + 1]).detail}"
+        )
         return counts.judged(reward, reason, detail)
     if surplus:
         return counts.judged(reward, "surplus_calls", f"what was expected came, and {len(surplus)} calls more")

@@ -1,6 +1,6 @@
 """What comparing two actions finds: whether they are the same, a reason of a closed set, and a sentence.
 
-Shapes  `Reason` is every `reason` that the semantic comparator gives a verdict. `describe` names an action in a sentence.
+Shapes  `Reason` is every `reason` that the semantic comparator gives a verdict; `describe` names an action.
 Errors  none.
 """
 
@@ -52,14 +52,14 @@ class Finding(NamedTuple):
     detail: str = ""
 
 
-SAME = Finding(True, "match")
+SAME = Finding(same=True, reason="match")
 
 
 def differ(reason: Reason, detail: str) -> Finding:
-    return Finding(False, reason, detail)
+    return Finding(same=False, reason=reason, detail=detail)
 
 
-def describe(action: Action) -> str:  # noqa: C901
+def describe(action: Action) -> str:
     """A few words on what an action is, for the detail of a verdict."""
     match action:
         case Shell():

@@ -32,19 +32,22 @@ def compare_pair(expected: Action, actual: Action, history: History, options: Se
         case Other(), Other():
             return _compare_unknown(expected, actual)
         case (Finish() | Think(), Finish() | Think()) if type(expected) is type(actual):
-            return _said(bool(expected.text), bool(actual.text), expected, actual)
+            return _compare_words(expected, actual, said=bool(actual.text) or not expected.text)
         case Ask(), Ask():
-            return _said(True, True, expected, actual)
+            return _compare_words(expected, actual)
         case Plan(), Plan():
             if expected.command != actual.command:
                 return differ("plan_differs", f"expected {describe(expected)}, came {describe(actual)}")
-            return _said(expected.steps > 0, actual.steps > 0, expected, actual)
+            return _compare_words(expected, actual, said=actual.steps > 0 or not expected.steps)
         case _:
             return differ("kind_differs", f"expected {describe(expected)}, came {describe(actual)}")
 
 
-def _said(wanted: bool, given: bool, expected: Finish | Think | Ask | Plan, actual: Finish | Think | Ask | Plan) -> Finding:
-    if wanted and not given:
+Words = Finish | Think | Ask | Plan
+
+
+def _compare_words(expected: Words, actual: Words, *, said: bool = True) -> Finding:
+    if not said:
         return differ("missing_argument", f"{describe(actual)} says nothing")
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")

@@ -6,6 +6,11 @@ Rules   `.`, doubled slashes, a trailing slash and `a/..` are resolved lexically
 """
 
 import posixpath
+from dataclasses import replace
+
+from paddock.edits import Edit as FileEdit
+from paddock.edits import Hunks, Move
+from paddock.tools import Edit
 
 
 def resolve(path: str | None, cwd: str | None) -> str:
@@ -23,3 +28,17 @@ def levels_above(outer: str, inner: str) -> int | None:
         return inner.count("/") + 1
     prefix = outer.rstrip("/") + "/"
     return inner[len(prefix) :].count("/") + 1 if inner.startswith(prefix) else None
+
+
+def resolved_edits(action: Edit, cwd: str | None) -> list[FileEdit]:
+    """The action's edits with their paths resolved."""
+    return [_resolved(edit, cwd) for edit in action.edits]
+
+
+def _resolved(edit: FileEdit, cwd: str | None) -> FileEdit:
+    path = resolve(edit.path, cwd)
+    if isinstance(edit, Move):
+        return replace(edit, path=path, to=resolve(edit.to, cwd))
+    if isinstance(edit, Hunks) and edit.move_to is not None:
+        return replace(edit, path=path, move_to=resolve(edit.move_to, cwd))
+    return replace(edit, path=path)

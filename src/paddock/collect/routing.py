@@ -6,12 +6,12 @@ Errors  a name that no agent has is a RowError (kind `agent_unknown`) with the n
         and has none, it says which there are.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from paddock.config import Config, nearest, resolve_class
+from paddock.config import Config, resolve_class
+from paddock.config.problems import nearest
 from paddock.errors import ConfigError, RowError
-from paddock.http import Peer
-from paddock.server import AgentConfig, AgentServer, Dataset, ResourcesServer, ServerConfig
+from paddock.server import AgentConfig, AgentServer, Dataset, ResourcesServer
 from paddock.types import Row
 
 
@@ -38,15 +38,14 @@ class Router:
     """Rows to agents."""
 
     def __init__(self, config: Config, *, default: str | None = None) -> None:
-        self.agents = {
-            name: _agent(config, name) for name, instance in config.instances.items() if instance.kind == "agents"
-        }
+        names = [name for name, instance in config.instances.items() if instance.kind == "agents"]
+        self.agents = {name: _agent(config, name) for name in names}
         self._map: dict[str, str] = dict(config.top("agent_map") or {})
         self._default = default
-        if default is not None and default not in self.agents:
-            raise ConfigError(f"eval.agent: {self._unknown(default)}", kind="agent_unknown")
         if not self.agents:
             raise ConfigError("the config has no agent: nothing can run a row", kind="no_agent")
+        if default is not None and default not in self.agents:
+            raise ConfigError(f"eval.agent: {self._unknown(default)}", kind="agent_unknown")
 
     def agent_of(self, row: Row, *, source_agent: str | None = None) -> Agent:
         if row.agent_ref is not None:
@@ -55,13 +54,18 @@ class Router:
             if name not in self.agents:
                 raise RowError(f"agent_ref.name: {self._unknown(asked)}", kind="agent_unknown")
             return self.agents[name]
-        name = source_agent or self._default or (next(iter(self.agents)) if len(self.agents) == 1 else "")
-        if not name:
+        agent = self.fallback(source_agent)
+        if agent is None:
             raise RowError(
                 f"agent_ref: missing, and there are several agents: {', '.join(self.agents)}; name one with --agent",
                 kind="agent_missing",
             )
-        return self.agents[name]
+        return agent
+
+    def fallback(self, source_agent: str | None) -> Agent | None:
+        """The agent of a row that names none."""
+        name = source_agent or self._default or (next(iter(self.agents)) if len(self.agents) == 1 else None)
+        return self.agents[name] if name is not None else None
 
     def _unknown(self, name: str) -> str:
         close = nearest(name, self.agents)
@@ -69,9 +73,9 @@ class Router:
         return f"no agent {name!r}{hint}; there are: {', '.join(self.agents)}; `agent_map` can map it"
 
 
-def environment(config: Config, name: str) -> ResourcesServer[ServerConfig, object]:  # type: ignore[type-var]
+def environment(config: Config, name: str) -> ResourcesServer[Any, Any]:
     """The resources server of that name, built and not started: for reading tasks and asking for known-good turns."""
-    instance = config.instances[name]
+    instance = config.instance(name)
     cls = resolve_class(instance.implementation, instance.kind)
     server = cls(config.settings(name, cls.config_type), name=name, peers={})
     if not isinstance(server, ResourcesServer):
@@ -80,14 +84,21 @@ def environment(config: Config, name: str) -> ResourcesServer[ServerConfig, obje
 
 
 def _agent(config: Config, name: str) -> Agent:
-    instance = config.instances[name]
+    instance = config.instance(name)
     cls = resolve_class(instance.implementation, instance.kind)
     if not issubclass(cls, AgentServer):
         raise ConfigError(f"{name}: {cls.__name__} is no agent", kind="class_wrong")
     settings = config.settings(name, cls.config_type)
+    if not isinstance(settings, AgentConfig):
+        raise ConfigError(f"{name}: the config of {cls.__name__} is no AgentConfig", kind="class_wrong")
     harness = getattr(settings, "harness", None)
-    return Agent(name, settings, harness if isinstance(harness, str) else instance.implementation, "")
+    acts = harness if isinstance(harness, str) else instance.implementation
+    return Agent(name, settings, acts, _model(config, settings.model_server.name))
 
 
-def peers_of(agent: Agent) -> Peer:  # pragma: no cover
-    raise NotImplementedError
+def _model(config: Config, server: str) -> str:
+    try:
+        name = config.block(server).get("model")
+    except ConfigError:
+        return server  # what it lacks is said by its own start, where there is one
+    return name if isinstance(name, str) and name else server

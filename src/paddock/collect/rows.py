@@ -7,6 +7,7 @@ Errors  a file that can't be read is a ConfigError; a line that is no row is a R
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,8 @@ class Source(NamedTuple):
     """For rows without `agent_ref`; None: the only agent there is."""
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Line:
     """One line of a row file."""
 
     index: int

@@ -64,7 +64,7 @@ class Selection(NamedTuple):
     def is_past(self, index: int) -> bool:
         return self.end is not None and index >= self.end
 
-    def count(self, first: int, end: int) -> int:
+    def n_between(self, first: int, end: int) -> int:
         """How many of the indices `first <= index < end` take part."""
         low = max(first, self.first)
         high = end if self.end is None else min(end, self.end)

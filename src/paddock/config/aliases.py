@@ -1,16 +1,16 @@
 """The alias table: NeMo-Gym's names, and what each is here. The data is `aliases.yaml`; this is its form.
 
-Law     a key of theirs is mapped (`to`, `values`, `items`), inert (accepted in a block of theirs and named in the notes) or
-        `trainer` (another program's key). Anything else of theirs is passed on, and refused where nothing has that name.
+Law     a key of theirs is mapped (`to`, `values`, `items`), inert (accepted in a block of theirs and named in the
+        notes) or `trainer` (another program's key). Any other is passed on, and refused where nothing has that name.
 Errors  a table that does not fit this form raises pydantic's ValidationError when it is first read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from paddock.config.reading import read
 from paddock.config.trees import KeyPath
@@ -58,9 +58,9 @@ class Implementation(Record):
 
     to: str
     """The plugin folder of ours."""
-    set: JsonObject = {}
+    set: JsonObject = Field(default_factory=dict)
     """Keys of ours that their implementation implies; what a block says itself wins."""
-    keys: dict[str, KeyRule] = {}
+    keys: dict[str, KeyRule] = Field(default_factory=dict)
 
 
 class AliasTable(Record):
@@ -87,6 +87,13 @@ class AliasTable(Record):
         found = self.implementation(kind, name)
         return {**self.common_keys, **(found.keys if found else {})}
 
+    def rules_of(self, key: str) -> Iterator[KeyRule]:
+        """Every rule for a key of that name, in a block, an item of a list, or at the top level."""
+        tables = [self.common_keys, self.top_keys]
+        tables += [found.keys for named in self.implementations.values() for found in named.values()]
+        tables += [rule.items for keys in tables for rule in keys.values() if rule.items is not None]
+        return (keys[key] for keys in tables if key in keys)
+
     def key_path(self, path: KeyPath) -> KeyPath:
         """A key path in our names; a path of ours is itself."""
         if path[:2] == ("env", "nemo_gym") and len(path) > 2:
@@ -105,4 +112,4 @@ class AliasTable(Record):
 @cache
 def alias_table() -> AliasTable:
     """The table that ships with the package."""
-    return AliasTable.model_validate(read(_TABLE).tree)
+    return AliasTable.model_validate(read(_TABLE, _TABLE.name).tree)

@@ -1,12 +1,12 @@
 """Directives: a part of the config made from another part, and keys taken away.
 
-Forms   `_copy: path` lays the mapping's own keys on a copy of what is at `path`; `_inherit_from: path` does so and takes
-        the source away. `key: ${copy:path}` and `key: ${inherit_from:path}` are the whole value. `_delete_key: "a,b"`, or
-        a list, removes keys of its mapping afterwards, inherited ones too.
+Forms   `_copy: path` lays the mapping's own keys on a copy of what is at `path`; `_inherit_from: path` does so and
+        takes the source away. `key: ${copy:path}` and `key: ${inherit_from:path}` are the whole value.
+        `_delete_key: "a,b"`, or a list, removes keys of its mapping afterwards, inherited ones too.
 Law     the result does not depend on the order of keys: a source is expanded before it is used, so chains work, and
         inherited sources go away at the end, so two heirs of one source get the same.
-Errors  ConfigError for a source that is not there (with the nearest name), a cycle (with its members), a key that can't be
-        deleted because it is not there.
+Errors  ConfigError for a source that is not there (with the nearest name), a cycle (with its members), a key that
+        can't be deleted because it is not there.
 """
 
 from typing import Any
@@ -85,7 +85,9 @@ class _Expansion:
                 delete_in_place(out, split(name))
             except KeyError:
                 where = dotted((*path, _DELETE))
-                raise ConfigError(f"`{where}`: no key `{name}`{suggestion(name, keys_of(out))}", kind="directive") from None
+                raise ConfigError(
+                    f"`{where}`: no key `{name}`{suggestion(name, keys_of(out))}", kind="directive"
+                ) from None
         return out
 
     def _source(self, text: Any, moves: bool, user: KeyPath) -> Any:

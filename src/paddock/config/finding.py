@@ -1,7 +1,7 @@
 """Where a path of a config is: a config file, and any data file that a config names.
 
-Law     an absolute path is itself. Any other is looked for beside the naming file, then in the working directory, then in
-        the installed package, whose plugin folders are `resources_servers/...`, `models_servers/...` and so on.
+Law     an absolute path is itself. Any other is looked for beside the naming file, then in the working directory, then
+        in the installed package, whose plugin folders are `resources_servers/...`, `models_servers/...` and so on.
 Errors  ConfigError that lists the places tried and the nearest name that exists.
 """
 

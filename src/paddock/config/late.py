@@ -1,14 +1,15 @@
 """Interpolation, resolved late: `${a.b}`, `${oc.env:VAR}`, `${oc.env:VAR,default}`, relative paths, `???`.
 
 Law     an environment variable is read when a value is asked for, every time, and what was read is never kept.
-Errors  ConfigError that lists every value below the asked one that can't be resolved: its key path, how it is written, and
-        the variable or key that is missing. The values themselves are never in it.
+Errors  ConfigError that lists every value below the asked one that can't be resolved: its key path, how it is written,
+        and the variable or key that is missing. What was read is never in it.
 """
 
 import re
 from typing import TYPE_CHECKING, Any
 
 from paddock.config.problems import nearest, raise_all
+from paddock.config.settings import RunSettings
 from paddock.config.trees import REFERENCE, KeyPath, dotted, get_at, keys_of
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
@@ -40,6 +41,10 @@ class Resolver:
                 where = getattr(error, "full_key", None) or "config"
                 raise ConfigError(f"`{where}`: {_first_line(error)}", kind="interpolation") from error
         return self._config
+
+    def check(self) -> None:
+        """ConfigError where an interpolation is not well-formed."""
+        self.config  # noqa: B018 - parses every string of the tree
 
     def resolve(self, path: KeyPath) -> Any:
         """The value at `path`, plain and resolved; ConfigError with every problem in it."""
@@ -95,6 +100,8 @@ class Resolver:
         return value if isinstance(value, str) else None
 
     def _hint(self, key: str) -> str:
+        if key in RunSettings.model_fields:
+            return f"; give it in a file, or on the command line as `{key}=...`"
         close = nearest(key, (f"{name}" for name in keys_of(self.tree)))
         return f"; nearest: `{close}`" if close else ""
 

@@ -1,15 +1,15 @@
 """Overrides of a command line: `key.path=value`, `+key.path=value`, `++key.path=value`, `~key.path`.
 
-Law     a value is YAML, so `3`, `true`, `[a, b]` and `{a: 1}` have their types; `key=` is null. `+` changes nothing:
-        Hydra users write it for a key that is not there yet. `~` deletes, and the key must be there.
-Errors  ConfigError that quotes the override.
+Law     a value is YAML, so `3`, `true`, `[a, b]` and `{a: 1}` have their types; `key=` is null. `+` may name an
+        instance that is not there yet and changes nothing else. `~` deletes, and the key must be there.
+Errors  ConfigError that quotes the override's key.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from paddock.config.reading import parse_value
-from paddock.config.trees import KeyPath, split
+from paddock.config.trees import KeyPath, dotted, split
 from paddock.errors import ConfigError
 
 
@@ -19,18 +19,25 @@ class Override(NamedTuple):
     path: KeyPath
     value: Any
     delete: bool
-    text: str
+    adds: bool
+    """Written with `+`: may name a new instance."""
+
+    @property
+    def origin(self) -> str:
+        """How notes and errors name it: by its key, for its value may be secret."""
+        return f"override `{dotted(self.path)}`"
 
 
 def parse_override(text: str) -> Override:
     """The override that `text` is."""
     if text.startswith("~"):
         key, _, _ = text[1:].partition("=")
-        return Override(_path(key, text), None, True, text)
+        return Override(_path(key, text), value=None, delete=True, adds=False)
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"override `{text}`: write `key.path=value`, or `~key.path` to delete", kind="override")
-    return Override(_path(key.lstrip("+"), text), parse_value(value, f"override `{text}`"), False, text)
+    typed = parse_value(value, f"override `{key}`")
+    return Override(_path(key.lstrip("+"), text), value=typed, delete=False, adds=key.startswith("+"))
 
 
 def parse_overrides(texts: Sequence[str]) -> list[Override]:

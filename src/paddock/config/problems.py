@@ -10,6 +10,8 @@ from paddock.errors import ConfigError
 
 _SIMILARITY = 0.5
 """Below this ratio a name is no help."""
+_SLIP = 0.8
+"""From this ratio on a name was meant to be the other."""
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
@@ -21,6 +23,11 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
     return found[0] if found else next(iter(parts), None)
 
 
+def nearly(word: str, options: Iterable[str]) -> bool:
+    """Whether `word` must be a slip for one of the options."""
+    return bool(get_close_matches(word, list(options), n=1, cutoff=_SLIP))
+
+
 def suggestion(word: str, options: Iterable[str], *, label: str = "valid") -> str:
     """`; nearest: ...; valid: ...`, to end a message with."""
     known = sorted(set(options))
@@ -29,10 +36,16 @@ def suggestion(word: str, options: Iterable[str], *, label: str = "valid") -> st
     return f"{head}; {label}: {', '.join(known) if known else 'none'}"
 
 
-def raise_all(problems: Iterable[str], *, kind: str = "config_invalid") -> None:
-    """Raise one ConfigError for all of `problems`; return when there is none."""
+def invalid(problems: Iterable[str], *, kind: str = "config_invalid") -> ConfigError:
+    """One error for all of `problems`, of which there is at least one."""
     unique = list(dict.fromkeys(problems))
     if len(unique) == 1:
-        raise ConfigError(unique[0], kind=kind)
-    if unique:
-        raise ConfigError("\n".join([f"{len(unique)} problems:", *(f"  - {line}" for line in unique)]), kind=kind)
+        return ConfigError(unique[0], kind=kind)
+    return ConfigError("\n".join([f"{len(unique)} problems:", *(f"  - {line}" for line in unique)]), kind=kind)
+
+
+def raise_all(problems: Iterable[str], *, kind: str = "config_invalid") -> None:
+    """Raise one ConfigError for all of `problems`; return when there is none."""
+    listed = list(problems)
+    if listed:
+        raise invalid(listed, kind=kind)

@@ -61,13 +61,13 @@ _use_house_scalars(_Loader)
 _use_house_scalars(_Dumper)
 
 
-def read(path: Path) -> Document:
-    """The document of one file."""
+def read(path: Path, origin: str) -> Document:
+    """The document of one file; `origin` names it in errors."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: can't be read: {error}", kind="config_unreadable") from error
-    return parse(text, str(path))
+        raise ConfigError(f"{origin}: can't be read: {error}", kind="config_unreadable") from error
+    return parse(text, origin)
 
 
 def parse(text: str, origin: str) -> Document:

@@ -117,10 +117,14 @@ def _same(known: Any, value: Any) -> bool:
 
 def _deleted(value: Any, rules: Mapping[str, KeyRule]) -> list[Any]:
     """The keys of ours that a `_delete_key` in a block of theirs names; inert ones are gone already."""
-    names = [name.strip() if isinstance(name, str) else name for name in (value.split(",") if isinstance(value, str) else value)]
-    known = {name: rules[name] for name in names if name in rules}
-    return [
-        (known[name].to or name) if name in known else name
-        for name in names
-        if name not in known or known[name].to is not None or known[name].items is not None
-    ]
+    names = value.split(",") if isinstance(value, str) else value
+    return [ours for name in names for ours in (_deleted_as(name.strip(), rules) if isinstance(name, str) else [name])]
+
+
+def _deleted_as(name: str, rules: Mapping[str, KeyRule]) -> list[str]:
+    rule = rules.get(name)
+    if rule is None or rule.items is not None:
+        return [name]
+    if rule.values is not None:
+        return sorted({key for case in rule.values for key in case.set})
+    return [rule.to] if rule.to is not None else []

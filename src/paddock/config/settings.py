@@ -1,11 +1,13 @@
 """The top-level keys of a config, and what a config is made of.
 
-Law     a top-level key is one of `RunSettings` or the name of an instance. Free variables live under `vars` and are read
-        as `${vars.name}`. Only in files with NeMo-Gym's names may they stand at the top: one that an interpolation
-        reads is moved under `vars`, any other is refused.
+Law     a top-level key is one of `RunSettings` or the name of an instance. Free variables live under `vars` and are
+        read as `${vars.name}`. Only in files with NeMo-Gym's names may they stand at the top: one that an
+        interpolation reads is moved under `vars`, any other is refused.
 """
 
 from typing import Literal, NamedTuple, get_args
+
+from pydantic import Field
 
 from paddock.types import JsonObject, Record
 
@@ -16,7 +18,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class RunSettings(Record):
     """Every top-level key that is no instance; values may be interpolations."""
 
-    config_paths: list[str] = []
+    config_paths: list[str] = Field(default_factory=list)
     """Files that come before this one."""
     policy_base_url: str | list[str] | None = None
     """Where the policy is served; read as `${policy_base_url}`, like the next two."""
@@ -24,13 +26,13 @@ class RunSettings(Record):
     policy_model_name: str | None = None
     default_host: str | None = None
     """Address that servers bind; None: loopback."""
-    agent_map: dict[str, str] = {}
+    agent_map: dict[str, str] = Field(default_factory=dict)
     """Agent names that rows use -> agent instances here."""
-    eval: JsonObject = {}
+    eval: JsonObject = Field(default_factory=dict)
     """Settings of rollout collection; checked by it."""
-    serve: JsonObject = {}
+    serve: JsonObject = Field(default_factory=dict)
     """Settings of serving; checked by it."""
-    vars: JsonObject = {}
+    vars: JsonObject = Field(default_factory=dict)
     """Free variables."""
 
 

@@ -1,8 +1,8 @@
 """One source in NeMo-Gym's names, given ours: wrappers, server types, implementations, keys, paths.
 
-Source  `aliases.yaml`. A file is theirs when its top level is `env: {nemo_gym: ...}`, or a block in it, or a config path
-        in it, has a name of theirs. In a training recipe `env.nemo_gym` is the config; its siblings are kept aside, to be
-        read by interpolations only.
+Source  `aliases.yaml`. A file is theirs when its top level is `env: {nemo_gym: ...}`, or a block in it, or a config
+        path in it, has a name of theirs. In a training recipe `env.nemo_gym` is the config; its siblings are kept
+        aside, to be read by interpolations only.
 Law     a file in our names comes out as it went in. Every change and every key that says nothing is a note.
 """
 
@@ -76,9 +76,13 @@ def translate(
     raw = copied(document.tree)
     if not (recipe or is_recipe(raw)):
         return work.config(raw, theirs=theirs or has_their_names(raw, table))
-    env = raw.pop("env", None) or {}
+    env = raw.pop("env", None)
+    env = env if isinstance(env, dict) else {}
     body = env.pop("nemo_gym", None) or {}
     work.siblings(raw, env)
+    if not isinstance(body, dict):
+        report.problem(("env", "nemo_gym"), "needs a mapping")
+        body = {}
     report.prefix = ("env", "nemo_gym")
     return work.config(body, theirs=True)._replace(aside={**raw, "env": env})
 

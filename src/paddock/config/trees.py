@@ -6,7 +6,8 @@ Law     no function changes its arguments, except those named `..._in_place`.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError
@@ -41,10 +42,12 @@ def as_directive(value: Any) -> Directive | None:
 
 
 def copied(value: Any) -> Any:
-    """A copy that shares no container with `value`; keys become strings."""
-    if isinstance(value, dict):
+    """A plain copy that shares no container with `value`; keys and paths become strings, tuples lists."""
+    if isinstance(value, Mapping):
         return {str(key): copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list | tuple):
+        return [copied(item) for item in value]
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def merge(base: Any, over: Any) -> Any:

@@ -1,6 +1,6 @@
 """Applying edits to texts: one after another, on a new mapping, all or nothing.
 
-Input   `str` is a whole file. A path that the mapping lacks is a missing file in `apply`, an unknown one in `apply_known`.
+Input   `str` is a whole file. A path that the mapping lacks is a missing file in `apply`, unknown in `apply_known`.
 Partial a `Text` that is not complete is a known range of a file of unknown length. On it an edit is made only where
         what was seen decides it: a string or a block of lines that was seen exactly once is taken to be the only one
         in the file; a line number within the range is exact. Anything else is `unseen`, also what would go to the end.

@@ -4,7 +4,7 @@ Source    the Lark grammar that Codex sends with the tool; by trial of the progr
           grammar, and its messages.
 Lenient   whitespace around the patch, around the two markers and around file headers; a heredoc (`<<EOF`, `<<'EOF'`,
           `<<"EOF"`) around all; carriage returns at line ends; the first hunk without `@@`; an empty line for an empty
-          context line; blank lines before a hunk's header, where no hunk is open; an added file without lines.
+          context line; blank lines after `*** End of File`; an added file without lines.
 Strict    anything else is a PatchError with the line, counted from `*** Begin Patch` as line 1.
 Empty     a patch without files is read as no edits; the program then refuses to apply it ("No files were modified.").
 """
@@ -122,10 +122,9 @@ class _HunkReader:
         elif (bare == "@@" or bare.startswith("@@ ")) and not self.is_bare():
             self.close(number)
             self._open, self._anchor = [], bare[3:] or None
-        elif self._open is None and not bare:
-            return
         elif self._open is None and self.done:
-            raise _no_header(line, number)
+            if bare:
+                raise _no_header(line, number)
         elif line and line[0] not in " +-":
             raise _no_header(line, number) if self._open else _unexpected(line, number)
         else:

@@ -30,7 +30,7 @@ class _Placed(NamedTuple):
 
 
 def apply_hunks(edit: Hunks, known: Text) -> str:
-    table = LineTable(known.text, crlf=edit.grammar == "codex")
+    table = LineTable(known.text, returns=edit.grammar == "codex")
     if not known.complete:
         return _apply_partial(edit, table, known.first_line)
     return _apply_diff(edit, table) if edit.grammar == "diff" else _apply_codex(edit, table)
@@ -54,7 +54,7 @@ def _apply_codex(edit: Hunks, table: LineTable) -> str:
             raise EditError(f"Failed to find expected lines in {edit.path}:\n{lines}", edit.path, "no_match")
         placed.append(place)
         line = place.start + len(_old(place.lines))
-    return _render(table, sorted(placed, key=lambda place: place.start), final_newline=True)
+    return _render(table, placed, final_newline=True)
 
 
 def _place_codex(hunk: Hunk, table: LineTable, line: int) -> _Placed | None:
@@ -79,7 +79,7 @@ def _without_last_empty(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _seek(table: LineTable, old: tuple[str, ...], line: int, *, at_end: bool) -> int | None:
-    if not at_end:
+    if not at_end or not old:
         return _at_any_level(lambda level: table.find(old, line, level))
     last = len(table) - len(old)
     return _at_any_level(lambda level: last if last >= line and table.matches(old, last, level) else None)
@@ -110,6 +110,8 @@ def _render(table: LineTable, placed: Iterable[_Placed], *, final_newline: bool)
                 else:
                     at += 1
             changes.append(Change(begin, at, new))
+    # Additions to the end can come before hunks that go further up; those at one place keep their order.
+    changes.sort(key=lambda change: change.start)
     return table.render(changes, final_newline=final_newline)
 
 

@@ -4,15 +4,17 @@ Units    line indexes are 0-based here.
 Match    a block matches whole lines. The four `LEVELS` make lines comparable, each coarser than the one before: as they
          are; without trailing whitespace; without whitespace at either end; and with typographic dashes, quotes and
          spaces as their ASCII forms.
-Endings  with `crlf`, "\\r\\n" ends a line too: `lines` have no "\\r", `render` gives each line its own ending back, and
-         new lines get the first line's. Without, a "\\r" belongs to its line.
+Endings  "\\n"; with `returns`, "\\r\\n" and "\\r" too. A kept line keeps its ending; new lines, and a last line that
+         has none and needs one, get the text's first.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+_ENDING = re.compile(r"(\r\n|\r|\n)")
 _ODD_SPACES = "\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2028\u2029" + _ODD_SPACES
 """Unicode's White_Space; Python's own `strip` also takes the four information separators."""
@@ -45,21 +47,21 @@ class _Form(NamedTuple):
 class LineTable:
     """The lines of one text; the forms of the coarser levels are made when first asked for."""
 
-    def __init__(self, text: str, *, crlf: bool) -> None:
-        raw = text.split("\n")
+    def __init__(self, text: str, *, returns: bool) -> None:
+        self._endings: list[str] | None = None
+        """None: all of them are "\\n"."""
+        if returns and "\r" in text:
+            parts = _ENDING.split(text)
+            raw, self._endings = parts[::2], parts[1::2]
+        else:
+            raw = text.split("\n")
+        self._new_ending = self._endings[0] if self._endings else "\n"
         self.ends_in_newline = not raw[-1]
         if self.ends_in_newline:
             raw.pop()
-        self._raw = raw
         self.lines = raw
-        self._new_ending = "\n"
         self._forms: dict[int, _Form] = {}
         self._reversed: str | None = None
-        if crlf and "\r" in text:
-            terminated = len(raw) if self.ends_in_newline else len(raw) - 1
-            self.lines = [line.removesuffix("\r") for line in raw[:terminated]] + raw[terminated:]
-            if terminated and raw[0].endswith("\r"):
-                self._new_ending = "\r\n"
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -96,24 +98,26 @@ class LineTable:
         if index < 0 or index + len(block) > len(self.lines):
             return False
         form = LEVELS[level]
-        return all(form(mine) == form(wanted) for mine, wanted in zip(self.lines[index:], block, strict=False))
+        return all(
+            form(mine) == form(wanted)
+            for mine, wanted in zip(self.lines[index : index + len(block)], block, strict=True)
+        )
 
     def render(self, changes: Sequence[Change], *, final_newline: bool) -> str:
         """The text after changes that are sorted and do not overlap; every line but the last gets an ending."""
+        endings = self._endings or ["\n"] * len(self.lines)
+        endings = endings + [self._new_ending] * (len(self.lines) - len(endings))
+        old = [line + ending for line, ending in zip(self.lines, endings, strict=True)]
         out: list[str] = []
         at = 0
         for change in changes:
-            self._keep(out, at, change.start)
-            out.extend(line + self._new_ending for line in change.new)
+            out += old[at : change.start]
+            out += [line + self._new_ending for line in change.new]
             at = change.end
-        self._keep(out, at, len(self._raw))
-        text = "".join(out)
-        return text if final_newline else text.removesuffix("\n")
-
-    def _keep(self, out: list[str], start: int, stop: int) -> None:
-        for index in range(start, stop):
-            unterminated = index == len(self._raw) - 1 and not self.ends_in_newline
-            out.append(self._raw[index] + (self._new_ending if unterminated else "\n"))
+        out += old[at:]
+        if out and not final_newline:
+            out[-1] = out[-1].removesuffix("\n")
+        return "".join(out)
 
     def _form(self, level: int) -> _Form:
         if level not in self._forms:

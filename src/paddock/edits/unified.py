@@ -1,8 +1,8 @@
 """Unified diffs, of git and of plain diff, as edits.
 
 Source   "Unified Format" in the GNU diffutils manual; git-diff's "Generating patch text with -p".
-Files    `/dev/null` on the old side: a `Write` that refuses an existing file; on the new side: a `Delete`; a rename is a
-         `Move`, or `Hunks` with `move_to`. A change of mode alone is no edit. Text between files is passed over.
+Files    `/dev/null` on the old side: a `Write` that refuses an existing file; on the new side: a `Delete`; a rename is
+         a `Move`, or `Hunks` with `move_to`. A change of mode alone is no edit. Text between files is passed over.
 Paths    git's `a/` and `b/` are taken off where both sides have them; quoted names are unquoted; a tab ends a name.
 Lines    a hunk's header says how many lines it has, and they are counted; an empty line is an empty context line. Where
          every line of the diff ends in "\\r\\n", the "\\r" is the transport's and is dropped.
@@ -168,7 +168,7 @@ class _Names(NamedTuple):
 
 
 def _git_names(rest: str) -> _Names:
-    """Both paths of a `diff --git` line. Unquoted names are told apart only when they are equal; else both are empty."""
+    """Both paths of a `diff --git` line. Unquoted ones are told apart only when they are equal; else both are empty."""
     middle = rest.find('" ', 1) + 1 if rest.startswith('"') else len(rest) // 2
     old, new = _unquoted(rest[:middle]), _unquoted(rest[middle + 1 :])
     same = old.startswith("a/") and new.startswith("b/") and old[2:] == new[2:]

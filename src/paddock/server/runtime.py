@@ -1,43 +1,121 @@
-"""Running the servers of a config. In one process, servers call each other directly.
+"""Running the servers of a config: all in this process, calling each other directly, or one process each.
 
-Law     nothing is served before everything that can be checked was checked: classes, settings, references.
-        Whatever was started is stopped, in reverse order, also when a later start fails.
+Law     nothing is served before everything that can be checked was checked and every server has started: classes,
+        settings, references, ports. Whatever was started is stopped, also when a later start fails.
+Errors  ConfigError for what the config or an address should say; InfraError for a server that can't start.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from paddock.config import Config, resolve_class
+from paddock.config import Config, validate
+from paddock.errors import InfraError
 from paddock.http import DirectPeer, Peer
-from paddock.server.base import Server
+from paddock.server.base import Server, ServerConfig
+from paddock.server.lifecycle import build_servers, listening, started
+from paddock.server.settings import ServeSettings, serve_settings
+from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
 
 
-def build_servers(config: Config, peers: Mapping[str, Peer]) -> dict[str, Server[Any]]:
-    """An instance of every server of the config, not started."""
-    servers: dict[str, Server[Any]] = {}
-    for name, instance in config.instances.items():
-        cls = resolve_class(instance.implementation, instance.kind)
-        servers[name] = cls(config.settings(name, cls.config_type), name=name, peers=peers)
-    return servers
+class Served(NamedTuple):
+    """One running server."""
+
+    name: str
+    kind: str
+    implementation: str
+    url: str | None
+    """Where it listens; None: only this process reaches it."""
 
 
 class Runtime:
     """Running servers, by instance name."""
 
-    def __init__(self, config: Config, peers: Mapping[str, Peer]) -> None:
+    def __init__(self, config: Config, servers: Mapping[str, Served]) -> None:
         self.config = config
-        self.peers = peers
+        self.servers = servers
+        self.peers: dict[str, Peer] = {}
+        self.local: dict[str, Server[Any]] = {}
+        """The servers themselves, where they are in this process."""
+        self.failed = asyncio.Event()
+        """Set when a server was given up."""
+        self.failure: InfraError | None = None
+        """Why, once `failed` is set."""
+
+    def fail(self, error: InfraError) -> None:
+        """Give up; the first reason is kept."""
+        self.failure = self.failure or error
+        self.failed.set()
 
 
 @asynccontextmanager
-async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
-    """All servers of `config` in this process."""
-    peers: dict[str, Peer] = {}
-    servers = build_servers(config, peers)
-    peers.update({name: DirectPeer(name, server.handlers) for name, server in servers.items()})
+async def open_runtime(
+    config: Config,
+    *,
+    names: Sequence[str] | None = None,
+    listen: bool = False,
+    isolate: bool = False,
+    host: str | None = None,
+    token: str | None = None,
+) -> AsyncIterator[Runtime]:
+    """The servers `names` and those that they reference; None: all of the config.
+
+    `listen` serves each over HTTP too; `isolate`, which implies it, gives each its own process. `host` comes before
+    the config's. With a token, every server asks for it over HTTP and the runtime's own calls bring it.
+    """
+    settings = serve_settings(config)
+    chosen = config.needed(config.instances if names is None else names)
+    config.require(chosen)
     async with AsyncExitStack() as stack:
-        for server in servers.values():
-            stack.push_async_callback(server.stop)
-            await server.start()
-        yield Runtime(config, peers)
+        bound = _bind_all(config, chosen, host, token, stack) if listen or isolate else {}
+        runtime = Runtime(config, {name: _served(config, name, bound) for name in chosen})
+        if isolate:
+            from paddock.server.isolate import isolated
+
+            await stack.enter_async_context(isolated(runtime, bound, settings, token))
+        else:
+            await stack.enter_async_context(_in_process(runtime, bound, settings, token))
+        yield runtime
+
+
+@asynccontextmanager
+async def _in_process(
+    runtime: Runtime, bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
+) -> AsyncIterator[None]:
+    servers = build_servers(runtime.config, runtime.peers, runtime.servers)
+    runtime.local.update(servers)
+    runtime.peers.update({name: DirectPeer(name, server.handlers) for name, server in servers.items()})
+    # Of the time to stop, listeners and servers get half each.
+    half_s = settings.stop_timeout_s / 2
+    async with started(servers.values(), start_timeout_s=settings.start_timeout_s, stop_timeout_s=half_s):
+        if not bound:
+            yield
+            return
+        async with listening(servers, bound, token=token, stop_timeout_s=half_s):
+            yield
+
+
+def _bind_all(
+    config: Config, names: Sequence[str], host: str | None, token: str | None, stack: AsyncExitStack
+) -> dict[str, Bound]:
+    bound: dict[str, Bound] = {}
+    for name in names:
+        address = _address(config, name, host)
+        require_token(name, address.host, token)
+        bound[name] = bind(name, address)
+        stack.callback(bound[name].sock.close)
+    return bound
+
+
+def _address(config: Config, name: str, host: str | None) -> Address:
+    """Where `name` is to listen: what was asked for, its own `host`, the config's `default_host`, loopback."""
+    block = {key: value for key, value in config.block(name).items() if key in ServerConfig.model_fields}
+    own = validate(ServerConfig, block, ".".join((name, *config.instance(name)[1:3])))
+    return Address(host or own.host or config.top("default_host") or LOOPBACK, own.port or 0)
+
+
+def _served(config: Config, name: str, bound: Mapping[str, Bound]) -> Served:
+    instance = config.instance(name)
+    url = bound[name].url if name in bound else None
+    return Served(name, instance.kind, instance.implementation, url)

@@ -27,6 +27,7 @@ from paddock.shell.syntax import (
     Script,
     Simple,
     Statement,
+    Sub,
     Word,
 )
 from paddock.shell.words import EMPTY, Unsupported, concat, document_text, literal, nested, quoted, word
@@ -35,15 +36,17 @@ QUOTE = "\ufdd2"
 """Stands for a double quote inside an expanding here-document, where it is an ordinary character."""
 TOO_DEEP = "nested too deep"
 
-_WORDS = frozenset(
-    "word number string raw_string ansi_c_string concatenation simple_expansion expansion arithmetic_expansion "
-    "command_substitution process_substitution brace_expression variable_name test_operator extglob_pattern regex".split()
-)
-_STATEMENTS = frozenset(
-    "command redirected_statement list pipeline negated_command subshell compound_statement if_statement "
-    "while_statement for_statement c_style_for_statement case_statement function_definition test_command "
-    "declaration_command unset_command variable_assignment variable_assignments".split()
-)
+_WORDS = frozenset({
+    "word", "number", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion",
+    "arithmetic_expansion", "command_substitution", "process_substitution", "brace_expression", "variable_name",
+    "test_operator", "extglob_pattern", "regex",
+})  # fmt: skip
+_STATEMENTS = frozenset({
+    "command", "redirected_statement", "list", "pipeline", "negated_command", "subshell", "compound_statement",
+    "if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement",
+    "function_definition", "test_command", "declaration_command", "unset_command", "variable_assignment",
+    "variable_assignments",
+})  # fmt: skip
 _SEPARATORS = frozenset({";", "&", "\n"})
 
 
@@ -393,5 +396,6 @@ def _tokens(tree: Syntax) -> Iterator[Syntax]:
 
 def _unquote(part: Part) -> Part:
     """The double quotes of a here-document back in place."""
-    text = getattr(part, "text", None)
-    return replace(part, text=text.replace(QUOTE, '"')) if isinstance(text, str) and QUOTE in text else part
+    if isinstance(part, Sub) or QUOTE not in part.text:
+        return part
+    return replace(part, text=part.text.replace(QUOTE, '"'))

@@ -29,7 +29,9 @@ class Source(Protocol):
 EMPTY = Word(())
 _DQ_ESCAPE = re.compile(r"\\([$`\"\\])|\\\n")
 _DOC_ESCAPE = re.compile(r"\\([$`\\])|\\\n")
-_ANSI = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8}))")
+_ANSI = re.compile(
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8}))"
+)
 _ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _SIMPLE = re.compile(r"[\w./:@%+=^,-]*\Z")
 _RAW_TYPES = frozenset({"word", "number", "variable_name", "extglob_pattern", "regex", "test_operator", "{", "}", "$"})
@@ -177,7 +179,7 @@ def _assemble(pieces: list[Part | _Raw]) -> Word:
         if index == 0 and text.startswith("~"):
             name = re.match(r"~[\w.+-]*", text)
             length = name.end() if name else 1
-            if length < len(text) and text[length] == "/" or (length == len(text) and len(pieces) == 1):
+            if (length < len(text) and text[length] == "/") or (length == len(text) and len(pieces) == 1):
                 parts.append(Active(text[:length]))
                 text = text[length:]
         parts.extend(_split_raw(text, active))

@@ -58,23 +58,24 @@ MARKS: dict[Form, tuple[str, ...]] = {
 def normalise(name: str, arguments: str, *, schema: JsonObject | None = None) -> Action | Malformed:
     """What the call asks for. `schema`: the JSON schema of the row's tool of this name, None when the row has none."""
     form = form_of(name)
-    if form == "patch" and schema is None and arguments.lstrip().startswith((patches.PATCH_ENVELOPE, "<<")):
-        decoded: JsonObject | Malformed = {"input": arguments}
-    else:
-        decoded = decode_object(arguments)
+    decoded = {"input": arguments} if form == "patch" and _is_raw_patch(arguments, schema) else decode_object(arguments)
     if isinstance(decoded, Malformed):
         return decoded
     if schema is not None:
         wrong = violation(decoded, schema)
         if wrong is not None:
             return wrong
-        decoded = fill(decoded, schema)
+    given: JsonObject = decoded if schema is None else fill(decoded, schema)
     if form is None or (schema is not None and not _means(form, schema)):
-        return Other(name, decoded)
+        return Other(name, given)
     try:
-        return _READERS[form](Arguments(form, name, decoded, schema))
+        return _READERS[form](Arguments(form, name, given, schema))
     except BadArgumentError as error:
         return Malformed(error.reason, error.detail)
+
+
+def _is_raw_patch(text: str, schema: JsonObject | None) -> bool:
+    return schema is None and text.lstrip().startswith((patches.PATCH_ENVELOPE, "<<"))
 
 
 def opaque(name: str, arguments: str, *, schema: JsonObject | None = None) -> Other | Malformed:

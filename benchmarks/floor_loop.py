@@ -1,0 +1,60 @@
+"""The floor of whole rollouts: one process, one asyncio loop, no servers.
+
+Reads rows, posts each to the upstream, calls the same comparator function, appends a line. Prints one JSON object:
+rollouts per second over the loop, and CPU milliseconds per rollout.
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import orjson
+import uvloop
+
+from benchmarks.floor_server import judge
+from paddock.types import JsonObject
+
+
+async def collect(rows: Iterator[bytes], url: str, comparator: str, out: Path, concurrency: int) -> int:
+    done = 0
+    connector = aiohttp.TCPConnector(limit=concurrency)
+    with out.open("ab") as file:
+        async with aiohttp.ClientSession(connector=connector) as session:
+
+            async def worker() -> None:
+                nonlocal done
+                for raw in rows:
+                    line = orjson.loads(raw)
+                    body = orjson.dumps({"model": "m", **line["responses_create_params"]})
+                    async with session.post(
+                        url + "/v1/responses", data=body, headers={"content-type": "application/json"}
+                    ) as reply:
+                        answer: JsonObject = orjson.loads(await reply.read())
+                    found = judge(comparator, {**line, "response": answer})
+                    file.write(orjson.dumps({**line, "response": answer, "reward": found.reward}) + b"\n")
+                    done += 1
+
+            await asyncio.gather(*(worker() for _ in range(concurrency)))
+    return done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=Path, required=True)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--comparator", required=True)
+    parser.add_argument("--concurrency", type=int, required=True)
+    args = parser.parse_args()
+    with args.rows.open("rb") as rows, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        started, cpu = time.perf_counter(), time.process_time()
+        done = runner.run(collect(iter(rows), args.url, args.comparator, args.out, args.concurrency))
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    print(orjson.dumps({"rollouts_per_s": done / seconds, "cpu_ms": cpu * 1e3 / done, "done": done}).decode())
+
+
+if __name__ == "__main__":
+    main()

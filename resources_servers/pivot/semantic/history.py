@@ -1,0 +1,126 @@
+"""What the row's history shows of a file's text: tool results that print it, and the edits made since.
+
+Source  `responses_create_params.input`: calls and their outputs, joined by `call_id`. It is read only when an edit
+        needs a text, and of it only calls whose arguments name the file.
+Shows   a view or read of the file; `cat`, `cat -n`, `nl`, `head` and `sed -n` of it alone, also behind a leading `cd`;
+        the whole text by a tool that writes it.
+Since   a later edit is made on each known text; one on which it cannot be made is forgotten. A later command that names
+        the file and may write forgets all.
+Errors  none: what cannot be read shows nothing.
+"""
+
+from collections.abc import Iterator
+from posixpath import basename
+from typing import Any
+
+from paddock.edits import Edit as FileEdit
+from paddock.edits import EditError, Text, Write, apply_known, parse_numbered
+from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
+from paddock.resources_servers.pivot.semantic.paths import resolve, resolved_edits
+from paddock.resources_servers.pivot.semantic.shown import shown_range
+from paddock.shell import effects
+from paddock.tools import Action, Edit, Malformed, Read, Shell, normalise
+from paddock.types import JsonObject
+from paddock.types.responses import calls, content_text, item_type
+
+
+class History:
+    """The calls of one row before the step that is judged."""
+
+    def __init__(self, params: JsonObject) -> None:
+        items = params.get("input") if isinstance(params, dict) else None
+        self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        self._outputs: dict[str, str] | None = None
+        self._texts: dict[tuple[str, str | None], list[Text]] = {}
+
+    def texts(self, path: str, cwd: str | None) -> list[Text]:
+        """What is known of the file at this resolved path, newest first."""
+        key = (path, cwd)
+        if key not in self._texts:
+            known: list[Text] = []
+            for action, output in self._calls_naming(basename(path)):
+                known = _after(action, output, path, cwd, known)
+            self._texts[key] = known[::-1]
+        return self._texts[key]
+
+    def _calls_naming(self, name: str) -> Iterator[tuple[Action, str]]:
+        for item in self._items:
+            if item_type(item) not in ("function_call", "custom_tool_call"):
+                continue
+            call = calls([item])[0]
+            if name not in call.arguments:
+                continue
+            action = normalise(call.name, call.arguments)
+            if not isinstance(action, Malformed):
+                yield action, self._output_of(call.call_id)
+
+    def _output_of(self, call_id: str | None) -> str:
+        if self._outputs is None:
+            self._outputs = dict(_outputs(self._items))
+        return self._outputs.get(call_id or "", "")
+
+
+def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
+    for item in items:
+        call_id: Any = item.get("call_id")
+        if item_type(item) in ("function_call_output", "custom_tool_call_output") and isinstance(call_id, str):
+            yield call_id, content_text(item.get("output"))
+
+
+def _after(action: Action, output: str, path: str, cwd: str | None, known: list[Text]) -> list[Text]:
+    """What is known of the file once the call was made, newest last."""
+    match action:
+        case Read() if resolve(action.path, cwd) == path:
+            return [*known, *_seen(output, action.first_line, complete=action.whole)]
+        case Shell():
+            shown = shown_range(action, cwd)
+            if shown is not None and shown.path == path:
+                return [*known, *_seen(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
+            done = effects(action.command, cwd=cwd)
+            return [] if done.writes or done.destructive else known
+        case Edit():
+            own = [edit for edit in resolved_edits(action, cwd) if edit.path == path]
+            return _edited(own, output, path, known) if own else known
+        case _:
+            return known
+
+
+def _seen(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[Text]:
+    """The text that an output shows; `numbered` None: it has line numbers where they can be read."""
+    if not output:
+        return []
+    if numbered is not False:
+        view = parse_numbered(output)
+        if view is not None:
+            whole = complete and view.first_line == 1 and not is_cut(output)
+            return [Text.whole(view.text.rstrip("\n") + "\n") if whole else view]
+    if numbered:
+        return []
+    text = plain_output(output)
+    if text is None:
+        return []
+    # Tools trim the end of what they show, so whether a last newline was there is not known; text files have it.
+    return [Text(first_line, text.rstrip("\n") + "\n", complete and first_line == 1)]
+
+
+_REFUSED = ("no_match", "ambiguous", "file_exists", "no_change", "line_range")
+"""Why an edit of a text that is known whole fails: then the tool failed too, and the file is as it was."""
+
+
+def _edited(edits: list[FileEdit], output: str, path: str, known: list[Text]) -> list[Text]:
+    writes = [index for index, edit in enumerate(edits) if isinstance(edit, Write)]
+    last = edits[writes[-1]] if writes else None
+    if isinstance(last, Write):
+        known, edits = [Text.whole(last.text)], edits[writes[-1] + 1 :]
+    after: list[Text] = []
+    for text in known:
+        try:
+            files = apply_known(edits, {path: text})
+        except EditError as error:
+            if text.complete and error.kind in _REFUSED:
+                after.append(text)
+            continue
+        if path in files:
+            after.append(files[path])
+    view = parse_numbered(output)
+    return [*after, view] if view is not None else after

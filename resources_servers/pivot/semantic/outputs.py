@@ -1,0 +1,46 @@
+"""A shell tool's result without what the tool puts around the program's output.
+
+Source  OpenHands' trailer lines in brackets; Codex' headers up to `Output:` and its JSON object with `output`.
+Errors  None where the program failed or the tool says that it cut the output: what is left is not the whole text.
+"""
+
+import json
+import re
+
+_TRAILER = re.compile(
+    r"\n?\[(?:The command completed with exit code|Command finished with exit code|Current working directory:"
+    r"|Python interpreter:)([^\n\]]*)\.?\]\s*\Z"
+)
+_HEADER = re.compile(r"\A(?:(?:Chunk ID|Wall time|Process exited|Original token count|Exit code)[^\n]*\n)+Output:\n?")
+_FAILED = re.compile(r"(?:[Ee]xit code:?|exited with code) (?!0\b)-?\d")
+_CUT = ("[... Observation truncated", "bytes omitted ...", "...output truncated...", "<response clipped>")
+
+
+def is_cut(text: str) -> bool:
+    """Whether the tool says that it left some of the output away."""
+    return any(mark in text for mark in _CUT)
+
+
+def plain_output(text: str) -> str | None:
+    """What the program wrote."""
+    if is_cut(text):
+        return None
+    if text.startswith('{"output"'):
+        return _from_json(text)
+    header = _HEADER.match(text)
+    around = header[0] if header else ""
+    text = text[len(around) :]
+    while found := _TRAILER.search(text[-400:]):
+        around += found[0]
+        text = text[: len(text) - len(found[0])]
+    return None if _FAILED.search(around) else text
+
+
+def _from_json(text: str) -> str | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    output, metadata = value.get("output"), value.get("metadata")
+    failed = isinstance(metadata, dict) and metadata.get("exit_code", 0) != 0
+    return output if isinstance(output, str) and not failed else None

@@ -1,0 +1,146 @@
+"""`paddock eval`: run rollouts over rows and summarise them.
+
+Exit    0 every rollout ended in a verdict; 1 the servers or the disk failed for good; 2 a mistake, said before
+        anything starts; 3 some rollouts have no verdict (failed, or not reached before the deadline); 130 interrupted.
+        After 1, 3 and 130 the same command with --resume goes on.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+EXITS = """exit codes:
+  0    every rollout ended in a verdict
+  1    the servers or the disk failed for good; --resume goes on
+  2    a mistake in the command, the config or (with --strict-rows) the rows; nothing was started
+  3    some rollouts have no verdict: see failures.jsonl; --resume tries those again
+  130  interrupted; --resume goes on
+
+examples:
+  paddock eval configs/demo.yaml --oracle --out runs/demo
+  paddock eval mine.yaml --rows rows.jsonl --repeats 4 --out runs/mine policy_model_name=my-model
+  paddock eval mine.yaml --rows rows.jsonl --shard 0/2 --out runs/a    (elsewhere: --shard 1/2 --out runs/b)
+  paddock eval --merge runs/a runs/b --out runs/both"""
+
+SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    ("--out", "out", {"metavar": "DIR", "help": "folder of the run (default: runs/NAME of the first config file)"}),
+    ("--rows", "rows", {"metavar": "FILE", "nargs": "+", "help": "row files; none: the agents' datasets"}),
+    ("--split", "split", {"choices": ["train", "validation", "example", "benchmark"], "help": "which datasets"}),
+    ("--agent", "agent", {"metavar": "NAME", "help": "agent for rows that name none"}),
+    ("--repeats", "repeats", {"metavar": "N", "type": int, "help": "rollouts per row"}),
+    ("--limit", "limit", {"metavar": "N", "type": int, "help": "at most N rows"}),
+    ("--slice", "slice", {"metavar": "A:B", "help": "rows A to B, B excluded, counted from 0"}),
+    ("--shard", "shard", {"metavar": "I/N", "help": "rows whose index modulo N is I; see --merge"}),
+    ("--concurrency", "concurrency", {"metavar": "N", "type": int, "help": "rollouts in flight"}),
+    ("--max-attempts", "max_attempts", {"metavar": "N", "type": int, "help": "attempts per rollout"}),
+    ("--retry-wait-s", "retry_wait_s", {"metavar": "S", "type": float, "help": "wait before the second attempt"}),
+    ("--rollout-timeout-s", "rollout_timeout_s", {"metavar": "S", "type": float, "help": "for one attempt"}),
+    ("--deadline-s", "deadline_s", {"metavar": "S", "type": float, "help": "for the whole collection"}),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXITS
+    parser.add_argument("config", nargs="*", help="config files, and key.path=value overrides")
+    for flag, name, options in SETTINGS:
+        parser.add_argument(flag, dest=name, default=None, **options)
+    parser.add_argument("--strict-rows", action="store_true", default=None, help="refuse to start when a row is wrong")
+    parser.add_argument("--strict", action="store_true", help="refuse config keys that say nothing here")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--oracle", action="store_true", help="play each row's known-good turns in place of the model")
+    parser.add_argument("--isolate", action="store_true", help="each server in a process of its own")
+    parser.add_argument("--no-serve", action="store_true", help="use servers that run already")
+    parser.add_argument("--url", action="append", default=[], metavar="NAME=URL", help="where a running server is")
+    parser.add_argument("--token-file", metavar="FILE", help="token that running servers ask for")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
+    parser.add_argument("--merge", nargs="+", metavar="DIR", help="put the shards in DIRs together into --out")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.collect import make_plan
+    from paddock.collect.report import plan_lines
+
+    if args.merge:
+        return _merge(args)
+    config, settings = _configured(args)
+    plan = make_plan(config, settings, oracle=args.oracle)
+    folder = Path(settings.out or _default_out(args.config))
+    for note in config.notes:
+        print(note, file=sys.stderr)  # noqa: T201 - the command's voice
+    if args.dry_run:
+        lines = plan_lines(plan, folder)
+        print("\n".join(lines.text))  # noqa: T201 - the command's voice
+        return 0 if lines.n_wrong == 0 else 2
+    return _collect(args, plan, folder)
+
+
+def _collect(args: argparse.Namespace, plan: Any, folder: Path) -> int:
+    from paddock.collect import evaluate
+    from paddock.collect.report import print_summary
+    from paddock.errors import ConfigError, PaddockError
+    from paddock.server.loops import loop_factory
+
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            work = evaluate(plan, folder, resume=args.resume, serving=_serving(args), quiet=args.quiet)
+            collected = runner.run(work)
+    except ConfigError:
+        raise
+    except PaddockError as error:
+        print(f"paddock eval: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
+        return 1
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        print(f"interrupted: go on with --resume --out {folder}", file=sys.stderr)  # noqa: T201 - the command's voice
+        return 130
+    print_summary(collected, folder)
+    if collected.how == "servers_failed":
+        return 1
+    return 0 if collected.n_verdicts == collected.n_rollouts else 3
+
+
+def _merge(args: argparse.Namespace) -> int:
+    from paddock.collect.merge import merge
+    from paddock.collect.report import print_summary
+    from paddock.errors import ConfigError
+
+    if args.config or not args.out:
+        raise ConfigError("--merge takes shard folders and --out, and no config", kind="merge_arguments")
+    merged = merge([Path(folder) for folder in args.merge], Path(args.out))
+    print_summary(merged, Path(args.out))
+    return 0 if merged.n_verdicts == merged.n_rollouts else 3
+
+
+def _configured(args: argparse.Namespace) -> tuple[Any, Any]:
+    from paddock.cli.configs import load_config
+    from paddock.collect import EvalSettings
+    from paddock.config import validate
+
+    config = load_config(args.config, strict=args.strict)
+    names = [name for _, name, _ in SETTINGS] + ["strict_rows"]
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")
+
+
+def _serving(args: argparse.Namespace) -> Any:
+    from paddock.collect import Serving
+    from paddock.errors import ConfigError
+    from paddock.server.settings import find_token
+
+    pairs = [pair.partition("=") for pair in args.url]
+    if any(not (name and url) for name, _, url in pairs):
+        raise ConfigError("--url: needs NAME=URL", kind="url_invalid")
+    if pairs and not args.no_serve:
+        raise ConfigError("--url says where running servers are: it needs --no-serve", kind="url_unused")
+    token = find_token(args.token_file) if args.no_serve else None
+    urls = {name: url for name, _, url in pairs}
+    return Serving(start=not args.no_serve, isolate=args.isolate, urls=urls, token=token)
+
+
+def _default_out(configs: list[str]) -> str:
+    files = [text for text in configs if "=" not in text and not text.startswith("~")]
+    return f"runs/{Path(files[0]).stem}"

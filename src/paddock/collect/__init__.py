@@ -1,0 +1,31 @@
+"""Rows in, rollouts out: a collection that loses nothing, ends, and never turns a failure into a number.
+
+    plan = make_plan(config, EvalSettings(repeats=4))
+    collected = await evaluate(plan, Path("runs/mine"))
+
+Files   see `folder`. Outcomes: only `completed` and `truncated` carry a reward and enter a mean.
+"""
+
+from paddock.collect.endings import Ending, FailedAttempt
+from paddock.collect.evaluate import Serving, evaluate
+from paddock.collect.plan import Group, Plan, make_plan, row_problems
+from paddock.collect.run import Collected, Run, open_run, read_identity, read_summary
+from paddock.collect.settings import EvalSettings, Selection
+
+__all__ = [
+    "Collected",
+    "Ending",
+    "EvalSettings",
+    "FailedAttempt",
+    "Group",
+    "Plan",
+    "Run",
+    "Selection",
+    "Serving",
+    "evaluate",
+    "make_plan",
+    "open_run",
+    "read_identity",
+    "read_summary",
+    "row_problems",
+]

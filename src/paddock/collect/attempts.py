@@ -1,0 +1,125 @@
+"""One member of a group: attempts until one ends in a verdict, or no further attempt may help.
+
+Law     an attempt ends in exactly one Rollout or failure, whatever the agent does; only `infra` and `verifier`
+        failures that say that they may be retried are tried again, at most `max_attempts` times, under a new secret.
+        Everything that happened is on the disk before `run_member` returns.
+Errors  only what the disk refuses (OSError) and cancellation leave this module.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from paddock.collect.endings import RETRIED, Ending, FailedAttempt, ending_of, uuid_of
+from paddock.collect.journal import Journal
+from paddock.collect.plan import Group
+from paddock.collect.routing import Agent
+from paddock.collect.settings import EvalSettings
+from paddock.errors import BugError, InfraError, PaddockError
+from paddock.http import RUN, Call, Peer, new_secret, rollout_to_wire
+from paddock.types import Failure, Outcome, Rollout, Row
+
+MAX_RETRY_WAIT_S = 60.0
+ANSWER_GRACE_S = 5.0
+"""Seconds that an agent has, after a rollout's deadline, to say how it ended."""
+
+
+class Prompter(Protocol):
+    """Puts what a rollout needs in place under its secret, before it runs."""
+
+    async def prepare(self, agent: Agent, row: Row, secret: str) -> None: ...
+
+
+class _Failed(NamedTuple):
+    outcome: Outcome
+    failure: Failure
+    rollout: Rollout | None = None
+
+
+class Attempts:
+    """Runs members; holds what all of them share."""
+
+    def __init__(
+        self, peers: Mapping[str, Peer], journal: Journal, settings: EvalSettings, prompter: Prompter | None = None
+    ) -> None:
+        self._peers = peers
+        self._journal = journal
+        self._settings = settings
+        self._prompter = prompter
+
+    async def run_member(self, group: Group, member: int, failed_before: int) -> Ending:
+        """Attempt until the member has ended; `failed_before` earlier commands' attempts are counted on."""
+        made = 0
+        while True:
+            attempt = failed_before + made
+            made += 1
+            result = await self._attempt(group, member, attempt)
+            if isinstance(result, Ending):
+                return result
+            again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
+            failed = _failed_attempt(group, member, attempt, result, final=not again)
+            await self._journal.failure(failed)
+            if not again:
+                return failed.ending()
+            await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
+
+    async def _attempt(self, group: Group, member: int, attempt: int) -> Ending | _Failed:
+        if group.error is not None or group.row is None or group.agent is None:
+            error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
+            return _Failed(error.outcome, error.failure())
+        stamp = group.row.stamp.model_copy(update={"member": member, "attempt": attempt})
+        row = group.row.model_copy(update={"stamp": stamp})
+        try:
+            rollout = await self._run(group.agent, row)
+            if rollout.failure is not None:
+                return _Failed(rollout.outcome, rollout.failure, rollout)
+            line = _line(rollout, row)
+        except PaddockError as error:
+            return _Failed(error.outcome, error.failure())
+        return await self._journal.rollout(ending_of(rollout.model_copy(update={"row": row})), line)
+
+    async def _run(self, agent: Agent, row: Row) -> Rollout:
+        secret = new_secret()
+        call = Call(rollout_secret=secret).within(self._settings.rollout_timeout_s)
+        try:
+            async with asyncio.timeout(self._settings.rollout_timeout_s + ANSWER_GRACE_S):
+                if self._prompter is not None:
+                    await self._prompter.prepare(agent, row, secret)
+                return await self._peers[agent.name].call(RUN, row, call)
+        except PaddockError:
+            raise
+        except TimeoutError as error:
+            raise InfraError(f"{agent.name}: no answer in time", kind="timeout") from error
+        except Exception as error:
+            raise BugError(f"{agent.name}/run: {type(error).__name__}: {error}", kind=type(error).__name__) from error
+
+
+def _line(rollout: Rollout, row: Row) -> bytes:
+    """The rollout's line, with the row as it was sent; BugError when it can't be written."""
+    stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
+    try:
+        return orjson.dumps(rollout_to_wire(stored)) + b"\n"
+    except TypeError as error:
+        raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
+
+
+def _failed_attempt(group: Group, member: int, attempt: int, failed: _Failed, *, final: bool) -> FailedAttempt:
+    rollout = failed.rollout
+    measured = {"timing": rollout.timing, "usage": rollout.usage} if rollout else {}
+    return FailedAttempt.model_validate(
+        {
+            "group_id": group.line.index,
+            "member": member,
+            "attempt": attempt,
+            "agent": group.agent.name if group.agent else "",
+            "uuid": uuid_of(group.row) if group.row else None,
+            "outcome": failed.outcome,
+            **failed.failure.model_dump(),
+            "final": final,
+            "at": time.time(),
+            **measured,
+        }
+    )

@@ -1,0 +1,133 @@
+"""From a config to a finished collection: servers started or found, interrupts heard, rollouts run.
+
+Law     the folder is opened, and so refused, before a server is started. SIGINT and SIGTERM cancel what is in flight,
+        once; the folder can then be resumed. A second one ends the process at once.
+Errors  ConfigError before anything starts; InfraError when the folder or the servers can't go on.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.collect.oracle import OraclePrompter, oracle_config
+from paddock.collect.plan import Plan
+from paddock.collect.progress import shown
+from paddock.collect.run import Collected, Run, open_run
+from paddock.config import Config
+from paddock.config.problems import nearest
+from paddock.errors import ConfigError
+from paddock.http import HttpPeer, Peer
+from paddock.http.transport import make_client
+from paddock.server.runtime import open_runtime
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Serving(NamedTuple):
+    """Where the servers of a collection are."""
+
+    start: bool = True
+    """Start them here; False: they run already."""
+    isolate: bool = False
+    """Each in a process of its own."""
+    urls: Mapping[str, str] = {}
+    """Of running servers, by instance name; the others are where the config's host and port say."""
+    token: str | None = None
+    """What running servers ask for."""
+
+
+class _Servers(NamedTuple):
+    peers: Mapping[str, Peer]
+    failed: Awaitable[object] | None
+
+
+async def evaluate(
+    plan: Plan, folder: Path, *, resume: bool = False, serving: Serving | None = None, quiet: bool = False
+) -> Collected:
+    """Run the plan into the folder. Cancelling it, by SIGINT or SIGTERM too, leaves a folder that can be resumed."""
+    where = serving or Serving()
+    with open_run(plan, folder, resume=resume) as run, interrupts():
+        config = oracle_config(run.plan) if plan.identity.oracle else plan.config
+        async with _servers(config, run, where) as servers:
+            prompter = OraclePrompter(run.plan, servers.peers) if plan.identity.oracle else None
+            watcher = shown(run.board, plan.n_rollouts, every_s=plan.settings.progress_every_s, quiet=quiet)
+            return await run.collect(servers.peers, prompter=prompter, failed=servers.failed, watcher=watcher)
+
+
+@asynccontextmanager
+async def _servers(config: Config, run: Run, where: Serving) -> AsyncIterator[_Servers]:
+    async with AsyncExitStack() as stack:
+        if where.start:
+            runtime = await stack.enter_async_context(open_runtime(config))
+            yield _Servers(runtime.peers, None)
+            return
+        client = make_client(max_connections=2 * run.plan.settings.concurrency + 16)
+        stack.push_async_callback(client.aclose)
+        peers = {
+            name: HttpPeer(name, client, url, token=where.token) for name, url in addresses(run.plan, where).items()
+        }
+        yield _Servers(peers, None)
+
+
+def addresses(plan: Plan, where: Serving) -> dict[str, str]:
+    """The URL of every agent, and with an oracle of their model servers."""
+    unknown = [name for name in where.urls if name not in plan.config.instances]
+    if unknown:
+        close = nearest(unknown[0], plan.config.instances)
+        hint = f"; nearest: {close!r}" if close else ""
+        raise ConfigError(f"--url: no server {unknown[0]!r} in the config{hint}", kind="server_unknown")
+    agents = plan.router.agents.values()
+    needed = {agent.name: agent.config for agent in agents}
+    models = {agent.config.model_server.name for agent in agents} if plan.identity.oracle else set()
+    found = dict(where.urls)
+    for name in [*needed, *sorted(models)]:
+        if name in found:
+            continue
+        block = plan.config.block(name)
+        if not block.get("port"):
+            raise ConfigError(
+                f"{name}: where does it run? Its block gives no port: use --url {name}=URL", kind="no_address"
+            )
+        host = block.get("host") or plan.config.top("default_host") or "127.0.0.1"
+        found[name] = f"http://{host}:{block['port']}"
+    return found
+
+
+class interrupts:  # noqa: N801 - read as a statement: `with interrupts():`
+    """Turns the first SIGINT or SIGTERM into the cancellation of the current task."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            try:
+                loop.add_signal_handler(number, self._interrupt)
+            except (RuntimeError, ValueError):
+                return  # not the main thread: signals are somebody else's
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def _interrupt(self) -> None:
+        self._release()
+        if self._task is not None:
+            self._task.cancel("interrupted")
+
+    def _release(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            try:
+                loop.remove_signal_handler(number)
+            except (RuntimeError, ValueError):
+                return
+
+
+def default_token() -> str | None:
+    return os.environ.get("PADDOCK_TOKEN")

@@ -1,0 +1,151 @@
+"""Which run a folder holds: what must be the same for a run to be resumed, and for shards to be one run.
+
+Counts  the config without secrets, addresses and settings of pace; each row file's content; which rows, how often.
+Not     where servers are (host, port, base URL), keys, timeouts of the collection, concurrency, versions: a run may
+        be resumed on other machines. Versions are noted for the reader.
+Law     nothing that an environment variable holds, and no literal under a key that names a secret, is ever written.
+"""
+
+import hashlib
+import platform
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+from pydantic import Field
+
+from paddock import __version__
+from paddock.collect.rows import FileFacts, Source
+from paddock.collect.settings import EvalSettings, Selection
+from paddock.config import Config
+from paddock.config.reading import parse
+from paddock.types import JsonObject, Record
+from paddock.types.responses import new_id
+
+BLANK = "<not written>"
+SECRET_WORDS = ("api_key", "password", "secret", "bearer", "credential", "authorization")
+REFERENCE = re.compile(r"\$\{[^,{}]*\}")
+"""Names a secret and is none; with a default after a comma it might be one."""
+PLACES = frozenset({"host", "port", "base_url", "policy_base_url", "default_host", "eval", "serve", "config_paths"})
+
+
+class RowFile(Record):
+    path: str
+    sha256: str
+    size_bytes: int
+    n_rows: int
+    repeats: int
+    agent: str | None = None
+
+
+class RunIdentity(Record):
+    """`run.json`."""
+
+    run_id: str
+    started_at: float
+    """Seconds since 1970 UTC."""
+    config_sha256: str
+    """Of the config's identifying part."""
+    rows: list[RowFile]
+    first: int = 0
+    end: int | None = None
+    shard: int = 0
+    shards: int = 1
+    agent: str | None = None
+    oracle: bool = False
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+def identify(
+    config: Config,
+    settings: EvalSettings,
+    sources: Sequence[tuple[Source, FileFacts]],
+    chosen: Selection,
+    *,
+    oracle: bool,
+) -> RunIdentity:
+    tree = identifying_tree(config)
+    return RunIdentity(
+        run_id=new_id("run"),
+        started_at=time.time(),
+        config_sha256=hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        rows=[
+            RowFile(path=str(source.path), repeats=source.repeats, agent=source.agent, **facts._asdict())
+            for source, facts in sources
+        ],
+        **chosen._asdict(),
+        agent=settings.agent,
+        oracle=oracle,
+        versions={"paddock": __version__, "python": platform.python_version()},
+    )
+
+
+def public_tree(config: Config) -> JsonObject:
+    """The unresolved config with every literal secret blanked."""
+    tree: JsonObject = _blanked(parse(config.to_yaml(), "composed config").tree)
+    return tree
+
+
+def identifying_tree(config: Config) -> JsonObject:
+    tree: JsonObject = placeless(public_tree(config))
+    return tree
+
+
+def differences(before: RunIdentity, now: RunIdentity, trees: tuple[JsonObject, JsonObject] | None = None) -> list[str]:
+    """What keeps `now` from being the run `before`, in words; none: it is the same run."""
+    found: list[str] = []
+    if before.config_sha256 != now.config_sha256:
+        changed = ", ".join(list(_changed(*trees))[:8]) if trees else ""
+        found.append(f"the config differs{': ' + changed if changed else ''}")
+    if len(before.rows) != len(now.rows):
+        found.append(f"{len(before.rows)} row files before, {len(now.rows)} now")
+    for one, other in zip(before.rows, now.rows, strict=False):
+        found += _row_file_differences(one, other)
+    for key in ("first", "end", "shard", "shards", "agent", "oracle"):
+        if getattr(before, key) != getattr(now, key):
+            found.append(f"{key}: {getattr(before, key)} before, {getattr(now, key)} now")
+    return found
+
+
+def _row_file_differences(before: RowFile, now: RowFile) -> list[str]:
+    found = []
+    if before.sha256 != now.sha256:
+        found.append(f"rows in {now.path} differ: {before.n_rows} rows before ({before.path}), {now.n_rows} now")
+    for key in ("repeats", "agent"):
+        if getattr(before, key) != getattr(now, key):
+            found.append(f"{key} of {now.path}: {getattr(before, key)} before, {getattr(now, key)} now")
+    return found
+
+
+def _changed(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in [*before, *(key for key in now if key not in before)]:
+            yield from _changed(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+    elif before != now:
+        yield f"`{path}` ({_short(before)} before, {_short(now)} now)"
+
+
+def _blanked(node: Any, key: str = "") -> Any:
+    if isinstance(node, Mapping):
+        return {name: _blanked(value, str(name)) for name, value in node.items()}
+    if isinstance(node, list):
+        return [_blanked(item, key) for item in node]
+    return BLANK if _is_secret(key) and isinstance(node, str) and not REFERENCE.fullmatch(node) else node
+
+
+def placeless(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {name: placeless(value) for name, value in node.items() if name not in PLACES and not _is_secret(name)}
+    return [placeless(item) for item in node] if isinstance(node, list) else node
+
+
+def _is_secret(key: object) -> bool:
+    name = str(key).lower()
+    return any(word in name for word in SECRET_WORDS) or name.endswith(("key", "token"))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

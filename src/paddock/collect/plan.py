@@ -1,0 +1,155 @@
+"""What a collection will do, settled before anything starts: which rows, which agents, how often, into which folder.
+
+Shapes  a `Group` is one row with its members; its row is there, or the RowError that says why not.
+Law     the same config, settings and row files give the same groups in the same order.
+Errors  ConfigError for everything that is a mistake of the command or the config: unreadable files, no rows, an agent
+        of that name in no row (seen at the first readable row); with `strict_rows` also every row that is wrong.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.collect.identity import RunIdentity, identify
+from paddock.collect.routing import Agent, Router, environment
+from paddock.collect.rows import FileFacts, Line, Source, file_facts, lines, read_line
+from paddock.collect.settings import EvalSettings, Selection, selection
+from paddock.config import Config, find_file
+from paddock.errors import ConfigError, RowError
+from paddock.types import AgentRef, Row, Stamp
+
+MAX_SHOWN = 20
+"""Wrong rows that one message lists."""
+
+
+class Group(NamedTuple):
+    """One row and how often it runs."""
+
+    line: Line
+    size: int
+    row: Row | None
+    """Stamped with its group, and with the agent that runs it."""
+    agent: Agent | None
+    """Who runs it; of a wrong row, who would, as far as that is known."""
+    error: RowError | None
+    """Why it can't run; None: it can."""
+
+
+class Plan(NamedTuple):
+    config: Config
+    settings: EvalSettings
+    router: Router
+    sources: list[Source]
+    selection: Selection
+    identity: RunIdentity
+    n_rows: int
+    n_rollouts: int
+
+    def lines(self) -> Iterator[Line]:
+        """The lines of the run, read as they are asked for."""
+        return lines(self.sources, self.selection)
+
+    def groups(self) -> Iterator[Group]:
+        return map(self.group, self.lines())
+
+    def group(self, line: Line) -> Group:
+        """The row of a line, ready to run; or why it can't."""
+        size = line.source.repeats
+        try:
+            row = read_line(line)
+        except RowError as error:
+            return Group(line, size, None, self.router.fallback(line.source.agent), error)
+        try:
+            agent = self.router.agent_of(row, source_agent=line.source.agent)
+        except RowError as error:
+            return Group(line, size, row, None, RowError(f"{line.where}: {error.message}", kind=error.kind))
+        stamp = Stamp(run_id=self.identity.run_id, group_id=line.index, group_size=size)
+        ready = row.model_copy(update={"stamp": stamp, "agent_ref": AgentRef(name=agent.name)})
+        return Group(line, size, ready, agent, None)
+
+
+def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -> Plan:
+    chosen = selection(settings)
+    router = Router(config, default=settings.agent)
+    sources = find_sources(config, settings, router)
+    facts = [file_facts(source.path) for source in sources]
+    n_rows, n_rollouts = _counts(sources, facts, chosen)
+    if n_rows == 0:
+        where = ", ".join(str(source.path) for source in sources)
+        raise ConfigError(f"no rows to run: {where} with slice, limit and shard leave none", kind="no_rows")
+    identity = identify(config, settings, list(zip(sources, facts, strict=True)), chosen, oracle=oracle)
+    plan = Plan(config, settings, router, sources, chosen, identity, n_rows, n_rollouts)
+    if settings.strict_rows:
+        _refuse_wrong_rows(plan)
+    _refuse_unknown_agent(plan)
+    return plan
+
+
+def find_sources(config: Config, settings: EvalSettings, router: Router) -> list[Source]:
+    """The row files named, else the agents' datasets of the split."""
+    if settings.rows:
+        return [Source(find_file(path), settings.repeats or 1) for path in settings.rows]
+    agents = [agent for name, agent in router.agents.items() if settings.agent in (None, name)]
+    splits = sorted({dataset.type for agent in agents for dataset in agent.datasets})
+    split = settings.split or (splits[0] if len(splits) == 1 else None)
+    if split is None:
+        have = (
+            f"the datasets are of types {', '.join(splits)}: choose with --split"
+            if splits
+            else "no agent has a dataset"
+        )
+        raise ConfigError(f"which rows? Name files with --rows; {have}", kind="no_rows")
+    found = [
+        Source(
+            find_file(dataset.jsonl_fpath, beside=_folder(config, agent)),
+            settings.repeats or dataset.num_repeats,
+            agent.name,
+        )
+        for agent in agents
+        for dataset in agent.datasets
+        if dataset.type == split
+    ]
+    if not found:
+        raise ConfigError(f"no agent has a dataset of type {split!r}; there are: {', '.join(splits)}", kind="no_rows")
+    return found
+
+
+def row_problems(plan: Plan) -> Iterator[RowError]:
+    """Every row that can't run: unreadable, without an agent, or refused by its environment's `read_task`."""
+    servers = {name: environment(plan.config, name) for name in {a.environment for a in plan.router.agents.values()}}
+    for group in plan.groups():
+        if group.error is not None:
+            yield group.error
+        elif group.agent is not None and group.row is not None:
+            try:
+                servers[group.agent.environment].read_task(group.row)
+            except RowError as error:
+                yield RowError(f"{group.line.where}: {error.message}", kind=error.kind)
+
+
+def _folder(config: Config, agent: Agent) -> Path:
+    return Path(config.instances[agent.name].origin.rpartition(":")[0]).parent
+
+
+def _counts(sources: list[Source], facts: list[FileFacts], chosen: Selection) -> tuple[int, int]:
+    first = n_rows = n_rollouts = 0
+    for source, fact in zip(sources, facts, strict=True):
+        rows = chosen.n_between(first, first + fact.n_rows)
+        n_rows += rows
+        n_rollouts += rows * source.repeats
+        first += fact.n_rows
+    return n_rows, n_rollouts
+
+
+def _refuse_wrong_rows(plan: Plan) -> None:
+    problems = [error.message for error in row_problems(plan)]
+    if problems:
+        more = [f"and {len(problems) - MAX_SHOWN} more"] if len(problems) > MAX_SHOWN else []
+        listed = "\n  - ".join([*problems[:MAX_SHOWN], *more])
+        raise ConfigError(f"{len(problems)} of {plan.n_rows} rows are wrong:\n  - {listed}", kind="rows_wrong")
+
+
+def _refuse_unknown_agent(plan: Plan) -> None:
+    readable = next((group for group in plan.groups() if group.row is not None), None)
+    if readable is not None and readable.error is not None:
+        raise ConfigError(readable.error.message, kind=readable.error.kind)

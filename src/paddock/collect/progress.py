@@ -1,0 +1,81 @@
+"""Showing how a collection goes: a bar on a terminal, else a line every few seconds.
+
+Shows   rollouts ended of all, mean reward, outcomes by count, seconds. Written to stderr, so that stdout stays free.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from paddock.collect.tally import Board
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+REFRESH_S = 0.25
+
+
+def status_line(board: Board) -> str:
+    """`reward 0.412 | completed 120, infra 2`."""
+    outcomes = ", ".join(f"{kind} {count}" for kind, count in sorted(board.outcomes.items()) if count)
+    reward = board.mean_reward
+    return f"reward {'-' if reward is None else format(reward, '.3f')} | {outcomes or 'nothing has ended yet'}"
+
+
+@asynccontextmanager
+async def shown(board: Board, total: int, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
+    """Progress while the block runs."""
+    if quiet:
+        yield
+        return
+    task = asyncio.create_task(_bar(board, total) if sys.stderr.isatty() else _lines(board, total, every_s))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _lines(board: Board, total: int, every_s: float) -> None:
+    started = time.monotonic()
+    while True:
+        await asyncio.sleep(every_s)
+        ended = board.outcomes.total()
+        line = f"{ended}/{total} | {status_line(board)} | {time.monotonic() - started:.0f} s"
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the command's voice
+
+
+async def _bar(board: Board, total: int) -> None:
+    with _progress() as progress:
+        task = progress.add_task("", total=total, status="")
+        try:
+            while True:
+                progress.update(task, completed=board.outcomes.total(), status=status_line(board))
+                await asyncio.sleep(REFRESH_S)
+        finally:
+            progress.update(task, completed=board.outcomes.total(), status=status_line(board))
+
+
+def _progress() -> "Progress":
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )

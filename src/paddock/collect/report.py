@@ -1,0 +1,81 @@
+"""What a person reads of a collection: the plan before it, the table after it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from paddock.collect.folder import FAILURES, RESULTS, ROLLOUTS, SUMMARY
+from paddock.collect.plan import MAX_SHOWN, Plan, row_problems
+from paddock.collect.run import Collected
+from paddock.types import JsonObject
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class PlanText(NamedTuple):
+    text: list[str]
+    n_wrong: int
+    """Rows that can't run."""
+
+
+def plan_lines(plan: Plan, folder: Path) -> PlanText:
+    """The plan, every row checked against its environment; starts nothing."""
+    wrong = [error.message for error in row_problems(plan)]
+    text = [f"{plan.n_rows} rows, {plan.n_rollouts} rollouts, {plan.settings.concurrency} at once, into {folder}"]
+    text += [f"rows   {file.path}: {file.n_rows} rows, {file.repeats} rollouts each" for file in plan.identity.rows]
+    for name, instance in plan.config.instances.items():
+        text.append(f"server {name}: {instance.kind} {instance.implementation}")
+    for agent in plan.router.agents.values():
+        text.append(f"agent  {agent.name}: environment {agent.environment}, harness {agent.harness}, model {agent.model}")
+    if plan.identity.oracle:
+        text.append("oracle each row's known-good turns are played; no model is asked")
+    text.append(f"{len(wrong)} rows are wrong" if wrong else "every row can be read by its environment")
+    text += [f"  - {message}" for message in wrong[:MAX_SHOWN]]
+    if len(wrong) > MAX_SHOWN:
+        text.append(f"  and {len(wrong) - MAX_SHOWN} more")
+    return PlanText(text, len(wrong))
+
+
+def print_summary(collected: Collected, folder: Path) -> None:
+    """The table, then where the files are."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=True, highlight=False)
+    for run in collected.summary:
+        console.print(_table(run))
+    missing = collected.n_rollouts - collected.n_verdicts
+    if missing:
+        ending = {"deadline": "the deadline came; ", "servers_failed": "the servers failed for good; "}
+        why = ending.get(collected.how, "")
+        console.print(f"{why}{missing} of {collected.n_rollouts} rollouts have no verdict: {folder / FAILURES}")
+    console.print(f"{folder}: {ROLLOUTS}, {RESULTS}, {SUMMARY}")
+
+
+def _table(run: JsonObject) -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE, show_header=False, title=f"{run['agent'] or 'rows without an agent'}", title_justify="left")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in summary_rows(run):
+        table.add_row(name, value)
+    return table
+
+
+def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
+    """A run of a summary as (name, text)."""
+    interval = run["reward_ci95"]
+    spread = f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
+    seconds = run["seconds"]
+    stages = [f"{stage} {seconds[stage]:.3f}" for stage in ("total", "seed", "model", "tools", "verify") if seconds[stage]]
+    return [
+        ("environment", f"{run['environment']}, harness {run['harness']}, model {run['model']}"),
+        ("reward", (f"{run['mean_reward']:.3f}" if run["mean_reward"] is not None else "-") + spread),
+        ("pass@k", "  ".join(f"@{k} {share:.3f}" for k, share in run["pass_at_k"].items()) or "-"),
+        ("outcomes", "  ".join(f"{kind} {count}" for kind, count in run["outcomes"].items())),
+        ("rollouts", f"{run['n_rollouts']} of {run['n_rows']} rows"),
+        ("tokens", f"{run['tokens']['input']} in, {run['tokens']['output']} out"),
+        ("seconds each", "  ".join(stages) or "-"),
+        ("pace", f"{run['rollouts_per_s']:.1f} rollouts/s, {seconds['wall']:.1f} s in all"),
+    ]

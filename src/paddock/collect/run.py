@@ -1,0 +1,180 @@
+"""One collection into one folder: opened, resumed, run, summarised.
+
+Law     nothing that has ended is run again or lost: at any kill at most the rollouts in flight are. A folder holds one
+        run; resuming another one into it is refused, in words. One failing rollout stops nothing else.
+        However `collect` ends, by cancellation too, the journals are closed and `summary.json` says what they say.
+Errors  ConfigError before anything starts; InfraError (kind `disk`) when the folder can't be written any more.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from paddock.collect.attempts import Attempts, Prompter
+from paddock.collect.endings import Member
+from paddock.collect.folder import CONFIG, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
+from paddock.collect.identity import RunIdentity, differences, identifying_tree, placeless, public_tree
+from paddock.collect.journal import Groups, Journal
+from paddock.collect.plan import Group, Plan
+from paddock.collect.recovery import Recovered, recover
+from paddock.collect.routing import Agent
+from paddock.collect.tally import Board, Pace
+from paddock.config.reading import dump, parse
+from paddock.errors import ConfigError, InfraError
+from paddock.http import Peer
+from paddock.types import JsonObject
+
+How = Literal["finished", "deadline", "servers_failed"]
+
+
+class Collected(NamedTuple):
+    """What a collection came to."""
+
+    how: How
+    summary: list[JsonObject]
+    n_rollouts: int
+    """Rollouts that the run has when it is complete."""
+
+    @property
+    def n_verdicts(self) -> int:
+        return sum(run["outcomes"].get(kind, 0) for run in self.summary for kind in ("completed", "truncated"))
+
+
+class _Work(NamedTuple):
+    group: Group
+    member: int
+    failed_before: int
+
+
+class Run:
+    """A folder opened for one plan; its lock is held."""
+
+    def __init__(self, plan: Plan, folder: Path, found: Recovered) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.board = Board()
+        self.n_before = len(found.verdicts)
+        """Verdicts that earlier commands left."""
+        self.repairs = found.repairs
+        self._found = found
+        self.board.add_all(found.kept())
+
+    async def collect(
+        self,
+        peers: Mapping[str, Peer],
+        *,
+        prompter: Prompter | None = None,
+        failed: Awaitable[object] | None = None,
+        watcher: AbstractAsyncContextManager[object] | None = None,
+    ) -> Collected:
+        """Run what is missing. `failed` is done when the servers can't go on; `watcher` is open meanwhile."""
+        (self.folder / RESULTS).write_bytes(b"")
+        journal = Journal(self.folder, self.board, Groups(self._found.kept()))
+        attempts = Attempts(peers, journal, self.plan.settings, prompter)
+        started = time.monotonic()
+        try:
+            async with watcher or nullcontext():
+                how = await self._drive(journal, attempts, failed)
+        except OSError as error:
+            raise InfraError(f"{self.folder}: can't be written: {error}", kind="disk", retryable=False) from error
+        finally:
+            await journal.close()
+            pace = Pace(time.monotonic() - started, journal.n_ended)
+            summary = summarise(self.folder, self.plan.router.agents, pace)
+        return Collected(how, summary, self.plan.n_rollouts)
+
+    async def _drive(self, journal: Journal, attempts: Attempts, failed: Awaitable[object] | None) -> How:
+        work = self._work(journal)
+        count = min(self.plan.settings.concurrency, self.plan.n_rollouts)
+        workers = [asyncio.create_task(_worker(work, journal, attempts)) for _ in range(count)]
+        all_done = asyncio.create_task(_all_done(workers))
+        watched = {asyncio.ensure_future(failed)} if failed is not None else set()
+        try:
+            timeout_s = self.plan.settings.deadline_s
+            await asyncio.wait({all_done, *watched}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if all_done.done():
+                all_done.result()
+                return "finished"
+            return "servers_failed" if any(task.done() for task in watched) else "deadline"
+        finally:
+            tasks = [all_done, *watched, *workers]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _work(self, journal: Journal) -> Iterator[_Work]:
+        for line in self.plan.lines():
+            missing = journal.missing(line.index, line.source.repeats)
+            if missing:
+                group = self.plan.group(line)
+                for member in missing:
+                    failed_before = self._found.failed_attempts.get(Member(line.index, member), 0)
+                    yield _Work(group, member, failed_before)
+
+
+async def _worker(work: Iterator[_Work], journal: Journal, attempts: Attempts) -> None:
+    # All workers draw from one iterator: a row is read when a worker is free for it.
+    for item in work:
+        ending = await attempts.run_member(item.group, item.member, item.failed_before)
+        journal.ended(ending, item.group.size)
+
+
+async def _all_done(workers: list[asyncio.Task[None]]) -> None:
+    done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+    for worker in done:
+        worker.result()
+
+
+@contextmanager
+def open_run(plan: Plan, folder: Path, *, resume: bool = False) -> Iterator[Run]:
+    """The folder, locked, with what it holds; a new one is given its identity."""
+    with locked(folder):
+        if has_run(folder):
+            if not resume:
+                raise ConfigError(
+                    f"{folder} holds a run already: go on with it (--resume) or take another folder (--out)",
+                    kind="folder_taken",
+                )
+            before = _same_run(plan, folder)
+            plan = plan._replace(identity=plan.identity.model_copy(update={"run_id": before.run_id}))
+        else:
+            write_whole(folder / CONFIG, dump(public_tree(plan.config)).encode())
+            write_json(folder / RUN, plan.identity.model_dump())
+        yield Run(plan, folder, recover(folder))
+
+
+def read_identity(folder: Path) -> RunIdentity:
+    try:
+        return RunIdentity.model_validate_json((folder / RUN).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise ConfigError(f"{folder / RUN}: says not which run this is: {error}", kind="run_unreadable") from error
+
+
+def summarise(folder: Path, agents: Mapping[str, Agent], pace: Pace) -> list[JsonObject]:
+    """Write `summary.json` from the journals."""
+    board = Board()
+    board.add_all(recover(folder).endings())
+    summary = board.summary(agents, pace)
+    write_json(folder / SUMMARY, summary)
+    return summary
+
+
+def read_summary(folder: Path) -> list[JsonObject]:
+    summary: list[JsonObject] = orjson.loads((folder / SUMMARY).read_bytes())
+    return summary
+
+
+def _same_run(plan: Plan, folder: Path) -> RunIdentity:
+    before = read_identity(folder)
+    stored = folder / CONFIG
+    old = placeless(parse(stored.read_text(), str(stored)).tree) if stored.exists() else {}
+    found = differences(before, plan.identity, (old, identifying_tree(plan.config)))
+    if found:
+        raise ConfigError(f"{folder} holds another run: {'; '.join(found)}", kind="run_differs")
+    return before

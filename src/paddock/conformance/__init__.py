@@ -1,0 +1,1 @@
+"""Conformance suites of the plugin kinds."""

@@ -1,0 +1,188 @@
+"""Replacements and hunks in one form, and which are the same where the file's text is not known.
+
+Rules    `contained`: one's old text contains the other's, in one place, and the other made there gives the one's new
+         text. `shared_context`: the same lines become the same lines, the text around agrees as far as both show it,
+         and what both show of it is not blank.
+Sound    `contained` holds on every file where both can be made and a hunk's old lines stand once: the smaller old
+         text then stands nowhere else. `shared_context` holds where what both show stands once. Neither is complete: a
+         change that they do not recognise is not the same.
+Anchors  two hunks with anchors must have the same, or one's must be a line of the other's old text.
+Alone    a `replace_all` is the same as its equal only, and so is a hunk that adds to the end of the file.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from paddock.edits.comparison import EffectComparison, alike, differs
+from paddock.edits.model import Hunk, Replace, split_lines
+
+_ALIGNED_LINES = 400
+"""More lines than this are not aligned: all between the common head and tail is one core."""
+
+_EQUAL = alike("equal_edits")
+_CONTAINED = alike("contained")
+_SHARED = alike("shared_context")
+_TEXT = differs("text", "other text is replaced, or by other text")
+_CONTEXT = differs("context", "nothing shows that it is the same place")
+
+
+class Change(NamedTuple):
+    """One replacement or one hunk."""
+
+    old: str
+    new: str
+    whole_lines: bool = False
+    """True: a hunk. Its old lines are whole lines, and both texts begin with the newline before them."""
+    replace_all: bool = False
+    anchor: str | None = None
+
+    @property
+    def is_addition(self) -> bool:
+        """True: a hunk without old lines; `structure` makes those of a diff into inserts."""
+        return self.whole_lines and self.old == "\n"
+
+
+class _Core(NamedTuple):
+    """Lines that become other lines, with all of the old text around that the change shows."""
+
+    before: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    after: str
+
+
+def of_replace(edit: Replace) -> Change:
+    return Change(edit.old, edit.new, replace_all=edit.replace_all)
+
+
+def of_hunk(hunk: Hunk) -> Change:
+    return Change(_whole(hunk.old), _whole(hunk.new), whole_lines=True, anchor=hunk.anchor)
+
+
+def _whole(lines: Sequence[str]) -> str:
+    return "\n" + "".join(line + "\n" for line in lines)
+
+
+def same_change(expected: Change, actual: Change) -> EffectComparison:
+    if expected == actual:
+        return _EQUAL
+    if expected.replace_all or actual.replace_all:
+        return _TEXT
+    if expected.is_addition or actual.is_addition:
+        both = expected.is_addition and actual.is_addition and expected.new == actual.new
+        return _EQUAL if both else _TEXT
+    if not anchors_agree(expected, actual):
+        return _CONTEXT
+    if is_contained(actual, expected) or is_contained(expected, actual):
+        return _CONTAINED
+    return same_cores([expected], [actual])
+
+
+def is_contained(small: Change, big: Change) -> bool:
+    """True when the small change, made on the big one's old text, gives its new text."""
+    return made_on(small, big) == (_padded(big.new) if _pads(small, big) else big.new)
+
+
+def made_on(small: Change, big: Change) -> str | None:
+    """The big change's old text after the small change; None when there is not one place for it."""
+    text = _padded(big.old) if _pads(small, big) else big.old
+    if small.whole_lines and not re.search(r"\w", small.old):
+        return None
+    at = text.find(small.old)
+    if not small.old or at < 0 or text.find(small.old, at + 1) >= 0:
+        return None
+    return text[:at] + small.new + text[at + len(small.old) :]
+
+
+def as_whole(change: Change) -> Change:
+    """A replacement as if its texts were whole lines."""
+    return change._replace(old=_padded(change.old), new=_padded(change.new), whole_lines=True)
+
+
+def _pads(small: Change, big: Change) -> bool:
+    return small.whole_lines and not big.whole_lines
+
+
+def _padded(text: str) -> str:
+    """The text as if whole lines were around it, so that a hunk's lines can be found at its ends."""
+    return f"\n{text}\n"
+
+
+def anchors_agree(one: Change, other: Change) -> bool:
+    if one.anchor is None or other.anchor is None:
+        return True
+    mine, others = one.anchor.strip(), other.anchor.strip()
+    return mine == others or mine in _stripped(other.old) or others in _stripped(one.old)
+
+
+def _stripped(text: str) -> set[str]:
+    return {line.strip() for line in text.split("\n")}
+
+
+def same_cores(expected: Sequence[Change], actual: Sequence[Change]) -> EffectComparison:
+    """By `shared_context`, core by core, however the cores are spread over the changes."""
+    pairs = [[(change, core) for change in changes for core in _cores(change)] for changes in (expected, actual)]
+    if [core[1:3] for _, core in pairs[0]] != [core[1:3] for _, core in pairs[1]]:
+        return _TEXT
+    for (mine, one), (others, other) in zip(*pairs, strict=True):
+        if not (anchors_agree(mine, others) and _share_context(one, other)):
+            return _CONTEXT
+    return _SHARED
+
+
+def _share_context(one: _Core, other: _Core) -> bool:
+    before = min(one.before, other.before, key=len)
+    after = min(one.after, other.after, key=len)
+    agree = one.before.endswith(before) and other.before.endswith(before)
+    agree = agree and one.after.startswith(after) and other.after.startswith(after)
+    return agree and bool(before.strip() or after.strip())
+
+
+def _cores(change: Change) -> Iterator[_Core]:
+    old, new = _as_lines(change)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    before, after = list(old[:head]), old[len(old) - tail :]
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    lead = "\n" if change.whole_lines else ""
+    for start, end, replacement in _differences(old, new):
+        yield _Core(
+            lead + "".join(line + "\n" for line in before + old[:start]),
+            tuple(old[start:end]),
+            tuple(replacement),
+            "\n".join([*old[end:], *after, *([""] if change.whole_lines else [])]),
+        )
+
+
+def _as_lines(change: Change) -> tuple[list[str], list[str]]:
+    if change.whole_lines:
+        return split_lines(change.old[1:]), split_lines(change.new[1:])
+    if change.old.endswith("\n") and (not change.new or change.new.endswith("\n")):
+        return split_lines(change.old), split_lines(change.new)
+    return change.old.split("\n"), change.new.split("\n")
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many items at the beginning are equal."""
+    for count, (mine, others) in enumerate(zip(one, other, strict=False)):
+        if mine != others:
+            return count
+    return min(len(one), len(other))
+
+
+class _Difference(NamedTuple):
+    start: int
+    end: int
+    new: list[str]
+
+
+def _differences(old: list[str], new: list[str]) -> Iterator[_Difference]:
+    if not old or not new or len(old) + len(new) > _ALIGNED_LINES:
+        if old or new:
+            yield _Difference(0, len(old), new)
+        return
+    for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield _Difference(start, end, new[new_start:new_end])

@@ -1,0 +1,76 @@
+"""Edits compared by what they do to the texts that are known.
+
+Files    edits are compared file by file, files that a move connects together. Where what is known of the files
+         decides what an edit does, both sides are applied and the texts compared; else the edits themselves are, by
+         `paddock.edits.structure`.
+Failing  an edit that cannot be made is not the same as any other, also when both cannot.
+Partial  two edits of a range are the same when the ranges are equal afterwards; `paddock.edits.apply` states what of a
+         range an edit may rely on.
+Errors   none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from paddock.edits.apply import apply_known
+from paddock.edits.comparison import EffectComparison, Reason, alike, differs, same_text, weakest
+from paddock.edits.errors import EditError
+from paddock.edits.model import Edit, Hunks, Move, Text
+from paddock.edits.structure import same_edit
+
+
+def same_effect(expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, Text | str]) -> EffectComparison:
+    """Whether both leave the same files behind; files that `files` lacks are unknown."""
+    groups = _connected([*expected, *actual])
+    return weakest(
+        _same_group(
+            [edit for edit in expected if edit.path in paths],
+            [edit for edit in actual if edit.path in paths],
+            {path: files[path] for path in paths if path in files},
+        )
+        for paths in groups
+    )
+
+
+def _paths(edit: Edit) -> set[str]:
+    match edit:
+        case Move(path, to):
+            return {path, to}
+        case Hunks(path, move_to=to) if to is not None:
+            return {path, to}
+        case _:
+            return {edit.path}
+
+
+def _connected(edits: Iterable[Edit]) -> list[set[str]]:
+    """The paths of the edits, in sets that no edit reaches across."""
+    groups: list[set[str]] = []
+    for edit in edits:
+        paths = _paths(edit)
+        apart = [group for group in groups if group.isdisjoint(paths)]
+        groups = [*apart, paths.union(*(group for group in groups if not group.isdisjoint(paths)))]
+    return groups
+
+
+def _same_group(expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, Text | str]) -> EffectComparison:
+    mine, others = _after(expected, files), _after(actual, files)
+    errors = [error for error in (mine, others) if isinstance(error, EditError)]
+    if any(error.kind == "unseen" for error in errors):
+        return same_edit(expected, actual)
+    if isinstance(mine, EditError) or isinstance(others, EditError):
+        one_fails: Reason = "expected_fails" if isinstance(mine, EditError) else "actual_fails"
+        reason = "both_fail" if len(errors) > 1 else one_fails
+        return differs(reason, "; ".join(error.message for error in errors))
+    for path in sorted(mine.keys() | others.keys()):
+        one, other = mine.get(path), others.get(path)
+        if one is None or other is None:
+            return differs("files", f"only one leaves {path}")
+        if (one.first_line, one.complete) != (other.first_line, other.complete) or not same_text(one.text, other.text):
+            return differs("text", f"{path} ends up with other text")
+    return alike("equal_text")
+
+
+def _after(edits: Sequence[Edit], files: Mapping[str, Text | str]) -> dict[str, Text] | EditError:
+    try:
+        return apply_known(edits, files)
+    except EditError as error:
+        return error

@@ -1,0 +1,192 @@
+"""Edits compared as they are given, where no text of the files is known.
+
+Files    both must touch the same paths, compared as strings; normalising them is the caller's. Edits of different files
+         have no order; a `Hunks` with `move_to` is its hunks and then a `Move`.
+Texts    where both begin with a `Write`, the file is known from then on, and its texts after all edits are compared.
+         `create_only` is no difference: what the file was before is not known.
+Changes  replacements and hunks by `paddock.edits.changes`: one by one in order; in any order where no change touches
+         another's text; several of one side that make up one of the other; or core by core.
+Others   inserts by line and text, replaced lines by lines and text, deletes, moves and undos exactly. A diff's hunk
+         without old lines is an insert.
+Errors   none.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from paddock.edits.apply import apply_known
+from paddock.edits.changes import Change, anchors_agree, as_whole, made_on, of_hunk, of_replace, same_change, same_cores
+from paddock.edits.comparison import EffectComparison, alike, differs, same_text, weakest
+from paddock.edits.errors import EditError
+from paddock.edits.model import Delete, Edit, Hunks, Insert, Move, Replace, ReplaceLines, Undo, Write
+
+_FREE_ORDER = 64
+"""Longer lists of changes are compared in their order only."""
+
+_Item = Change | Write | Insert | ReplaceLines | Delete | Move | Undo
+
+
+def same_edit(expected: Sequence[Edit], actual: Sequence[Edit]) -> EffectComparison:
+    """Whether both do the same to every file on which both can be done, by the rules above."""
+    mine, others = _by_path(expected), _by_path(actual)
+    targets = _targets(mine), _targets(others)
+    if targets[0] != targets[1]:
+        only = sorted(targets[0] ^ targets[1])
+        return differs("files", f"only one of them touches {', '.join(only)[:200]}")
+    return weakest(_same_file(mine.get(path, []), others.get(path, [])) for path in sorted(mine.keys() | others.keys()))
+
+
+def _by_path(edits: Sequence[Edit]) -> dict[str, list[Edit]]:
+    found: dict[str, list[Edit]] = defaultdict(list)
+    for edit in edits:
+        if isinstance(edit, Hunks) and edit.move_to is not None:
+            found[edit.path] += [Hunks(edit.path, edit.hunks, None, edit.grammar), Move(edit.path, edit.move_to)]
+        else:
+            found[edit.path].append(edit)
+    return found
+
+
+def _targets(by_path: dict[str, list[Edit]]) -> set[str]:
+    moved = {edit.to for edits in by_path.values() for edit in edits if isinstance(edit, Move)}
+    return set(by_path) | moved
+
+
+def _same_file(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
+    if expected == actual:
+        return alike("equal_edits")
+    if expected and actual and isinstance(expected[0], Write) and isinstance(actual[0], Write):
+        return _same_written(expected, actual)
+    runs = _runs(expected), _runs(actual)
+    kinds = [[type(run[0]) for run in side] for side in runs]
+    if kinds[0] != kinds[1]:
+        return differs("kind", f"{_named(kinds[0])} and {_named(kinds[1])}")
+    return weakest(_same_run(mine, others) for mine, others in zip(*runs, strict=True))
+
+
+def _named(kinds: Sequence[type]) -> str:
+    return " + ".join(kind.__name__ for kind in kinds) or "nothing"
+
+
+def _same_written(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
+    path = expected[0].path
+    try:
+        texts = [apply_known(edits, {}).get(path) for edits in (expected, actual)]
+    except EditError as error:
+        return differs("text", error.message)
+    one, other = texts
+    gone = one is None and other is None
+    if gone or (one is not None and other is not None and same_text(one.text, other.text)):
+        return alike("equal_text")
+    return differs("text", f"{path} ends up with other text")
+
+
+def _runs(edits: Sequence[Edit]) -> list[list[_Item]]:
+    """The items of the edits, changes that follow each other as one run, every other item alone."""
+    runs: list[list[_Item]] = []
+    for item in _items(edits):
+        if runs and isinstance(item, Change) and isinstance(runs[-1][0], Change):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs
+
+
+def _items(edits: Sequence[Edit]) -> Iterator[_Item]:
+    for edit in edits:
+        if isinstance(edit, Replace):
+            yield of_replace(edit)
+        elif isinstance(edit, Hunks):
+            yield from _hunk_items(edit)
+        else:
+            yield edit
+
+
+def _hunk_items(edit: Hunks) -> Iterator[_Item]:
+    drift = 0
+    for hunk in edit.hunks:
+        if hunk.start is not None and not hunk.old:
+            yield Insert(edit.path, hunk.start + drift, "\n".join(hunk.new))
+        else:
+            yield of_hunk(hunk)
+        drift += len(hunk.new) - len(hunk.old)
+
+
+def _same_run(expected: list[_Item], actual: list[_Item]) -> EffectComparison:
+    mine = [item for item in expected if isinstance(item, Change)]
+    others = [item for item in actual if isinstance(item, Change)]
+    if mine and others:
+        return _same_changes(mine, others)
+    one, other = expected[0], actual[0]
+    if isinstance(one, ReplaceLines) and isinstance(other, ReplaceLines):
+        same = (one.start, one.end) == (other.start, other.end) and _lines(one.text) == _lines(other.text)
+    elif isinstance(one, Write) and isinstance(other, Write):
+        same = same_text(one.text, other.text)
+    else:
+        same = one == other
+    return alike("equal_edits") if same else differs("text", "other lines or other text")
+
+
+def _lines(text: str) -> str:
+    return text + "\n" if text and not text.endswith("\n") else text
+
+
+def _same_changes(expected: list[Change], actual: list[Change]) -> EffectComparison:
+    in_order = _same_in_order(expected, actual)
+    if in_order.same:
+        return in_order
+    free = _same_in_any_order(expected, actual)
+    if free.same:
+        return free
+    if _makes_up(actual, expected) or _makes_up(expected, actual):
+        return alike("contained")
+    cores = same_cores(expected, actual)
+    return cores if cores.same else in_order
+
+
+def _same_in_order(expected: list[Change], actual: list[Change]) -> EffectComparison:
+    if len(expected) != len(actual):
+        return differs("text", f"{len(expected)} and {len(actual)} replacements")
+    return weakest(same_change(one, other) for one, other in zip(expected, actual, strict=True))
+
+
+def _same_in_any_order(expected: list[Change], actual: list[Change]) -> EffectComparison:
+    failed = differs("text", "other replacements")
+    if not 1 < len(expected) == len(actual) <= _FREE_ORDER or not (_apart(expected) and _apart(actual)):
+        return failed
+    left = list(actual)
+    found: list[EffectComparison] = []
+    for one in expected:
+        results = [same_change(one, other) for other in left]
+        at = next((index for index, result in enumerate(results) if result.same), None)
+        if at is None:
+            return failed
+        found.append(results[at])
+        del left[at]
+    return weakest(found)
+
+
+def _apart(changes: list[Change]) -> bool:
+    """True when no change's old text is in what another one replaces or writes."""
+    texts = [change.old.strip("\n") for change in changes]
+    return not any(
+        text in other.old or text in other.new
+        for index, text in enumerate(texts)
+        for place, other in enumerate(changes)
+        if place != index
+    )
+
+
+def _makes_up(fine: list[Change], coarse: list[Change]) -> bool:
+    """True when the finer changes, each made in the one coarser change that has its place, give all that those give."""
+    if len(fine) <= len(coarse) or any(change.replace_all for change in fine + coarse):
+        return False
+    if any(change.whole_lines for change in fine):
+        coarse = [change if change.whole_lines else as_whole(change) for change in coarse]
+    texts = list(coarse)
+    for change in fine:
+        made = [(index, text) for index, big in enumerate(texts) if (text := made_on(change, big)) is not None]
+        if len(made) != 1 or not anchors_agree(change, coarse[made[0][0]]):
+            return False
+        index, text = made[0]
+        texts[index] = texts[index]._replace(old=text)
+    return all(change.old == change.new for change in texts)

@@ -1,0 +1,93 @@
+"""What tools have shown of a file, as the range of its lines that is known.
+
+Source   outputs of `cat -n` and `nl -ba`; of OpenHands' str_replace_editor and file_editor; of OpenCode's read, today's
+         (`40: code`) and earlier (`00040| code`); any of them as Codex's exec_command returns it, under a header.
+Reading  lines that are numbered one by one, from the output's first line or after one that ends in ":" or ">". They end
+         where the numbers do, or before a line that the tool has cut short: what it was is not known. A file whose own
+         lines look so is taken for numbered: which tool gave the output is the caller's to know.
+Whole    a file is known to be complete only where the output says that it ends there, and the run begins at line 1.
+Errors   none: what shows no numbered lines is None.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from paddock.edits.model import Text, split_lines
+
+_NUMBERED = (
+    re.compile(r" *(\d{1,9})\t(.*)", re.DOTALL),
+    re.compile(r" *(\d{1,9})\| (.*)", re.DOTALL),
+    re.compile(r" *(\d{1,9}): (.*)", re.DOTALL),
+)
+_CUT = re.compile(r"<response clipped>|.{1900,}\.\.\.(?: \(line truncated to \d+ chars\))?$", re.DOTALL)
+_EXEC_HEADER = re.compile(r"(?:(?:Chunk ID|Wall time|Process|Original token count|Exit code)\b.*\n)*Output:\n")
+_FILE_ENDS = "(End of file"
+
+
+def strip_exec_header(output: str) -> str:
+    """The command's own output in what Codex's shell tools return; anything else as it is."""
+    header = _EXEC_HEADER.match(output)
+    return output[header.end() :] if header else output
+
+
+def parse_numbered(output: str) -> Text | None:
+    """The lines of a file that a tool's output shows with their numbers; None when it shows none."""
+    lines = strip_exec_header(output).split("\n")
+    for start, line in enumerate(lines):
+        if start and not lines[start - 1].endswith((":", ">")):
+            continue
+        for numbered in _NUMBERED:
+            if first := numbered.fullmatch(line):
+                return _run(lines, start, numbered, int(first[1]))
+    return None
+
+
+def _run(lines: Sequence[str], start: int, numbered: re.Pattern[str], first_line: int) -> Text | None:
+    found: list[str] = []
+    rest = start
+    for rest in range(start, len(lines)):
+        match = numbered.fullmatch(lines[rest])
+        if not match or int(match[1]) != first_line + len(found) or _CUT.match(match[2]):
+            break
+        found.append(match[2])
+    if not found:
+        return None
+    complete = first_line == 1 and any(line.startswith(_FILE_ENDS) for line in lines[rest : rest + 3])
+    # A last number without text is how str_replace_editor shows that the file ends in a newline.
+    return Text(first_line, "\n".join(found) + ("\n" if found[-1] else ""), complete)
+
+
+def assemble(views: Iterable[Text]) -> Text | None:
+    """The views of one file, oldest first, as one range around the newest one; None when there are none.
+
+    An older view is joined where it adjoins or overlaps and says the same; one that says otherwise is out of date.
+    """
+    newest_first = list(views)[::-1]
+    if not newest_first:
+        return None
+    known, waiting = newest_first[0], newest_first[1:]
+    while not known.complete:
+        joined = next(
+            ((view, both) for view in waiting if (both := _joined(known, view)) is not None and both != known), None
+        )
+        if joined is None:
+            break
+        known = joined[1]
+        waiting.remove(joined[0])
+    return known
+
+
+def _joined(one: Text, other: Text) -> Text | None:
+    """Both ranges as one; None when they disagree or leave a gap."""
+    first, second = sorted((one, other), key=lambda text: text.first_line)
+    head, tail = split_lines(first.text), split_lines(second.text)
+    offset = second.first_line - first.first_line
+    if offset > len(head):
+        return None
+    shared = min(len(head) - offset, len(tail))
+    if head[offset : offset + shared] != tail[:shared]:
+        return None
+    if first.complete and len(tail) > shared:
+        return None
+    lines = head + tail[shared:]
+    return Text(first.first_line, "".join(line + "\n" for line in lines), first.complete)

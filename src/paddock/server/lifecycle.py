@@ -1,0 +1,108 @@
+"""Building, starting and stopping servers within one process.
+
+Law     whatever was started is stopped, in reverse order, also when a later start fails; a server that can't stop is
+        named in the log and holds up no other. A server's `start` may not call its peers: they may not have started.
+Errors  ConfigError for what a config should say; InfraError kind `start_failed` or `start_timeout` for the rest.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from paddock.config import Config, resolve_class
+from paddock.errors import InfraError, PaddockError
+from paddock.http import Peer
+from paddock.server.base import Server
+from paddock.server.sockets import Bound
+
+_log = logging.getLogger("paddock.server")
+
+
+def build_servers(
+    config: Config, peers: Mapping[str, Peer], names: Iterable[str] | None = None
+) -> dict[str, Server[Any]]:
+    """An instance of each server of `names`, not started; None: of all."""
+    chosen = list(config.instances if names is None else names)
+    config.require(chosen)
+    servers: dict[str, Server[Any]] = {}
+    for name in chosen:
+        instance = config.instance(name)
+        cls = resolve_class(instance.implementation, instance.kind)
+        servers[name] = cls(config.settings(name, cls.config_type), name=name, peers=peers)
+    return servers
+
+
+@asynccontextmanager
+async def started(
+    servers: Iterable[Server[Any]], *, start_timeout_s: float, stop_timeout_s: float
+) -> AsyncIterator[None]:
+    """The servers, started in order."""
+    begun: list[Server[Any]] = []
+    try:
+        due = asyncio.get_running_loop().time() + start_timeout_s
+        for server in servers:
+            begun.append(server)
+            await _start(server, due)
+        yield
+    finally:
+        await stop_each(
+            {server.name: server.stop for server in reversed(begun)}, stop_timeout_s=stop_timeout_s, together=False
+        )
+
+
+async def stop_each(
+    stops: Mapping[str, Callable[[], Awaitable[None]]], *, stop_timeout_s: float, together: bool
+) -> None:
+    """Each stop, one after the other or together, all of them within the time; errors are logged."""
+    due = asyncio.get_running_loop().time() + stop_timeout_s
+
+    async def one(name: str, stop: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout_at(due):
+                await stop()
+        except TimeoutError:
+            _log.warning("%s: did not stop within %.1f s", name, stop_timeout_s)
+        except Exception:
+            _log.exception("%s: failed while stopping", name)
+
+    if together:
+        await asyncio.gather(*(one(name, stop) for name, stop in stops.items()))
+        return
+    for name, stop in stops.items():
+        await one(name, stop)
+
+
+@asynccontextmanager
+async def listening(
+    servers: Mapping[str, Server[Any]], bound: Mapping[str, Bound], *, token: str | None, stop_timeout_s: float
+) -> AsyncIterator[None]:
+    """Each server over HTTP on its socket. The servers have started already."""
+    # Imported here: a runtime that does not listen needs no web framework.
+    from paddock.server.app import build_app
+    from paddock.server.listening import HttpServer
+
+    listeners = {name: HttpServer(build_app(server, token=token), bound[name].sock) for name, server in servers.items()}
+    try:
+        for listener in listeners.values():
+            await listener.start()
+        yield
+    finally:
+        stops = {name: listener.stop for name, listener in listeners.items()}
+        await stop_each(stops, stop_timeout_s=stop_timeout_s, together=True)
+
+
+async def _start(server: Server[Any], due: float) -> None:
+    try:
+        async with asyncio.timeout_at(due) as clock:
+            await server.start()
+    except PaddockError as error:
+        error.message = f"{server.name}: {error.message}"
+        error.args = (error.message,)
+        raise
+    except Exception as error:
+        if isinstance(error, TimeoutError) and clock.expired():
+            raise InfraError(f"{server.name}: did not start in time", kind="start_timeout") from error
+        text = f"{server.name}: can't start: {type(error).__name__}: {error}"
+        raise InfraError(text, kind="start_failed", retryable=False) from error

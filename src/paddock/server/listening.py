@@ -1,0 +1,114 @@
+"""One app on one listening socket, in the running loop: uvicorn with httptools, without its signals and access log.
+
+Law     stopping ends every request in flight at once: one that was not answered yet gets a retryable InfraError of
+        kind `stopping` (503), one that was half answered is cut off, so that no part passes for the whole.
+Errors  what an app raises, beyond what it answers itself, is logged and is BugError to the caller.
+"""
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import orjson
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paddock.errors import BugError, InfraError, PaddockError
+from paddock.http.transport import SERVER_KEEPALIVE_S
+from paddock.server.sockets import BACKLOG
+
+_log = logging.getLogger("paddock.server")
+
+
+class EndableApp:
+    """An app whose requests in flight can all be ended."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._running: set[asyncio.Task[Any]] = set()
+        self._ending = False
+
+    def end(self) -> None:
+        """End what runs; refuse what still comes."""
+        self._ending = True
+        for task in self._running:
+            task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._ending:
+            await _refuse(send, InfraError("the server is stopping", kind="stopping"))
+            return
+        answered = False
+
+        async def sending(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        task = asyncio.current_task()
+        assert task is not None  # an ASGI server runs each request in a task
+        self._running.add(task)
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not self._ending:
+                raise
+            if not answered:
+                await _refuse(send, InfraError("the server is stopping", kind="stopping"))
+        except Exception as error:
+            _log.exception("%s %s", scope.get("method"), scope.get("path"))
+            if not answered:
+                text = f"{scope.get('path')}: {type(error).__name__}: {error}"
+                await _refuse(send, BugError(text, kind=type(error).__name__))
+        finally:
+            self._running.discard(task)
+
+
+class HttpServer:
+    """An app served on a socket, which it closes at the end."""
+
+    def __init__(self, app: ASGIApp, sock: socket.socket) -> None:
+        self._app = EndableApp(app)
+        self._sock = sock
+        config = uvicorn.Config(
+            self._app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            backlog=BACKLOG,
+            timeout_keep_alive=SERVER_KEEPALIVE_S,
+            proxy_headers=False,
+            access_log=False,
+            log_config=None,
+            # What an app raises is logged above; what uvicorn would add is about requests that were cut off on purpose.
+            log_level="critical",
+        )
+        config.load()
+        self._server = uvicorn.Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Accept; the first request may come before this returns."""
+        await self._server.startup(sockets=[self._sock])
+        self._ticking = asyncio.create_task(self._server.main_loop())
+
+    async def stop(self) -> None:
+        """Refuse new connections, end requests in flight, close. As long as the longest handler ignores its end."""
+        if self._ticking is None:
+            self._sock.close()
+            return
+        self._ticking.cancel()
+        self._app.end()
+        await self._server.shutdown(sockets=[self._sock])
+
+
+async def _refuse(send: Send, error: PaddockError) -> None:
+    body = orjson.dumps(error.to_wire())
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send(
+        {"type": "http.response.start", "status": error.status, "headers": [*headers, (b"connection", b"close")]}
+    )
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,152 @@
+"""One server's process as its parent sees it: started, spoken to, waited for, and gone with all that it started.
+
+Law     the process leads a session of its own: a terminal's Ctrl-C does not reach it. When it has ended, whatever is
+        left of its group is killed before its id is given back, so a kill can hit no stranger.
+Output  its lines go to this process's stderr, each after the server's name.
+Errors  InfraError: it ended or fell silent where a message was due. ConfigError: it said that the config is wrong.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+from pydantic import ValidationError
+
+from paddock.errors import InfraError
+from paddock.server.handover import GO, Handover, Status
+
+DRAIN_S = 1.0
+"""Seconds to read what an ended process still had to say; something it started may hold its output open."""
+
+
+class ServerProcess:
+    """`python -m paddock.server.child NAME`, started when made; it may still fail."""
+
+    def __init__(self, handover: Handover) -> None:
+        self.name = handover.name
+        self._handover = handover
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
+        self._received = b""
+        with theirs:
+            process = _start(handover.name, theirs, handover.listen_fd)
+        self.pid = process.pid
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = loop.create_future()
+        """The exit code, negative for a signal; set when nothing of the process's group is left."""
+        # Threads, so that it works on any loop and in any thread, whoever else waits for children.
+        pump = threading.Thread(target=_pump, args=(self.name, process), name=f"{self.name}-output", daemon=True)
+        pump.start()
+        threading.Thread(target=self._wait, args=(process, pump, loop), name=f"{self.name}-exit", daemon=True).start()
+
+    async def prepare(self) -> None:
+        """Hand over, and wait until it could serve."""
+        await self._send(self._handover.line())
+        await self._expect("prepared")
+
+    async def _expect(self, event: str) -> None:
+        """Wait for the message `event`; raises what the process says instead."""
+        line = await self._read_line()
+        if not line:
+            how = ending(await self.exited)
+            raise InfraError(f"{self.name}: its process {how} while starting", kind="child_died", retryable=False)
+        try:
+            status = Status.model_validate_json(line)
+        except ValidationError as error:
+            raise InfraError(f"{self.name}: unreadable message {line[:80]!r}", kind="child_unreadable") from error
+        if status.event == "error":
+            raise status.raised(self.name)
+        if status.event != event:
+            raise InfraError(f"{self.name}: said {status.event} instead of {event}", kind="child_unreadable")
+
+    async def go(self) -> None:
+        """Let it serve."""
+        await self._send(GO)
+        await self._expect("ready")
+
+    async def stop(self, timeout_s: float) -> None:
+        """Ask it to end, and kill it after `timeout_s`."""
+        self._channel.close()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(self.exited)
+        except TimeoutError:
+            self.kill()
+            await self.exited
+
+    def kill(self) -> None:
+        if not self.exited.done():
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def _send(self, data: bytes) -> None:
+        with suppress(ConnectionError):  # its end is told by `_expect`
+            await asyncio.get_running_loop().sock_sendall(self._channel, data)
+
+    async def _read_line(self) -> bytes:
+        """Its next message; empty when it has closed its side."""
+        loop = asyncio.get_running_loop()
+        with suppress(ConnectionError):
+            while b"\n" not in self._received:
+                data = await loop.sock_recv(self._channel, 64 * 1024)
+                if not data:
+                    return b""
+                self._received += data
+            line, _, self._received = self._received.partition(b"\n")
+            return line
+        return b""
+
+    def _wait(
+        self, process: "subprocess.Popen[bytes]", pump: threading.Thread, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        pump.join(DRAIN_S)
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(self._set_exited, code)
+
+    def _set_exited(self, code: int) -> None:
+        self._channel.close()
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+
+def ending(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _start(name: str, channel: socket.socket, listen_fd: int) -> "subprocess.Popen[bytes]":
+    # -P: the working directory comes first on the path only where the parent's own path, handed over, says so.
+    command = [sys.executable, "-P", "-m", "paddock.server.child", name]
+    return subprocess.Popen(
+        command,
+        stdin=channel,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(listen_fd,),
+        start_new_session=True,
+    )
+
+
+def _pump(name: str, process: "subprocess.Popen[bytes]") -> None:
+    output = process.stdout
+    assert output is not None  # it is a pipe
+    with output:
+        while line := output.readline(64 * 1024):
+            text = line.decode(errors="replace").rstrip("\n")
+            with suppress(ValueError):  # our stderr is closed
+                sys.stderr.write(f"{name} | {text}\n")
+                sys.stderr.flush()

@@ -1,0 +1,274 @@
+"""The normal form of one command's words: what it does, without how it was spelled.
+
+Shapes  `command_form(argv, context, stdin)` -> `Meaning`: a form that starts with the command's name or with `exec`, which
+        stands for a program of which nothing is known, its exact words and the directory it runs in.
+Law     each rewrite here holds in every directory whose named inputs exist; `tests/shell` runs both sides of each.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from paddock.shell import find, text_tools
+from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
+from paddock.shell.options import Arguments, read, table
+from paddock.shell.paths import Form, base_name, join, path_form, within
+from paddock.shell.syntax import Part, Word
+from paddock.shell.tables import COMMANDS, PLAIN_NAMES, Command
+from paddock.shell.words import literal
+
+
+def command_form(argv: Sequence[Word], context: Context, stdin: Form | None = None) -> Meaning:
+    """`stdin` is the path form of the file that the command reads on standard input, where that is known."""
+    words = plain(argv)
+    name = words[0].text
+    if name is None:
+        return unknown(words, context)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(words, context, stdin)
+    known = COMMANDS.get(name)
+    return known_form(name, known, words[1:], context, stdin) if known else unknown(words, context)
+
+
+def plain(argv: Sequence[Word]) -> tuple[Word, ...]:
+    """`argv` with names that stand for others, `python -m pytest` and `command` written out."""
+    words = tuple(argv)
+    name = words[0].text
+    while name == "command" and len(words) > 1 and not (words[1].text or "-").startswith("-"):
+        words = words[1:]
+        name = words[0].text
+    if name in PLAIN_NAMES:
+        words = (*map(literal, PLAIN_NAMES[name]), *words[1:])
+        name = words[0].text
+    if name == "python" and len(words) > 2 and words[1].text == "-m" and words[2].text in ("pytest", "pip"):
+        words = words[2:]
+    return words
+
+
+def unknown(words: Sequence[Word], context: Context) -> Meaning:
+    return Meaning(("exec", context.directory, *(word_form(word, context) for word in words)))
+
+
+def known_form(name: str, known: Command, args: Sequence[Word], context: Context, stdin: Form | None = None) -> Meaning:
+    """By the command's table; by its exact words where the table does not cover them."""
+    arguments = read(args, table(known.options), number=known.number)
+    if arguments is None:
+        return unknown([*map(literal, name.split(" ")), *args], context)
+    if as_lines := text_tools.rewrite(name, arguments, context, stdin):
+        return as_lines
+    files, tail, took = _operands(name, known, arguments, context, stdin)
+    options = tuple(_options(arguments, context))
+    where = () if known.in_place else (context.directory,)
+    return Meaning((name, *where, options, files, tail), known.sure, took)
+
+
+def _options(arguments: Arguments, context: Context) -> list[Hashable]:
+    forms: list[Hashable] = []
+    for option, value in arguments.options:
+        if value is None:
+            forms.append(option.name)
+        elif option.takes == "path":
+            forms.append((option.name, path_form(value, context.directory, context.part) or word_form(value, context)))
+        else:
+            forms.append((option.name, word_form(value, context)))
+    return forms
+
+
+def _operands(
+    name: str, known: Command, arguments: Arguments, context: Context, stdin: Form | None
+) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], bool]:
+    """Their forms, what else of their spelling matters, and whether standard input became one of them."""
+    given = {each.option.name for each in arguments.options}
+    operands = list(arguments.operands)
+    if not operands and known.default:
+        operands = [literal(known.default)]
+    if any(may_vanish(word) for word in operands):
+        return tuple(word_form(word, context) for word in operands), (context.directory,), False
+    roles = [known.first if index == 0 else known.others for index in range(len(operands))]
+    if arguments.dashes_at is not None and known.first == known.others == "text" and name.startswith("git"):
+        roles[arguments.dashes_at :] = ["path"] * (len(operands) - arguments.dashes_at)
+    forms: list[Hashable] = []
+    tail: list[Hashable] = []
+    for word, role in zip(operands, roles, strict=True):
+        if role == "text":
+            forms.append(word_form(word, context))
+            continue
+        form = _file(name, known, word, context)
+        if form is None:
+            form, tail = ("word", word_form(word, context)), [context.directory]
+        forms.append(form)
+    if known.any_order and not given & {"verbose", "v", "i", "I"} and _apart(forms):
+        forms.sort(key=repr)
+    if (
+        name == "ls"
+        and len(forms) > 1
+        and not given & {"U", "sort"}
+        and all(word.text is not None for word in operands)
+    ):
+        forms = [form for _, form in sorted(zip(operands, forms, strict=True), key=lambda each: each[0].text or "")]
+    if name.startswith("git") and arguments.dashes_at is not None and roles and roles[-1] == "text":
+        tail.append("--")
+    if stdin and known.nameless and not operands:
+        return (stdin,), tuple(tail), True
+    return tuple(forms), tuple(tail), False
+
+
+def _file(name: str, known: Command, word: Word, context: Context) -> Form | None:
+    if word.text == "-" and known.filters:
+        return ("stdin",)
+    if name == "pytest" and word.text and "::" in word.text:
+        file, _, test = word.text.partition("::")
+        return ("path", join(context.directory, file), test)
+    return path_form(word, context.directory, context.part, keep_slash=known.keep_slash)
+
+
+def _apart(forms: Sequence[Hashable]) -> bool:
+    """Whether all are literal paths and none lies below another."""
+    paths = [form[1] for form in forms if isinstance(form, tuple) and len(form) == 3 and form[0] == "path"]
+    if len(paths) != len(forms) or any(not isinstance(path, str) or not path for path in paths):
+        return False
+    names = sorted(str(path) for path in paths)
+    return not any(within(right, left) for left, right in pairwise(names))
+
+
+def _echo(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    """`echo` and `printf` of literal text print it; the shell's own `echo` takes backslashes as they are."""
+    texts = [word.text for word in words[1:]]
+    exact = Meaning(("exec", context.directory, *(word_form(word, context) for word in words)), sure=True)
+    if any(text is None for text in texts):
+        return exact
+    known = [text for text in texts if text is not None]
+    if words[0].text == "echo":
+        newline = "\n"
+        if known[:1] == ["-n"]:
+            newline, known = "", known[1:]
+        if known and known[0].startswith("-") and set(known[0][1:]) <= set("neE"):
+            return exact
+        return Meaning(("print", " ".join(known) + newline), sure=True)
+    if len(known) >= 2 and known[0] in ("%s\\n", "%s\n"):
+        return Meaning(("print", "".join(text + "\n" for text in known[1:])), sure=True)
+    if len(known) >= 2 and known[0] == "%s":
+        return Meaning(("print", "".join(known[1:])), sure=True)
+    bare = known[0].replace("\\n", "\n") if len(known) == 1 else "%"
+    if "%" in bare or "\\" in bare or bare.startswith("-"):
+        return unknown(words, context)
+    return Meaning(("print", bare), sure=True)
+
+
+def _test(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    """`[ x ]` is `test x`; of a single file test the path counts, else the exact words."""
+    args = list(words[1:])
+    if words[0].text == "[":
+        if not args or args[-1].text != "]":
+            return unknown(words, context)
+        args.pop()
+    flags = [word.text for word in args[:-1]]
+    if flags and flags[:-1] in ([], ["!"]) and flags[-1] in ("-e", "-f", "-d", "-r", "-w", "-x", "-s"):
+        path = path_form(args[-1], context.directory, context.part, keep_slash=True)
+        if path and args[-1].text is not None:
+            return Meaning(("test", *flags, path))
+    return Meaning(("test", context.directory, *(word_form(word, context) for word in args)))
+
+
+def _pwd(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    return Meaning(("pwd", context.directory), sure=True) if len(words) == 1 else unknown(words, context)
+
+
+def _git(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    """A subcommand by its table; `-C` and `--no-pager` before it are taken off."""
+    rest = list(words[1:])
+    directory = context.directory
+    while rest and rest[0].text in ("--no-pager", "-C"):
+        if rest.pop(0).text == "-C":
+            target = rest.pop(0).text if rest else None
+            if not target:
+                return unknown(words, context)
+            directory = join(directory, target)
+    inner = _Elsewhere(context, directory)
+    name = f"git {rest[0].text}" if rest and rest[0].text else ""
+    known = COMMANDS.get(name)
+    if known is None:
+        return unknown([literal("git"), *rest], inner)
+    meaning = known_form(name, known, rest[1:], inner)
+    sure = name in ("git status", "git diff") and not meaning.form[-1] and not meaning.form[-2]
+    sure = sure and not any(option in ("exit-code", "quiet", "check") for option in _names(meaning.form))
+    return Meaning(meaning.form, sure)
+
+
+def _names(form: Form) -> tuple[Hashable, ...]:
+    options = form[2] if len(form) > 2 else ()
+    return options if isinstance(options, tuple) else ()
+
+
+class _Elsewhere(NamedTuple):
+    """`context`, in another directory."""
+
+    outer: Context
+    directory: str
+
+    def part(self, part: Part) -> Hashable:
+        return self.outer.part(part)
+
+
+def _pip(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    if len(words) < 2 or words[1].text != "install":
+        return unknown(words, context)
+    return known_form("pip install", COMMANDS["pip install"], words[2:], context)
+
+
+def _find(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    return find.normal(words[1:], context) or unknown(words, context)
+
+
+def _grep(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    """Besides the table: patterns are one list, a recursive search has `.` for its default."""
+    known = COMMANDS["grep"]
+    arguments = read(words[1:], table(known.options), number=known.number)
+    patterns = text_tools.patterns(arguments, context) if arguments else None
+    if arguments is None or patterns is None:
+        return unknown(words, context)
+    operands = patterns.files
+    given = {each.option.name for each in patterns.options}
+    if not operands and given & {"r", "R"}:
+        operands = [literal(".")]
+    rest = Arguments(patterns.options, [literal("-"), *operands], arguments.dashes_at)
+    files, tail, _ = _operands("grep", known, rest, context, None)
+    spelled = tuple(base_name(word) for word in operands) if "exclude-dir" in given else ()
+    took = bool(stdin and not operands and not given & {"l", "L", "H"})
+    if took:
+        files = (*files, stdin)
+    options = tuple(_options(rest, context))
+    return Meaning(("grep", patterns.form, options, files[1:], spelled, tail), took_input=took)
+
+
+def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+    """Besides the table: `-e x` is the operand `x`, and a range of lines is just that."""
+    known = COMMANDS["sed"]
+    arguments = read(words[1:], table(known.options))
+    change = text_tools.edit(arguments) if arguments else None
+    if arguments is None or change is None:
+        return unknown(words, context)
+    if as_lines := text_tools.edit_lines(change, context, stdin):
+        return as_lines
+    rest = Arguments(change.options, [literal(change.script), *change.files], arguments.dashes_at)
+    files, tail, _ = _operands("sed", known, rest, context, None)
+    took = bool(stdin and not change.files and text_tools.is_plain(change.script))
+    if took:
+        files = (*files, stdin)
+    where = () if text_tools.is_plain(change.script) else (context.directory,)
+    return Meaning(("sed", tuple(_options(rest, context)), files, tail, *where), took_input=took)
+
+
+_SPECIAL: dict[str, Callable[[Sequence[Word], Context, Form | None], Meaning]] = {
+    "echo": _echo,
+    "printf": _echo,
+    "test": _test,
+    "[": _test,
+    "pwd": _pwd,
+    "git": _git,
+    "pip": _pip,
+    "find": _find,
+    "grep": _grep,
+    "sed": _sed,
+}

@@ -1,0 +1,142 @@
+"""What a command may do, judged on its parsed words: never by looking for names in its text.
+
+Law     destructive: it may delete or overwrite what cannot be had back, stop processes or the machine, publish, or run what
+        it downloads. Writing, appending and moving files is `writes` and no more; a named file that a task may well have
+        made itself (below the working directory, or in /tmp) may be removed. A program of which nothing is known is not
+        destructive and not only reading. All commands in the text count, whether they would run or not.
+Limits  a script in a file, a name that an expansion yields and code built at run time are not seen.
+Errors  none: text that is not valid bash is judged by what was understood of it, and never reads only.
+"""
+
+from collections.abc import Iterator, Sequence
+from posixpath import basename
+from typing import NamedTuple
+
+from paddock.shell.danger import DOWNLOADERS, PYTHONS, SHELLS, WRAPPERS
+from paddock.shell.harm import READS_ONLY, Handed, Harm, is_system, judge, python_harm
+from paddock.shell.parse import parse
+from paddock.shell.paths import START, join
+from paddock.shell.syntax import Block, Compound, Function, Node, Pipeline, Redirect, Script, Simple, Sub, Word
+from paddock.shell.walk import nodes, simple_commands
+
+_MAX_HANDED = 8
+"""How many shells inside shells are looked into."""
+
+
+class Effects(NamedTuple):
+    destructive: bool
+    writes: bool
+    """It may change files; true of everything destructive."""
+    reads_only: bool
+    """All of it is known, and changes no file."""
+    why: str
+    """The worst that was found; empty when it only reads."""
+
+
+def effects(command: str, *, cwd: str | None = None) -> Effects:
+    """`cwd`: the absolute path of the directory that the command starts in, None: unknown."""
+    directory = join("/", cwd) if cwd and cwd.startswith("/") else START
+    script = parse(command)
+    harms = list(_harms(script, directory, _MAX_HANDED))
+    if script.error:
+        harms.append(Harm("unknown", script.error))
+    for level in ("destroys", "writes", "unknown"):
+        worst = next((harm for harm in harms if harm.level == level), None)
+        if worst is not None:
+            return Effects(level == "destroys", level != "unknown", reads_only=False, why=worst.why)
+    return Effects(destructive=False, writes=False, reads_only=True, why="")
+
+
+def _harms(script: Script, directory: str, depth: int) -> Iterator[Harm]:
+    if depth <= 0:
+        yield Harm("unknown", "too many shells inside shells")
+        return
+    for node in nodes(script):
+        if isinstance(node, Function):
+            yield from _fork_bomb(node)
+            continue
+        if isinstance(node, Pipeline):
+            yield from _pipeline(node, directory, depth)
+        if isinstance(node, (Simple, Block, Compound)):
+            yield from (_redirect(redirect, directory) for redirect in node.redirects)
+        if isinstance(node, Simple) and node.words:
+            yield from _simple(node, directory, depth)
+
+
+def _simple(node: Simple, directory: str, depth: int) -> Iterator[Harm]:
+    harm = judge([word.text for word in node.words], directory)
+    if isinstance(harm, Handed):
+        yield from _harms(parse(harm.text), directory, depth - 1)
+        yield from (Harm("unknown", "what is not valid bash") for _ in [0] if parse(harm.text).error)
+    else:
+        yield harm
+    runner = _interpreter(node)
+    if not runner:
+        return
+    if any(_downloads(part.script) for word in node.words for part in word.parts if isinstance(part, Sub)):
+        yield Harm("destroys", "it runs what it downloads")
+    for redirect in node.redirects:
+        if redirect.op == "<<" and redirect.target.text is not None:
+            yield from _code(runner, redirect.target.text, directory, depth)
+
+
+def _code(runner: str, text: str, directory: str, depth: int) -> Iterator[Harm]:
+    """Text on the standard input of an interpreter."""
+    harm = python_harm(text) if runner == "python" else Handed(text)
+    if isinstance(harm, Handed):
+        yield from _harms(parse(harm.text), directory, depth - 1)
+    else:
+        yield harm
+
+
+def _pipeline(node: Pipeline, directory: str, depth: int) -> Iterator[Harm]:
+    """What one stage hands to an interpreter in the next."""
+    for left, right in zip(node.stages, node.stages[1:], strict=False):
+        runner = _interpreter(right) if isinstance(right, Simple) else ""
+        if not runner:
+            continue
+        if _downloads(left):
+            yield Harm("destroys", "it runs what it downloads")
+        if isinstance(left, Simple) and left.words and left.words[0].text in ("echo", "printf"):
+            texts = [word.text or "" for word in left.words[1:]]
+            yield from _code(runner, " ".join(texts), directory, depth)
+
+
+def _interpreter(node: Simple) -> str:
+    """`shell` or `python` where the command is one, behind its wrappers too; else empty."""
+    for word in node.words:
+        name = basename(word.text or "-")
+        if name in SHELLS or name in ("eval", "source", "."):
+            return "shell"
+        if name in PYTHONS:
+            return "python"
+        if name not in WRAPPERS and not name.startswith("-") and "=" not in name:
+            return ""
+    return ""
+
+
+def _downloads(tree: Script | Node) -> bool:
+    return any(word.text in DOWNLOADERS for each in simple_commands(tree) for word in each.words[:1])
+
+
+def _redirect(redirect: Redirect, directory: str) -> Harm:
+    if redirect.op not in (">", ">>", ">|", "<>"):
+        return READS_ONLY
+    text = redirect.target.text
+    path = join(directory, text) if text else None
+    if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
+        return READS_ONLY
+    if path and redirect.op != ">>" and is_system(path):
+        return Harm("destroys", f"it overwrites {path}")
+    return Harm("writes", f"it writes {text or 'a file that an expansion names'}")
+
+
+def _fork_bomb(node: Function) -> Iterator[Harm]:
+    """A function that starts itself more than once, or in the background."""
+    calls = sum(1 for each in simple_commands(node.body) if _names(each.words) == node.name)
+    if calls > 1:
+        yield Harm("destroys", "a function that multiplies itself")
+
+
+def _names(words: Sequence[Word]) -> str | None:
+    return words[0].text if words else None

@@ -1,0 +1,78 @@
+"""The normal form of `find`: starting points as paths, neighbouring tests in any order, `-print` left out where implied.
+
+Law     tests without side effects that stand next to each other under an implied `and` commute; options that warn when
+        misplaced, actions, parentheses and `-o` stay where they are. Starting points are compared as spelled when a part
+        of the expression looks at or prints the spelling, or runs a program.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
+from paddock.shell.paths import Form, path_form
+from paddock.shell.syntax import Word
+from paddock.shell.words import literal
+
+_TESTS = {
+    "-name": 1, "-iname": 1, "-type": 1, "-empty": 0, "-size": 1, "-mtime": 1, "-mmin": 1, "-perm": 1, "-executable": 0,
+    "-readable": 0, "-writable": 0, "-links": 1, "-user": 1, "-group": 1,
+}  # fmt: skip
+"""Pure tests and how many words each takes."""
+
+_GLOBALS = {"-maxdepth": 1, "-mindepth": 1, "-depth": 0, "-xdev": 0, "-mount": 0}
+_SAME_WORDS = {"-not": "!", "-or": "-o", "-and": "-a"}
+_OPERATORS = frozenset({"!", "-o", "-a", "(", ","})
+_ACTIONS = frozenset({"-print", "-print0", "-prune", "-quit", "-delete"})
+_TAKES = {**_TESTS, **_GLOBALS, **dict.fromkeys(_OPERATORS | _ACTIONS | {")"}, 0)}
+_NO_IMPLIED_PRINT = frozenset({"-o", ",", "-prune", "-delete", "-print0", "-quit"})
+_SURE = frozenset({"-name", "-iname", "-empty", "-print", "-o", "-a"})
+"""With these a search fails only for a starting point that does not exist."""
+
+
+def normal(args: Sequence[Word], context: Context) -> Meaning | None:
+    """None: a starting point or a test that cannot be told."""
+    split = next(
+        (i for i, word in enumerate(args) if (word.text or "").startswith(("-", "(", ")", "!", ","))), len(args)
+    )
+    points = list(args[:split]) or [literal(".")]
+    texts = [_SAME_WORDS.get(word.text, word.text) for word in args[split:] if word.text is not None]
+    if len(texts) != len(args) - split or any(may_vanish(point) for point in points):
+        return None
+    expression = _expression(texts)
+    if expression is None:
+        spelled = tuple(word_form(point, context) for point in points)
+        return Meaning(("find", "spelled", context.directory, spelled, tuple(texts)))
+    forms = [path_form(point, context.directory, context.part) for point in points]
+    if any(form is None for form in forms):
+        return None
+    sure = all(text in _SURE or not text.startswith("-") for text in texts)
+    return Meaning(("find", tuple(forms), expression), sure)
+
+
+def _expression(texts: Sequence[str]) -> Form | None:
+    """The expression with each run of tests sorted; None: something in it depends on spelling, or it is malformed."""
+    out: list[Hashable] = []
+    run: list[tuple[str, ...]] = []
+    negated = False
+    previous = "("
+    rest = list(reversed(texts))
+    while rest:
+        text = rest.pop()
+        takes = _TAKES.get(text)
+        if takes is None or len(rest) < takes or (text == "-a" and previous in _OPERATORS):
+            return None
+        given = (text, *(rest.pop() for _ in range(takes)))
+        if text == "!":
+            negated = not negated
+        elif text in _TESTS:
+            run.append(("!", *given) if negated else given)
+            negated = False
+        elif text != "-a":
+            out += [*sorted(run), *(["!"] if negated else []), given if takes else text]
+            run, negated = [], False
+        previous = text
+    if negated:
+        return None
+    out += sorted(run)
+    if out.count("-print") == 1 and out[-1] == "-print" and not _NO_IMPLIED_PRINT & set(texts):
+        out.pop()
+    return tuple(out)

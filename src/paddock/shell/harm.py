@@ -1,0 +1,383 @@
+"""What one command may do, by its program and its words.
+
+Law     `judge` knows the program behind paths, quotes and wrappers such as `sudo` and `xargs`, and looks into the
+        text that a shell or Python is handed on its command line. A word that expands is any word.
+Shapes  words are strings, or None for a word that expands. Code of Python is judged by the calls that it names: best
+        effort, since a name can be built at run time.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from posixpath import basename
+from typing import Literal, NamedTuple, TypeAlias
+
+from paddock.shell.danger import (
+    DESTROYS,
+    GIT_READS,
+    HARMLESS_FILES,
+    PYTHONS,
+    READS,
+    SCRATCH,
+    SHELLS,
+    SYSTEM,
+    WRAPPERS,
+    WRITES,
+    Wrapper,
+)
+from paddock.shell.paths import START, join, within
+
+Level = Literal["reads", "unknown", "writes", "destroys"]
+Words: TypeAlias = Sequence[str | None]
+
+
+class Harm(NamedTuple):
+    level: Level
+    why: str = ""
+
+
+class Handed(NamedTuple):
+    """Text that a program runs as a script of the shell."""
+
+    text: str
+
+
+READS_ONLY = Harm("reads")
+_MAX_WRAPPERS = 16
+
+
+def judge(words: Words, directory: str) -> Harm | Handed:
+    """What `words` may do when run in `directory`."""
+    for _ in range(_MAX_WRAPPERS):
+        if not words or words[0] is None:
+            return Harm("unknown", "a program that is not named") if words else READS_ONLY
+        name = basename(words[0])
+        wrapper = WRAPPERS.get(name)
+        if wrapper is None:
+            return _program(name, words[1:], directory)
+        inner = _inside(wrapper, words[1:])
+        if not inner:
+            return READS_ONLY if name in ("env", "command", "exec") else Harm("unknown", f"{name} of nothing")
+        if name == "command" and words[1] in ("-v", "-V"):
+            return READS_ONLY
+        words = inner
+    return Harm("unknown", "too many wrappers")
+
+
+def is_system(path: str) -> bool:
+    """Whether an absolute path lies where no task may write."""
+    if path in HARMLESS_FILES or path.startswith("/dev/fd/") or any(within(path, each) for each in SCRATCH):
+        return False
+    return path == "/" or any(within(path, each) for each in SYSTEM)
+
+
+def _inside(wrapper: Wrapper, words: Words) -> Words:
+    """The program that a wrapper runs, and its words."""
+    rest = list(words)
+    skips = wrapper.skips
+    while rest:
+        word = rest[0]
+        if word is None:
+            break
+        if word == "--":
+            rest.pop(0)
+            break
+        if word.startswith("--"):
+            rest = rest[2:] if word in wrapper.long_valued else rest[1:]
+        elif word.startswith("-") and len(word) > 1:
+            value_apart = word[-1] in wrapper.valued and not any(letter in wrapper.valued for letter in word[1:-1])
+            rest = rest[2:] if value_apart else rest[1:]
+        elif "=" in word and word.partition("=")[0].isidentifier():
+            rest.pop(0)
+        elif skips:
+            skips -= 1
+            rest.pop(0)
+        else:
+            break
+    rest = rest[skips:] if rest and rest[0] is None else rest
+    return [*rest, None] if rest and wrapper.feeds else rest
+
+
+def _program(name: str, args: Words, directory: str) -> Harm | Handed:
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(name, args, directory)
+    if name in SHELLS:
+        return _shell(args)
+    if name in PYTHONS:
+        code = _after(args, "-c")
+        return python_harm(code) if code is not None else Harm("unknown", "a Python program")
+    if name in DESTROYS or name.startswith("mkfs."):
+        return READS_ONLY if args and args[0] in ("--help", "--version") else Harm("destroys", f"{name}")
+    if name in WRITES:
+        return _writes(name, args, directory)
+    return READS_ONLY if name in READS else Harm("unknown", f"{name} is not known")
+
+
+def _after(args: Words, option: str) -> str | None:
+    """The literal word after `option`, which may end a cluster of short options."""
+    for index, word in enumerate(args[:-1]):
+        if word is None or not word.startswith("-"):
+            return None
+        if word == option or (not word.startswith("--") and word.endswith(option[1:])):
+            return args[index + 1]
+    return None
+
+
+def _shell(args: Words) -> Harm | Handed:
+    text = _after(args, "-c")
+    return Handed(text) if text is not None else Harm("unknown", "a shell script")
+
+
+def _has(args: Words, letters: str, *long: str) -> bool:
+    """Whether a short option of `letters`, alone or in a cluster, or one of the long options is given."""
+    for word in args:
+        if word == "--":
+            return False
+        if word is None or not word.startswith("-"):
+            continue
+        if word.startswith("--"):
+            if word.partition("=")[0] in long:
+                return True
+        elif any(letter in letters for letter in word[1:]):
+            return True
+    return False
+
+
+def _operands(args: Words) -> list[str | None]:
+    return [word for word in args if word is None or not word.startswith("-")]
+
+
+def _rm(name: str, args: Words, directory: str) -> Harm:
+    if _has(args, "rR", "--recursive"):
+        return Harm("destroys", f"{name} of whole directories")
+    foreign = [word for word in _operands(args) if not _is_own(word, directory)]
+    if foreign:
+        return Harm("destroys", f"{name} of {foreign[0] or 'what an expansion yields'}")
+    return Harm("writes", f"{name} of a named file")
+
+
+def _is_own(word: str | None, directory: str) -> bool:
+    """Whether a path is a plain file below the working directory or in a scratch directory."""
+    if not word:
+        return False
+    path = join(directory, word)
+    if any(within(path, each) and path != each for each in SCRATCH):
+        return True
+    if directory == START:
+        return not path.startswith(("/", "..")) and path != START
+    return within(path, directory) and path != directory
+
+
+def _writes(name: str, args: Words, directory: str) -> Harm:
+    """Programs that write; some of them only deeply, or elsewhere, with harm."""
+    if name in ("chmod", "chown", "chgrp") and _has(args, "R", "--recursive"):
+        return Harm("destroys", f"{name} of whole directories")
+    if name == "rsync" and any(word and word.startswith("--del") for word in args):
+        return Harm("destroys", "rsync that deletes")
+    if name in ("tee", "truncate", "chmod", "chown", "chgrp"):
+        paths = [join(directory, word) for word in _operands(args) if word]
+        system = [path for path in paths if is_system(path)]
+        if system:
+            return Harm("destroys", f"{name} onto {system[0]}")
+    return Harm("writes", name)
+
+
+def _dd(name: str, args: Words, directory: str) -> Harm:
+    onto = next((word for word in args if word is None or word.startswith("of=")), "")
+    if onto == "":
+        return READS_ONLY
+    return READS_ONLY if onto == "of=/dev/null" else Harm("destroys", "dd onto a file or device")
+
+
+def _kill(name: str, args: Words, directory: str) -> Harm:
+    return READS_ONLY if not args or args[0] in ("-0", "-l", "-L", "--list") else Harm("destroys", "kill of a process")
+
+
+def _init(name: str, args: Words, directory: str) -> Harm:
+    stops = {"0", "6", "poweroff", "reboot", "halt", "kexec", "kill", "rescue", "emergency"}
+    if any(word in stops for word in args):
+        return Harm("destroys", f"{name} that stops the machine or a service")
+    return Harm("unknown", name)
+
+
+def _find(name: str, args: Words, directory: str) -> Harm | Handed:
+    if "-delete" in args:
+        return Harm("destroys", "find that deletes")
+    worst: Harm | Handed = READS_ONLY
+    for index, word in enumerate(args):
+        if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"):
+            rest = args[index + 1 :]
+            end = next((at for at, each in enumerate(rest) if each in (";", "+")), len(rest))
+            inner = judge([None if each and "{}" in each else each for each in rest[:end]], directory)
+            if isinstance(inner, Handed) or inner.level == "destroys":
+                return inner
+            worst = inner if inner != READS_ONLY else worst
+        elif word in ("-fprint", "-fprint0", "-fprintf", "-fls"):
+            worst = Harm("writes", "find that writes a list")
+    return worst
+
+
+def _sed(name: str, args: Words, directory: str) -> Harm:
+    if any(word and word.startswith(("-i", "--in-place")) for word in args) or _has(args, "i"):
+        return Harm("writes", "sed in place")
+    script = _after(args, "-e") or next(iter(_operands(args)), None) or ""
+    return READS_ONLY if not set(script) & set("wWe") else Harm("unknown", "a sed script that may write")
+
+
+def _awk(name: str, args: Words, directory: str) -> Harm:
+    program = next(iter(_operands(args)), None)
+    harmless = program is not None and not any(text in program for text in (">", "|", "system"))
+    return READS_ONLY if harmless else Harm("unknown", "an awk program that may write or run another")
+
+
+def _sort(name: str, args: Words, directory: str) -> Harm:
+    return Harm("writes", "sort -o") if _has(args, "o", "--output") else READS_ONLY
+
+
+def _curl(name: str, args: Words, directory: str) -> Harm:
+    return (
+        Harm("writes", "curl into a file") if _has(args, "oO", "--output", "--remote-name") else Harm("unknown", "curl")
+    )
+
+
+def _date(name: str, args: Words, directory: str) -> Harm:
+    return Harm("unknown", "date that sets the clock") if _has(args, "s", "--set") else READS_ONLY
+
+
+def _eval(name: str, args: Words, directory: str) -> Harm | Handed:
+    texts = [word for word in args if word is not None]
+    return Handed(" ".join(texts)) if len(texts) == len(args) else Harm("unknown", "eval of what an expansion yields")
+
+
+def _su(name: str, args: Words, directory: str) -> Harm | Handed:
+    at = next((index for index, word in enumerate(args[:-1]) if word in ("-c", "--command")), None)
+    text = args[at + 1] if at is not None else None
+    return Handed(text) if text is not None else Harm("unknown", "another user's shell")
+
+
+def _containers(name: str, args: Words, directory: str) -> Harm:
+    deadly = {"rm", "rmi", "kill", "prune", "delete", "drain"}
+    if any(word in deadly for word in _operands(args)[:3]):
+        return Harm("destroys", f"{name} that removes")
+    return Harm("unknown", name)
+
+
+def _git(name: str, args: Words, directory: str) -> Harm:
+    rest = list(args)
+    while rest and rest[0] and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
+    if not rest or rest[0] is None:
+        return Harm("unknown", "git") if rest else READS_ONLY
+    command, *options = rest
+    if _git_destroys(command, options):
+        return Harm("destroys", f"git {command} that discards or publishes")
+    if command in GIT_READS or (command in ("diff", "branch", "remote", "tag") and not _operands(options)):
+        return READS_ONLY if not _has(options, "", "--output") else Harm("writes", f"git {command} into a file")
+    return READS_ONLY if command == "diff" else Harm("writes", f"git {command}")
+
+
+def _git_destroys(command: str, options: Words) -> bool:
+    operands = _operands(options)
+    first = operands[0] if operands else None
+    force = _has(options, "f", "--force")
+    dry = _has(options, "n", "--dry-run")
+    if command == "checkout":
+        return force or "." in operands or "--" in options
+    if command == "restore":
+        return not _has(options, "S", "--staged") or _has(options, "W", "--worktree")
+    rules: dict[str, bool] = {
+        "reset": _has(options, "", "--hard", "--merge", "--keep"),
+        "clean": force and not dry,
+        "push": not dry,
+        "branch": _has(options, "D") or (_has(options, "d", "--delete") and force),
+        "stash": first in ("drop", "clear"),
+        "rm": not _has(options, "", "--cached") and not dry,
+        "switch": force or _has(options, "", "--discard-changes"),
+        "worktree": first == "remove",
+        "reflog": first in ("expire", "delete"),
+        "update-ref": _has(options, "d"),
+        "filter-branch": True,
+        "filter-repo": True,
+    }
+    return rules.get(command, False)
+
+
+_CALLS = {
+    "os": {"remove", "unlink", "rmdir", "removedirs", "kill", "killpg", "truncate", "abort"},
+    "shutil": {"rmtree"},
+}
+_RUNNERS = {
+    "os": {"system", "popen"},
+    "subprocess": {"run", "call", "check_call", "check_output", "Popen", "getoutput"},
+}
+_METHODS = {"unlink", "rmdir", "rmtree"}
+
+
+def python_harm(code: str) -> Harm | Handed:
+    """Python source by the calls that it names."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Harm("unknown", "Python that does not parse")
+    imported = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        module, function = _callee(call.func, imported)
+        if function in _CALLS.get(module, ()) or (isinstance(call.func, ast.Attribute) and function in _METHODS):
+            return Harm("destroys", f"Python that calls {function}")
+        if function in _RUNNERS.get(module, ()) and (text := _literal_command(call)):
+            return Handed(text)
+    return Harm("unknown", "a Python program")
+
+
+def _callee(function: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    if isinstance(function, ast.Attribute):
+        return (function.value.id if isinstance(function.value, ast.Name) else "", function.attr)
+    return imported.get(function.id, ("", function.id)) if isinstance(function, ast.Name) else ("", "")
+
+
+def _literal_command(call: ast.Call) -> str | None:
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return first.value
+    if isinstance(first, (ast.List, ast.Tuple)):
+        return " ".join(_quoted(first.elts))
+    return None
+
+
+def _quoted(elements: Sequence[ast.expr]) -> Iterator[str]:
+    for element in elements:
+        known = isinstance(element, ast.Constant) and isinstance(element.value, str)
+        yield "'" + str(element.value).replace("'", "'\\''") + "'" if known else '"$unknown"'  # type: ignore[attr-defined]
+
+
+_SPECIAL: dict[str, Callable[[str, Words, str], Harm | Handed]] = {
+    "rm": _rm,
+    "unlink": _rm,
+    "dd": _dd,
+    "kill": _kill,
+    "init": _init,
+    "telinit": _init,
+    "systemctl": _init,
+    "find": _find,
+    "fd": _find,
+    "sed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "sort": _sort,
+    "curl": _curl,
+    "date": _date,
+    "eval": _eval,
+    "su": _su,
+    "docker": _containers,
+    "podman": _containers,
+    "kubectl": _containers,
+    "git": _git,
+}

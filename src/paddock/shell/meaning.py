@@ -1,0 +1,36 @@
+"""What the normal form of a command is made of, for the modules that make one.
+
+Shapes  a form is a tuple that begins with a tag; equal forms do the same. `Context` says where a command stands.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple, Protocol
+
+from paddock.shell.paths import Form
+from paddock.shell.syntax import Active, Lit, Part, Word
+
+
+class Context(Protocol):
+    """Where a command stands."""
+
+    @property
+    def directory(self) -> str: ...
+    def part(self, part: Part) -> Hashable: ...
+
+
+class Meaning(NamedTuple):
+    form: Form
+    sure: bool = False
+    """Exits with 0 when its inputs exist."""
+    took_input: bool = False
+    """The file on standard input is in the form."""
+
+
+def word_form(word: Word, context: Context) -> Hashable:
+    """The word itself: a string where it is literal."""
+    return word.text if word.text is not None else tuple(map(context.part, word.parts))
+
+
+def may_vanish(word: Word) -> bool:
+    """Whether the word may become none, or several that are no names of existing files."""
+    return word.text is None and any(not isinstance(part, (Lit, Active)) and not part.quoted for part in word.parts)

@@ -1,0 +1,422 @@
+"""The normal form of a whole command line: `normal_form(script, cwd)`; equal forms do the same.
+
+Law     a `cd` that surely happens becomes the directory of what follows, an exported literal the environment of what
+        follows, groups and harmless stages vanish. Whatever this cannot follow (functions, `set`, a `cd` that depends on
+        another command's success, ...) makes the whole command's form its tree as written.
+Shapes  `Normal(form, tracked)`; forms are nested tuples that begin with a tag.
+"""
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+from paddock.shell.commands import command_form, plain
+from paddock.shell.meaning import Meaning, word_form
+from paddock.shell.paths import START, Form, join
+from paddock.shell.streams import Streams, streams
+from paddock.shell.syntax import (
+    Active,
+    AndOr,
+    Assign,
+    Block,
+    Compound,
+    Lit,
+    Node,
+    Param,
+    Part,
+    Pipeline,
+    Script,
+    Simple,
+    Sub,
+    Word,
+)
+from paddock.shell.tables import BUILTINS, COMMANDS, FOLLOWS_SHELL, READERS, SHELL_NAMES, SHELL_STATE
+from paddock.shell.text_tools import lines_of_lines
+from paddock.shell.words import literal
+
+TRUE: Form = ("true",)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Normal(NamedTuple):
+    form: Form
+    tracked: bool
+    """False: the form is the tree as written."""
+
+
+def normal_form(script: Script, cwd: str | None = None) -> Normal:
+    """`cwd` is absolute, or None where it is not known."""
+    normalizer = _Normalizer(join("/", cwd) if cwd and cwd.startswith("/") else START)
+    try:
+        form = normalizer.script(script, merged=True)
+    except _Untracked:
+        return Normal(("as written", script), tracked=False)
+    if normalizer.ends_in_cd:
+        form = ("then in", normalizer.state.directory, form)
+    return Normal(form, tracked=True)
+
+
+class _Untracked(Exception):  # noqa: N818
+    """The script changes its shell in a way that is not followed."""
+
+
+class _State(NamedTuple):
+    directory: str
+    exported: tuple[tuple[str, str], ...] = ()
+    """Sorted by name."""
+
+
+class _Normalizer:
+    """Walks a script in the order in which it runs. `state` is the shell's, `certain` False where it may differ."""
+
+    def __init__(self, directory: str) -> None:
+        self.state = _State(directory)
+        self.certain = True
+        self.moved = False
+        self.stateful = False
+        self.ends_in_cd = False
+        self.sure = False
+        """The last form made exits with 0 when its inputs exist."""
+
+    @property
+    def directory(self) -> str:
+        if not self.certain:
+            raise _Untracked
+        return self.state.directory
+
+    def script(self, script: Script, *, merged: bool) -> Form:
+        forms: list[Form] = []
+        for statement in script.statements:
+            before = self.state
+            form = self.node(statement.node, merged=merged)
+            if statement.background:
+                if self.state != before:
+                    raise _Untracked
+                form, self.ends_in_cd, self.sure = ("background", form), False, False
+            elif form[0] == "sequence":
+                forms.extend(each for each in form[1:] if isinstance(each, tuple))
+                continue
+            forms.append(form)
+        kept = [form for form in forms[:-1] if form != TRUE] + forms[-1:]
+        if len(kept) == 1:
+            return kept[0]
+        return ("sequence", *kept) if kept else TRUE
+
+    def node(self, node: Node, *, merged: bool) -> Form:
+        if isinstance(node, Simple):
+            return self.simple(node, merged=merged).form
+        if isinstance(node, Pipeline):
+            return self.pipeline(node, merged=merged)
+        if isinstance(node, AndOr):
+            return self.and_or(node, merged=merged)
+        if isinstance(node, Block):
+            return self.block(node, merged=merged)
+        if isinstance(node, Compound):
+            return self.compound(node, merged=merged)
+        raise _Untracked
+
+    def and_or(self, node: AndOr, *, merged: bool) -> Form:
+        """A list whose first commands surely succeed loses them; a state that changes later is known only inside."""
+        form = self.node(node.first, merged=merged)
+        chain: list[Any] = list(form[1:]) if form[0] == "and or" else [form]
+        sure, depends = self.sure, False
+        for op, each in node.rest:
+            begun = chain != [TRUE]
+            if op == "||" and not begun:
+                continue
+            before = self.state
+            form = self.node(each, merged=merged)
+            if op == "||" and (depends or self.state != before):
+                raise _Untracked
+            depends = depends or (begun and self.state != before)
+            if not begun:
+                chain, sure = (list(form[1:]) if form[0] == "and or" else [form]), self.sure
+            elif op == "||" or form != TRUE:
+                flat = op == "&&" and form[0] == "and or" and "||" not in form[2::2]
+                chain += ["&&", *form[1:]] if flat else [op, form]
+                sure = False
+        self.certain = self.certain and not depends
+        self.sure = sure
+        self.ends_in_cd = self.ends_in_cd and chain == [TRUE]
+        return chain[0] if len(chain) == 1 else ("and or", *chain)
+
+    def pipeline(self, node: Pipeline, *, merged: bool) -> Form:
+        """Stages run in shells of their own, so none changes the state."""
+        before = self.state
+        stages, stdin = self._without_cats(node.stages)
+        meanings: list[Meaning] = []
+        for index, stage in enumerate(stages):
+            last = index == len(stages) - 1
+            fed = stdin if index == 0 else None
+            meaning = self._stage(stage, fed, merged=merged and last)
+            if meaning.sure and stages[index + 1 :] == [_CAT]:
+                meanings.append(self._stage(stage, fed, merged=merged))
+                break
+            meanings.append(meaning)
+        if len(node.stages) == 1 and self.state != before:
+            raise _Untracked
+        self.state, self.ends_in_cd = before, False
+        forms = _joined([meaning.form for meaning in meanings])
+        self.sure = meanings[-1].sure and not node.negated
+        form: Form = forms[0] if len(forms) == 1 else ("pipeline", *forms)
+        return ("not", form) if node.negated else form
+
+    def _without_cats(self, nodes: Sequence[Node]) -> tuple[list[Node], Form | None]:
+        """Stages without inner `cat`s, a last one as `_CAT`, and the file of a first stage `cat file`."""
+        first, *rest = nodes
+        stages = [first, *(each for each in rest[:-1] if not _is_cat(each)), *rest[-1:]]
+        if rest and _is_cat(stages[-1]):
+            stages[-1] = _CAT
+        if rest and isinstance(stages[1], Simple) and (source := self._cat_source(first)):
+            return stages[1:], source
+        return stages, None
+
+    def _stage(self, node: Node, stdin: Form | None, *, merged: bool) -> Meaning:
+        if isinstance(node, Simple):
+            return self.simple(node, merged=merged, stdin=stdin)
+        certain = self.certain
+        form = self.node(node, merged=merged)
+        self.certain = certain
+        return Meaning(form, self.sure)
+
+    def _cat_source(self, node: Node) -> Form | None:
+        if not isinstance(node, Simple) or node.assigns or node.redirects or len(node.words) != 2:
+            return None
+        form = self.simple(node, merged=False).form
+        if form[:3] != ("lines", 1, None) or form[3] == ("stdin",):
+            return None
+        return form[3] if isinstance(form[3], tuple) else None
+
+    def block(self, node: Block, *, merged: bool) -> Form:
+        """`{ }` is its body; so is `( )`, unless the body changes the shell in ways that end with it."""
+        before, certain, outer = self.state, self.certain, self.stateful
+        self.stateful = False
+        form = self.script(node.body, merged=merged and not node.redirects)
+        if node.kind == "(":
+            form = ("subshell", form) if self.stateful else form
+            self.state, self.certain, self.stateful, self.ends_in_cd = before, certain, outer, False
+        self.stateful = self.stateful or outer
+        if not node.redirects:
+            return form
+        if self.state != before:
+            raise _Untracked
+        self.sure = self.ends_in_cd = False
+        return ("redirected", form, streams(node.redirects, self, merged=merged))
+
+    def compound(self, node: Compound, *, merged: bool) -> Form:
+        before, parts = self.state, list[Hashable]()
+        inner = merged and not node.redirects
+        for part in node.parts:
+            if isinstance(part, str):
+                self._check_names(part)
+                parts.append(part)
+            elif isinstance(part, Word):
+                parts.append(word_form(part, self))
+            elif isinstance(part, Script):
+                parts.append(self.script(part, merged=inner))
+            else:
+                parts.append(self._assign(part))
+        if self.state != before:
+            raise _Untracked
+        self.sure = self.ends_in_cd = False
+        self.stateful = True
+        return (node.kind, self.directory, *parts, streams(node.redirects, self, merged=merged))
+
+    def simple(self, node: Simple, *, merged: bool, stdin: Form | None = None) -> Meaning:
+        self.ends_in_cd = False
+        meaning = self._simple(node, merged=merged, stdin=stdin)
+        self.sure = meaning.sure
+        return meaning
+
+    def _simple(self, node: Simple, *, merged: bool, stdin: Form | None) -> Meaning:
+        assigns, words = _unwrapped(node)
+        name = words[0].text if words else None
+        if (
+            any(assign.name in SHELL_NAMES or assign.name.startswith("LC_") for assign in assigns)
+            or name in FOLLOWS_SHELL
+        ):
+            raise _Untracked
+        where = streams(node.redirects, self, merged=merged)
+        if not assigns and (not words or (name in ("true", ":") and len(words) == 1)):
+            return Meaning(("with", TRUE, (), where)) if where != Streams() else Meaning(TRUE, sure=True)
+        if not words:
+            return Meaning(self._set(assigns, where))
+        if name in ("cd", "export") and not assigns and where == Streams():
+            (self._cd if name == "cd" else self._export)(words)
+            return Meaning(TRUE, sure=True)
+        if name in SHELL_STATE or name in ("cd", None):
+            if self.state.exported or name == "cd":
+                raise _Untracked
+            self.stateful = True
+        return self._run(assigns, words, where, stdin)
+
+    def _run(self, assigns: Sequence[Assign], words: Sequence[Word], where: Streams, stdin: Form | None) -> Meaning:
+        opened = where.input_file()
+        meaning = command_form(words, self, opened or (stdin if where.avoids(stdin) else None))
+        if meaning.took_input:
+            where = where.without_input() if opened else where
+        elif stdin is not None:
+            known = COMMANDS.get(plain(words)[0].text or "")
+            where = where.fed(stdin, as_file=known is not None and known.filters)
+        text = where.input_text()
+        if text is not None and meaning.form[:4] == ("lines", 1, None, ("stdin",)):
+            meaning, where = Meaning(("print", text), sure=True), where.without_input()
+        environment = self._environment(assigns) if meaning.form[0] != "print" else ()
+        plain_form = not environment and where == Streams()
+        form = meaning.form if plain_form else ("with", meaning.form, environment, where)
+        return Meaning(form, meaning.sure and not where.opens)
+
+    def _environment(self, assigns: Sequence[Assign]) -> tuple[Hashable, ...]:
+        if all(
+            isinstance(assign.value, Word) and assign.value.text is not None and not assign.append for assign in assigns
+        ):
+            own = {assign.name: assign.value.text for assign in assigns if isinstance(assign.value, Word)}
+            return tuple(sorted({**dict(self.state.exported), **own}.items()))
+        return (*self.state.exported, *(self._assign(assign) for assign in assigns))
+
+    def _set(self, assigns: Sequence[Assign], where: Streams) -> Form:
+        if any(assign.name in dict(self.state.exported) for assign in assigns):
+            raise _Untracked
+        self.stateful = self.stateful or bool(assigns)
+        return ("set", *(self._assign(assign) for assign in assigns), where)
+
+    def _assign(self, assign: Assign) -> Hashable:
+        values = (assign.value,) if isinstance(assign.value, Word) else assign.value
+        return (
+            assign.name,
+            assign.append,
+            isinstance(assign.value, Word),
+            tuple(word_form(value, self) for value in values),
+        )
+
+    def _cd(self, words: Sequence[Word]) -> None:
+        target = words[1].text if len(words) == 2 else None
+        if not target or target.startswith("-"):
+            raise _Untracked
+        self.state = self.state._replace(directory=join(self.directory, target))
+        self.moved = self.ends_in_cd = True
+
+    def _export(self, words: Sequence[Word]) -> None:
+        exported = dict(self.state.exported)
+        for word in words[1:]:
+            name, equals, value = (word.text or "").partition("=")
+            if not equals or not _NAME.fullmatch(name) or name in SHELL_NAMES or name.startswith("LC_"):
+                raise _Untracked
+            exported[name] = value
+        if len(words) == 1:
+            raise _Untracked
+        self.state = self.state._replace(exported=tuple(sorted(exported.items())))
+
+    def _check_names(self, text: str) -> None:
+        """A variable whose value the normal form has folded away must not be read."""
+        if not self.state.exported and not self.moved:
+            return
+        names = set(_NAME.findall(text))
+        if text.startswith("!") or names & {"PWD", "OLDPWD"} or names & {name for name, _ in self.state.exported}:
+            raise _Untracked
+
+    def part(self, part: Part) -> Hashable:
+        if isinstance(part, Lit):
+            return part.text
+        if isinstance(part, Active):
+            return ("active", part.text)
+        if isinstance(part, Sub):
+            return ("output", part.kind, part.quoted, self._aside(part.script))
+        self._check_names(part.text)
+        kind = "parameter" if isinstance(part, Param) else "arithmetic"
+        return (kind, part.text, part.quoted, tuple(self._aside(script) for script in part.scripts))
+
+    def _aside(self, script: Script) -> Form:
+        """The form of a substitution: a shell of its own."""
+        kept = (self.state, self.certain, self.stateful, self.sure, self.ends_in_cd)
+        form = self.script(script, merged=False)
+        if self.ends_in_cd:
+            raise _Untracked
+        self.state, self.certain, self.stateful, self.sure, self.ends_in_cd = kept
+        return form
+
+
+_CAT = Simple((), (literal("cat"),))
+
+
+def _is_cat(node: Node) -> bool:
+    """A stage that passes its input on."""
+    if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
+        return False
+    return [word.text for word in node.words] in (["cat"], ["cat", "-"])
+
+
+def _unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
+    """Assignments and words, those of `env NAME=value ... program` included."""
+    assigns, words = node.assigns, node.words
+    if not words or words[0].text != "env":
+        return assigns, words
+    rest = list(words[1:])
+    own: list[Assign] = []
+    while rest and (text := rest[0].text) is not None and "=" in text:
+        name, _, value = text.partition("=")
+        if not _NAME.fullmatch(name):
+            return assigns, words
+        own.append(Assign(name, Word((Lit(value),)) if value else Word(())))
+        del rest[0]
+    program = rest[0].text if rest else None
+    if program is None or program.startswith("-") or program in BUILTINS:
+        return assigns, words
+    return (*assigns, *own), tuple(rest)
+
+
+_CAT = Simple((), (literal("cat"),))
+
+
+def _is_cat(node: Node) -> bool:
+    """A stage that passes its input on."""
+    if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
+        return False
+    return [word.text for word in node.words] in (["cat"], ["cat", "-"])
+
+
+def _unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
+    """Assignments and words, those of `env NAME=value ... program` included."""
+    assigns, words = node.assigns, node.words
+    if not words or words[0].text != "env":
+        return assigns, words
+    rest = list(words[1:])
+    own: list[Assign] = []
+    while rest and (text := rest[0].text) is not None and "=" in text:
+        name, _, value = text.partition("=")
+        if not _NAME.fullmatch(name):
+            return assigns, words
+        own.append(Assign(name, Word((Lit(value),)) if value else Word(())))
+        del rest[0]
+    program = rest[0].text if rest else None
+    if program is None or program.startswith("-") or program in BUILTINS:
+        return assigns, words
+    return (*assigns, *own), tuple(rest)
+
+
+_BUILTINS = (
+    FOLLOWS_SHELL
+    | SHELL_STATE
+    | {"echo", "printf", "test", "[", "pwd", "true", "false", ":", "cd", "kill", "command", "time", "type", "env"}
+)
+"""Names that mean something else to the shell than to `env`."""
+
+
+def _joined(forms: list[Form]) -> list[Form]:
+    """Ranges of lines of ranges of lines as one; where all before only reads, stopping early cannot be seen."""
+    out: list[Form] = []
+    for form in forms:
+        one = lines_of_lines(form, out[-1]) if out else None
+        if one:
+            out[-1] = one
+        else:
+            quiet = bool(out) and all(map(_only_reads, out))
+            out.append((*form[:4], False) if form[0] == "lines" and quiet else form)
+    return out
+
+
+def _only_reads(form: Form) -> bool:
+    """Whether a stage dies silently when the reader of its output goes away, having changed nothing."""
+    if form[0] == "find":
+        return isinstance(form[1], tuple) and isinstance(form[2], tuple) and "-delete" not in form[2]
+    return form[0] in READERS

@@ -1,0 +1,132 @@
+"""Command line options as GNU getopt reads them, into an order that does not depend on how they were written.
+
+Table   one string per command, one token per option: `r|recursive` a switch, `e|regexp=` takes a value, `f|file=@` takes
+        a path, `color?` a long or short option whose value, if any, is attached; the first name is the canonical one.
+        `/g` at the end puts the option into group `g`: options of one group, and one option given twice, keep their order.
+Law     switches may be clustered and repeated, long options take `=value` or the next word, options and operands mix, and
+        `--` ends the options. An option that the table lacks, or a word that may expand to one, makes the result None.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Literal, NamedTuple
+
+from paddock.shell.syntax import Active, Lit, Word
+from paddock.shell.words import literal
+
+Takes = Literal["nothing", "text", "path", "optional"]
+
+
+class Option(NamedTuple):
+    name: str
+    takes: Takes
+    group: str
+    """Options of one group keep their order; an option that is in no named group is a group of its own."""
+
+
+class Given(NamedTuple):
+    """One option as it was given."""
+
+    option: Option
+    value: Word | None
+
+
+class Arguments(NamedTuple):
+    options: list[Given]
+    """Sorted by group."""
+    operands: list[Word]
+    dashes_at: int | None
+    """How many operands stood before `--`; None: there was none."""
+
+
+@cache
+def table(text: str) -> dict[str, Option]:
+    """The options of one table by every name."""
+    found: dict[str, Option] = {}
+    for token in text.split():
+        spelled, _, group = token.partition("/")
+        takes: Takes = "nothing"
+        for mark, kind in (("=@", "path"), ("=", "text"), ("?", "optional")):
+            if spelled.endswith(mark):
+                spelled, takes = spelled.removesuffix(mark), kind  # type: ignore[assignment]
+                break
+        names = spelled.split("|")
+        option = Option(names[0], takes, group or names[0])
+        found.update(dict.fromkeys(names, option))
+    return found
+
+
+class _Unknown(Exception):  # noqa: N818
+    pass
+
+
+def read(words: Sequence[Word], options: dict[str, Option], *, number: str | None = None) -> Arguments | None:
+    """Options and operands; `number` names the option that `-5` is short for. None: not all of it is understood."""
+    given: list[Given] = []
+    operands: list[Word] = []
+    dashes_at: int | None = None
+    rest = iter(words)
+    try:
+        for word in rest:
+            text = word.text
+            if text is None:
+                if not _is_operand(word):
+                    return None
+                operands.append(word)
+            elif text == "--":
+                dashes_at = len(operands)
+                operands.extend(rest)
+            elif text.startswith("--"):
+                given.append(_long(text, options, rest))
+            elif text.startswith("-") and text != "-":
+                given.extend(_short(text, options, rest, number))
+            else:
+                operands.append(word)
+    except _Unknown:
+        return None
+    given.sort(key=lambda each: each.option.group)
+    return Arguments(given, operands, dashes_at)
+
+
+def _is_operand(word: Word) -> bool:
+    """Whether a word that expands can be no option, given that no expansion begins with a dash."""
+    first = word.parts[0]
+    if isinstance(first, Lit):
+        return not first.text.startswith("-")
+    return isinstance(first, Active) or first.quoted
+
+
+def _long(text: str, options: dict[str, Option], rest: Iterator[Word]) -> Given:
+    name, equals, value = text[2:].partition("=")
+    option = options.get(name) if len(name) > 1 else None
+    if option is None or (equals and option.takes == "nothing"):
+        raise _Unknown
+    if equals:
+        return Given(option, literal(value))
+    return Given(option, _next(rest) if option.takes in ("text", "path") else None)
+
+
+def _short(text: str, options: dict[str, Option], rest: Iterator[Word], number: str | None) -> Iterator[Given]:
+    if number and text[1:].isdecimal():
+        yield Given(options[number], literal(text[1:]))
+        return
+    for index, letter in enumerate(text[1:], 2):
+        option = options.get(letter)
+        if option is None:
+            raise _Unknown
+        if option.takes == "nothing":
+            yield Given(option, None)
+            continue
+        attached = text[index:]
+        if attached or option.takes == "optional":
+            yield Given(option, literal(attached) if attached else None)
+        else:
+            yield Given(option, _next(rest))
+        return
+
+
+def _next(rest: Iterator[Word]) -> Word:
+    word = next(rest, None)
+    if word is None or (word.text is None and not _is_operand(word)):
+        raise _Unknown
+    return word

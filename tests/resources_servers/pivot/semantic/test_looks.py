@@ -1,0 +1,152 @@
+"""Claims on reads, searches and listings."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+VIEW = {"command": "view", "path": "/r/a.py"}
+
+
+def view(first: int, last: int) -> tuple[str, dict[str, Any]]:
+    return "str_replace_editor", {**VIEW, "view_range": [first, last]}
+
+
+READS_SAME = [
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "/r/./a.py"})),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "/r/b/../a.py"})),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "//r/a.py"})),
+    (("str_replace_editor", VIEW), ("file_editor", {**VIEW, "view_range": [1, -1], "summary": "look"})),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "view_range": None, "security_risk": "LOW"})),
+    (("str_replace_editor", VIEW), ("read", {"filePath": "/r/a.py"})),
+    (("read", {"filePath": "/r/a.py"}), ("read", {"filePath": "/r/a.py", "offset": 1, "limit": 2000})),
+    (("read", {"filePath": "/r/a.py", "offset": 40, "limit": 41}), view(40, 80)),
+    (view(40, 80), view(38, 85)),
+    (view(40, 80), view(42, 80)),
+    (view(40, 80), view(10, 100)),
+    (view(40, 42), view(30, 60)),
+    (view(40, -1), view(30, -1)),
+    (("read_file", {"file_path": "/r/a.py", "offset": 5}), ("Read", {"file_path": "/r/a.py", "offset": 5})),
+]
+READS_DIFFERENT = [
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "/r/b.py"})),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "/q/a.py"})),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "r/a.py"})),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "/etc/passwd"})),
+    (("str_replace_editor", VIEW), view(1, 50)),
+    (view(40, 80), view(60, 100)),
+    (view(40, 80), view(81, 120)),
+    (view(40, 80), view(1, 400)),
+    (view(40, 80), ("str_replace_editor", VIEW)),
+    (view(40, 80), view(40, -1)),
+    (view(40, -1), view(45, -1)),
+    (view(1900, -1), ("str_replace_editor", VIEW)),
+    (("str_replace_editor", VIEW), ("str_replace_editor", {"command": "undo_edit", "path": "/r/a.py"})),
+    (("read", {"filePath": "/r/a.py"}), ("list", {"path": "/r/a.py"})),
+]
+GREP = {"pattern": "def f\\(", "path": "/r/src", "include": "*.py"}
+SEARCHES_SAME = [
+    (("grep", GREP), ("grep", {**GREP, "path": "/r/src/"})),
+    (("grep", GREP), ("grep_files", {**GREP, "limit": 100})),
+    (("grep", GREP), ("SearchText", GREP)),
+    (("grep", GREP), ("grep", {**GREP, "path": "/r"})),
+    (("grep", {"pattern": "x"}), ("grep", {"pattern": "x", "path": "."})),
+    (("grep", {"pattern": "x"}), ("grep", {"pattern": "x", "path": None, "include": ""})),
+    (("grep", {"pattern": 'a = "b"'}), ("grep", {"pattern": 'a = \\"b\\"'})),
+    (("grep", {"pattern": "a.b(", "literal": True}), ("grep", {"pattern": "a\\.b\\("})),
+    (("grep", {"pattern": "x", "path": "src"}), ("grep", {"pattern": "x", "path": "./src"})),
+    (("glob", {"pattern": "**/*.py", "path": "/r"}), ("glob", {"pattern": "**/*.py", "path": "/r/."})),
+    (("glob", {"pattern": "src/**/*.py"}), ("glob", {"pattern": "**/*.py", "path": "src"})),
+    (("glob", {"pattern": "./a/*.py"}), ("find_files", {"pattern": "a/*.py"})),
+]
+SEARCHES_DIFFERENT = [
+    (("grep", GREP), ("grep", {"pattern": "zzz"})),
+    (("grep", GREP), ("grep", {**GREP, "pattern": "def g\\("})),
+    (("grep", GREP), ("grep", {**GREP, "pattern": "def f("})),
+    (("grep", GREP), ("grep", {**GREP, "path": "/r/tests"})),
+    (("grep", GREP), ("grep", {**GREP, "path": "/r/src/deep"})),
+    (("grep", GREP), ("grep", {**GREP, "path": "/"})),
+    (("grep", GREP), ("grep", {**GREP, "include": "*.js"})),
+    (("grep", GREP), ("grep", {key: GREP[key] for key in ("pattern", "path")})),
+    (("grep", {"pattern": "x"}), ("grep", {"pattern": "x", "-i": True})),
+    (("grep", {"pattern": "a.b"}), ("grep", {"pattern": "a\\.b"})),
+    (("grep", {"pattern": "\\<a"}), ("grep", {"pattern": "<a"})),
+    (("grep", {"pattern": "*.py"}), ("glob", {"pattern": "*.py"})),
+    (("glob", {"pattern": "*.py"}), ("glob", {"pattern": "**/*.py"})),
+    (("glob", {"pattern": "src/*.py"}), ("glob", {"pattern": "*.py", "path": "src"})),
+]
+LISTS_SAME = [
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r/"})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "depth": 2})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "offset": 1, "limit": 25})),
+    (("list_dir", {"dir_path": "/r"}), ("list", {"path": "/r"})),
+    (("list_dir", {"dir_path": "/r"}), ("ls", {"path": "/r/src/.."})),
+    (("list_dir", {"dir_path": "/r"}), ("ShowDir", {"path": "/r"})),
+    (("list", {}), ("list", {"path": "."})),
+    (("list", {}), ("list", {"path": None})),
+    (("list_directory", {"dir_path": "r"}), ("list_directory", {"dir_path": "./r", "recursive": False})),
+    (("list_dir", {"dir_path": "/r", "depth": 3}), ("list_dir", {"dir_path": "/r", "depth": 3.0})),
+]
+LISTS_DIFFERENT = [
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/q"})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/"})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r/src"})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "r"})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "depth": 3})),
+    (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "offset": 26})),
+    (("list_directory", {"dir_path": "/r"}), ("list_directory", {"dir_path": "/r", "recursive": True})),
+    (("list", {"path": "/r"}), ("list", {"path": "/r", "ignore": ["src"]})),
+    (("list", {"path": "/r"}), ("read", {"filePath": "/r"})),
+    (("list", {"path": "/r"}), ("bash", {"command": "ls /r"})),
+]
+
+
+@pytest.mark.parametrize(("expected", "actual"), READS_SAME + SEARCHES_SAME + LISTS_SAME)
+def test_a_look_that_shows_the_same_scores_1(score: Callable[..., Any], expected: Any, actual: Any) -> None:
+    found = score(expected, actual)
+    assert (found.reward, found.reason) == (1.0, "match"), found.detail
+
+
+@pytest.mark.parametrize(("expected", "actual"), READS_DIFFERENT + SEARCHES_DIFFERENT + LISTS_DIFFERENT)
+def test_a_look_at_something_else_scores_0(score: Callable[..., Any], expected: Any, actual: Any) -> None:
+    assert score(expected, actual).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "reason"),
+    [
+        (("read", {"filePath": "/a"}), ("read", {"filePath": "/b"}), "path_differs"),
+        (view(40, 80), view(90, 99), "lines_differ"),
+        (("grep", {"pattern": "a"}), ("grep", {"pattern": "b"}), "pattern_differs"),
+        (("grep", {"pattern": "a"}), ("grep", {"pattern": "a", "path": "x"}), "scope_differs"),
+        (("grep", {"pattern": "a"}), ("grep", {"pattern": "a", "include": "x"}), "scope_differs"),
+        (("grep", {"pattern": "a"}), ("grep", {"pattern": "a", "-A": 3}), "arguments_differ"),
+        (("read", {"filePath": "/a"}), ("glob", {"pattern": "/a"}), "kind_differs"),
+        (("read", {"filePath": "/a"}), ("read", {}), "missing_argument"),
+    ],
+)
+def test_the_reason_says_what_differs(score: Callable[..., Any], expected: Any, actual: Any, reason: str) -> None:
+    found = score(expected, actual)
+    assert (found.reward, found.reason) == (0.0, reason)
+    assert found.detail
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "actual", "reward"),
+    [
+        ({"read_whole_file_ok": True}, view(40, 80), ("str_replace_editor", VIEW), 1),
+        ({"read_min_coverage": 1.0}, view(40, 80), view(42, 80), 0),
+        ({"read_max_ratio": 20.0}, view(40, 80), view(1, 400), 1),
+        ({"read_max_ratio": 1.0, "read_extra_lines": 0}, view(40, 80), view(39, 80), 0),
+        ({"search_wider_levels": 0}, ("grep", GREP), ("grep", {**GREP, "path": "/r"}), 0),
+        ({"search_wider_levels": 2}, ("grep", GREP), ("grep", {**GREP, "path": "/"}), 1),
+        ({"cwd": "/r"}, ("read", {"filePath": "/r/a.py"}), ("read", {"filePath": "a.py"}), 1),
+        ({"cwd": "/q"}, ("read", {"filePath": "/r/a.py"}), ("read", {"filePath": "a.py"}), 0),
+        ({"cwd": "/r"}, ("grep", {"pattern": "x", "path": "/r"}), ("grep", {"pattern": "x"}), 1),
+    ],
+)
+def test_the_options_say_how_much_a_look_may_differ(
+    score: Callable[..., Any], options: dict[str, Any], expected: Any, actual: Any, reward: float
+) -> None:
+    assert score(expected, actual, **options).reward == reward
