@@ -71,3 +71,16 @@ def test_a_reference_to_an_instance_that_is_wrong_itself_is_told_once(fails: Fai
     message = fails(text)
     assert "problems" not in message
     assert "unknown implementation `opnai` of models_servers; nearest: `openai`" in message
+
+
+def test_only_the_servers_to_be_used_need_their_references(load_text: Load, fails: Fail) -> None:
+    text = """
+    alone: {resources_servers: {pivot: {}}}
+    agent: {agents: {single_step: {resources_server: {type: resources_servers, name: alone},
+                                   model_server: {type: models_servers, name: policy_model}}}}
+    """
+    config = load_text(text, servers=["alone"])
+    assert config.needed(["alone"]) == ["alone"]
+    assert "no instance `policy_model`" in fails(text, servers=["agent"])
+    again = Config.from_yaml(config.to_yaml(), servers=["alone"])
+    assert again.block("alone") == {}

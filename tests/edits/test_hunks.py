@@ -29,7 +29,7 @@ APPLIED: dict[str, tuple[str, str, str]] = {
     "mixed line endings stay mixed": ("@@\n-b\n+B", "a\nb\r\nc\r\n", "a\nB\nc\r\n"),
     "a lone carriage return ends a line": ("@@\n-b\n+B", "a\rb\rc", "a\rB\rc\r"),
     "context alone changes nothing but the final newline": ("@@\n a", "a", "a\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("body, text, result", APPLIED.values(), ids=list(APPLIED))

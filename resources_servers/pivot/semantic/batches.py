@@ -2,13 +2,14 @@
 
 Order   calls of one response run at once, so their order is free, except where one depends on another: a command that
         is not known only to read, or input for a program, keeps its place among commands, inputs, edits and looks; an
-        edit keeps its place among edits and reads of the same file, searches, listings and commands. Of two pairs whose
-        order is turned round the later one does not count.
+        edit keeps its place among edits and reads of the same file, searches, listings and commands. Of two such pairs
+        whose order is turned round one does not count.
 Harm    a call that no expected call matches is destructive when its command, or the command in its arguments, is so by
         `paddock.shell.effects`, or when it deletes a file.
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from paddock.edits import Delete
 from paddock.resources_servers.pivot.matching import maximum_matching
@@ -27,11 +28,27 @@ def pair_up(
     owner = maximum_matching([[j for j, fits in enumerate(row) if fits] for row in same])
     partner = {i: j for j, i in owner.items()}
     _untwist(partner, same)
-    kept: dict[int, int] = {}
-    for i in sorted(partner):
-        if all(partner[before] < partner[i] or not _depend(expected[before], expected[i], options) for before in kept):
-            kept[i] = partner[i]
-    return kept
+    for i in _out_of_order(partner, expected, options):
+        del partner[i]
+    return partner
+
+
+def _out_of_order(partner: dict[int, int], expected: Sequence[Action | None], options: SemanticOptions) -> list[int]:
+    """Expected calls to leave out so that no two that depend on each other are turned round; few, not the fewest."""
+    actions = {i: action for i in sorted(partner) if (action := expected[i]) is not None and _touches(action)}
+    changing = {i: _changes(action, options) for i, action in actions.items()} if len(actions) > 1 else {}
+    turned: dict[int, set[int]] = {i: set() for i in changing}
+    for i, k in combinations(changing, 2):
+        if partner[i] > partner[k] and (changing[i] or changing[k]) and _depend(actions[i], actions[k], options):
+            turned[i].add(k)
+            turned[k].add(i)
+    left_out: list[int] = []
+    while any(turned.values()):
+        worst = max(turned, key=lambda i: (len(turned[i]), i))
+        for other in turned.pop(worst):
+            turned[other].discard(worst)
+        left_out.append(worst)
+    return left_out
 
 
 def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
@@ -43,12 +60,8 @@ def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
                 partner[i], partner[k] = partner[k], partner[i]
 
 
-def _depend(first: Action | None, second: Action | None, options: SemanticOptions) -> bool:
-    if first is None or second is None:
-        return False
-    one, two = _changes(first, options), _changes(second, options)
-    if not (one or two) or not (_touches(first) and _touches(second)):
-        return False
+def _depend(first: Action, second: Action, options: SemanticOptions) -> bool:
+    """Whether two calls, of which one changes something, are about the same thing."""
     if isinstance(first, Edit | Read) and isinstance(second, Edit | Read):
         return bool(_files(first, options) & _files(second, options))
     return True

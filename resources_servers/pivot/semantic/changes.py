@@ -14,6 +14,9 @@ from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolved_edits
 from paddock.tools import Edit, same_json
 
+MAX_FILES_LOOKED_UP = 64
+"""Edits of more files than this are compared by themselves: the history is not read for each."""
+
 
 def compare_edits(expected: Edit, actual: Edit, history: History, options: SemanticOptions) -> Finding:
     if not same_json(expected.rest, actual.rest):
@@ -22,26 +25,37 @@ def compare_edits(expected: Edit, actual: Edit, history: History, options: Seman
     given = resolved_edits(actual, options.cwd)
     if wanted == given:
         return SAME
-    if _paths(wanted) != _paths(given):
+    mine = _by_path(wanted)
+    if mine.keys() != _by_path(given).keys():
         return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
-    texts = {path: text for path in _paths(wanted) if (text := _believed(path, wanted, history, options)) is not None}
+    texts = _believed(mine, history, options) if len(mine) <= MAX_FILES_LOOKED_UP else {}
     found = same_effect(wanted, given, texts) if texts else same_edit(wanted, given)
     if found.same:
         return SAME
     return differ("edit_differs", f"{describe(expected)} would come out otherwise: {found.detail or found.reason}")
 
 
-def _paths(edits: list[FileEdit]) -> set[str]:
-    return {edit.path for edit in edits}
+def _by_path(edits: list[FileEdit]) -> dict[str, list[FileEdit]]:
+    found: dict[str, list[FileEdit]] = {}
+    for edit in edits:
+        found.setdefault(edit.path, []).append(edit)
+    return found
 
 
-def _believed(path: str, edits: list[FileEdit], history: History, options: SemanticOptions) -> Text | None:
-    """The newest text of the file that the history shows and on which the expert's edits of it can be made."""
-    own = [edit for edit in edits if edit.path == path]
-    for text in history.texts(path, options.cwd):
-        try:
-            apply_known(own, {path: text})
-        except EditError:
-            continue
-        return text
-    return None
+def _believed(edits: dict[str, list[FileEdit]], history: History, options: SemanticOptions) -> dict[str, Text]:
+    """Of each file the newest text that the history shows and on which the expert's edits of it can be made."""
+    believed: dict[str, Text] = {}
+    for path, own in edits.items():
+        for text in history.texts(path, options.cwd):
+            if _can_be_made(own, path, text):
+                believed[path] = text
+                break
+    return believed
+
+
+def _can_be_made(edits: list[FileEdit], path: str, text: Text) -> bool:
+    try:
+        apply_known(edits, {path: text})
+    except EditError:
+        return False
+    return True

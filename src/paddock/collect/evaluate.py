@@ -6,9 +6,8 @@ Errors  ConfigError before anything starts; InfraError when the folder or the se
 """
 
 import asyncio
-import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from paddock.config.problems import nearest
 from paddock.errors import ConfigError
 from paddock.http import HttpPeer, Peer
 from paddock.http.transport import make_client
-from paddock.server.runtime import open_runtime
+from paddock.server.runtime import Runtime, open_runtime
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -42,7 +41,8 @@ class Serving(NamedTuple):
 
 class _Servers(NamedTuple):
     peers: Mapping[str, Peer]
-    failed: Awaitable[object] | None
+    runtime: Runtime | None
+    """None: the servers are somebody else's."""
 
 
 async def evaluate(
@@ -54,16 +54,18 @@ async def evaluate(
         config = oracle_config(run.plan) if plan.identity.oracle else plan.config
         async with _servers(config, run, where) as servers:
             prompter = OraclePrompter(run.plan, servers.peers) if plan.identity.oracle else None
+            failed = servers.runtime.failed.wait() if servers.runtime is not None else None
             watcher = shown(run.board, plan.n_rollouts, every_s=plan.settings.progress_every_s, quiet=quiet)
-            return await run.collect(servers.peers, prompter=prompter, failed=servers.failed, watcher=watcher)
+            return await run.collect(servers.peers, prompter=prompter, failed=failed, watcher=watcher)
 
 
 @asynccontextmanager
 async def _servers(config: Config, run: Run, where: Serving) -> AsyncIterator[_Servers]:
     async with AsyncExitStack() as stack:
         if where.start:
-            runtime = await stack.enter_async_context(open_runtime(config))
-            yield _Servers(runtime.peers, None)
+            names = list(run.plan.router.agents)
+            runtime = await stack.enter_async_context(open_runtime(config, names=names, isolate=where.isolate))
+            yield _Servers(runtime.peers, runtime)
             return
         client = make_client(max_connections=2 * run.plan.settings.concurrency + 16)
         stack.push_async_callback(client.aclose)
@@ -127,7 +129,3 @@ class interrupts:  # noqa: N801 - read as a statement: `with interrupts():`
                 loop.remove_signal_handler(number)
             except (RuntimeError, ValueError):
                 return
-
-
-def default_token() -> str | None:
-    return os.environ.get("PADDOCK_TOKEN")

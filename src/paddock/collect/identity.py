@@ -10,17 +10,19 @@ import hashlib
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import Field
 
 from paddock import __version__
+from paddock.collect.routing import Router
 from paddock.collect.rows import FileFacts, Source
 from paddock.collect.settings import EvalSettings, Selection
 from paddock.config import Config
 from paddock.config.reading import parse
+from paddock.errors import ConfigError
 from paddock.types import JsonObject, Record
 from paddock.types.responses import new_id
 
@@ -40,6 +42,14 @@ class RowFile(Record):
     agent: str | None = None
 
 
+class Who(Record):
+    """What an agent's rollouts are summarised under."""
+
+    environment: str
+    harness: str
+    model: str
+
+
 class RunIdentity(Record):
     """`run.json`."""
 
@@ -55,17 +65,32 @@ class RunIdentity(Record):
     shards: int = 1
     agent: str | None = None
     oracle: bool = False
+    n_rows: int
+    n_rollouts: int
+    """What the run has when it is complete."""
+    agents: dict[str, Who] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
 
+    def group_size(self, group_id: int) -> int:
+        """How many members the row of that index has."""
+        end = 0
+        for file in self.rows:
+            end += file.n_rows
+            if group_id < end:
+                return file.repeats
+        raise ConfigError(f"row {group_id} is in none of the run's files", kind="run_unreadable")
 
-def identify(
-    config: Config,
-    settings: EvalSettings,
-    sources: Sequence[tuple[Source, FileFacts]],
-    chosen: Selection,
-    *,
-    oracle: bool,
-) -> RunIdentity:
+
+class Scope(NamedTuple):
+    """Which rollouts a run is of."""
+
+    files: list[tuple[Source, FileFacts]]
+    selection: Selection
+    n_rows: int
+    n_rollouts: int
+
+
+def identify(config: Config, settings: EvalSettings, scope: Scope, router: Router, *, oracle: bool) -> RunIdentity:
     tree = identifying_tree(config)
     return RunIdentity(
         run_id=new_id("run"),
@@ -73,11 +98,17 @@ def identify(
         config_sha256=hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest(),
         rows=[
             RowFile(path=str(source.path), repeats=source.repeats, agent=source.agent, **facts._asdict())
-            for source, facts in sources
+            for source, facts in scope.files
         ],
-        **chosen._asdict(),
+        **scope.selection._asdict(),
         agent=settings.agent,
         oracle=oracle,
+        n_rows=scope.n_rows,
+        n_rollouts=scope.n_rollouts,
+        agents={
+            name: Who(environment=agent.environment, harness=agent.harness, model=agent.model)
+            for name, agent in router.agents.items()
+        },
         versions={"paddock": __version__, "python": platform.python_version()},
     )
 

@@ -1,7 +1,8 @@
 """Putting the shards of one run together.
 
-Law     shards are of one run: same config, rows, repeats and selection, same number of shards, each shard once. What
-        comes out is what one collector would have written, rows in order, and can be resumed if it was not complete.
+Law     shards are of one run: same config, rows, repeats and selection, same number of shards, each shard once and
+        none missing. What comes out is what one collector would have written, rows in order; when a shard was not
+        complete, the merged run can be resumed with the same command without `shard`.
 Errors  ConfigError that names the folder and what differs.
 """
 
@@ -11,14 +12,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.collect.endings import Ending
-from paddock.collect.folder import CONFIG, FAILURES, INDEX, RESULTS, ROLLOUTS, RUN, has_run, locked, write_json, write_whole
+from paddock.collect.folder import (
+    CONFIG,
+    FAILURES,
+    INDEX,
+    RESULTS,
+    ROLLOUTS,
+    RUN,
+    SUMMARY,
+    has_run,
+    locked,
+    write_json,
+    write_whole,
+)
 from paddock.collect.identity import RunIdentity, differences
-from paddock.collect.journal import result_line
-from paddock.collect.recovery import Recovered, recover, to_line
+from paddock.collect.journal import Groups, result_line
+from paddock.collect.recovery import Recovered, read_failures, recover, to_line
 from paddock.collect.run import Collected, read_identity, read_summary, summarise
 from paddock.collect.tally import Pace
 from paddock.errors import ConfigError
-from paddock.types import JsonObject
 
 
 class _Shard(NamedTuple):
@@ -28,4 +40,82 @@ class _Shard(NamedTuple):
 
 
 def merge(folders: Sequence[Path], out: Path) -> Collected:
-    raise NotImplementedError
+    """The run of all shards, in `out`."""
+    with ExitStack() as stack:
+        for folder in dict.fromkeys(folders):
+            if not (folder / RUN).exists():
+                raise ConfigError(f"{folder}: holds no run", kind="run_unreadable")
+            stack.enter_context(locked(folder))
+        stack.enter_context(locked(out))
+        if has_run(out):
+            raise ConfigError(f"{out} holds a run already: take another folder (--out)", kind="folder_taken")
+        shards = [_Shard(folder, read_identity(folder), recover(folder)) for folder in dict.fromkeys(folders)]
+        identity = _whole(shards)
+        write_whole(out / CONFIG, (shards[0].folder / CONFIG).read_bytes())
+        write_json(out / RUN, identity.model_dump())
+        _write_rollouts(shards, out)
+        write_whole(out / FAILURES, b"".join(_failures(shards)))
+        write_whole(out / RESULTS, b"".join(_results(shards, identity)))
+        pace = Pace(max(_wall_s(shard.folder) for shard in shards), sum(len(list(s.found.endings())) for s in shards))
+        return Collected("finished", summarise(out, identity.agents, pace), identity.n_rollouts)
+
+
+def _whole(shards: Sequence[_Shard]) -> RunIdentity:
+    """The identity of the run that the shards make up."""
+    first = shards[0].identity
+    for shard in shards[1:]:
+        as_first = shard.identity.model_copy(update={"shard": first.shard})
+        found = differences(first, as_first)
+        if found:
+            raise ConfigError(
+                f"{shard.folder} is of another run than {shards[0].folder}: {'; '.join(found)}", kind="run_differs"
+            )
+    have = [shard.identity.shard for shard in shards]
+    twice = sorted({number for number in have if have.count(number) > 1})
+    missing = [number for number in range(first.shards) if number not in have]
+    if twice or missing:
+        wrong = [f"shard {number} is given twice" for number in twice] + [
+            f"shard {number} is missing" for number in missing
+        ]
+        raise ConfigError(f"{'; '.join(wrong)} (of {first.shards})", kind="shards_incomplete")
+    n_rows = sum(shard.identity.n_rows for shard in shards)
+    n_rollouts = sum(shard.identity.n_rollouts for shard in shards)
+    return first.model_copy(update={"shard": 0, "shards": 1, "n_rows": n_rows, "n_rollouts": n_rollouts})
+
+
+def _write_rollouts(shards: Sequence[_Shard], out: Path) -> None:
+    """All lines by row and member, and their index."""
+    placed = sorted(((ending, shard.folder) for shard in shards for ending in shard.found.verdicts), key=_by_member)
+    with ExitStack() as stack:
+        files = {shard.folder: stack.enter_context((shard.folder / ROLLOUTS).open("rb")) for shard in shards}
+        target = stack.enter_context((out / ROLLOUTS).open("wb"))
+        index = stack.enter_context((out / INDEX).open("wb"))
+        for ending, folder in placed:
+            files[folder].seek(ending.start or 0)
+            start = target.tell()
+            target.write(files[folder].read((ending.end or 0) - (ending.start or 0)))
+            index.write(to_line(ending.model_copy(update={"start": start, "end": target.tell()})))
+
+
+def _by_member(placed: tuple[Ending, Path]) -> tuple[int, int]:
+    return placed[0].key
+
+
+def _failures(shards: Sequence[_Shard]) -> Iterator[bytes]:
+    failed = [failed for shard in shards for failed in read_failures(shard.folder / FAILURES)]
+    return (to_line(one) for one in sorted(failed, key=lambda one: (*one.key, one.attempt)))
+
+
+def _results(shards: Sequence[_Shard], identity: RunIdentity) -> Iterator[bytes]:
+    endings = [ending for shard in shards for ending in shard.found.endings()]
+    groups = Groups(endings)
+    for group_id in sorted({ending.group_id for ending in endings}):
+        members = groups.take_complete(group_id, identity.group_size(group_id))
+        if members is not None:
+            yield result_line(members)
+
+
+def _wall_s(folder: Path) -> float:
+    if not (folder / SUMMARY).exists():
+        return 0.0  # its collector was killed; the shard's rollouts are all there
+    return max((float(run["seconds"]["wall"]) for run in read_summary(folder)), default=0.0)

@@ -14,9 +14,9 @@ from paddock.config.reading import dump, parse
 from paddock.errors import BugError, ConfigError, boundary
 from paddock.http import SCRIPT, Call, Peer, Script
 from paddock.server import ResourcesServer
-from paddock.types import Row
+from paddock.types import JsonObject, Row
 
-REPLAY = {"models_servers": {"replay": {"mode": "oracle"}}}
+REPLAY: JsonObject = {"models_servers": {"replay": {}}}
 
 
 def oracle_config(plan: Plan) -> Config:

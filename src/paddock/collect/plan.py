@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect.identity import RunIdentity, identify
+from paddock.collect.identity import RunIdentity, Scope, identify
 from paddock.collect.routing import Agent, Router, environment
 from paddock.collect.rows import FileFacts, Line, Source, file_facts, lines, read_line
 from paddock.collect.settings import EvalSettings, Selection, selection
@@ -42,8 +42,14 @@ class Plan(NamedTuple):
     sources: list[Source]
     selection: Selection
     identity: RunIdentity
-    n_rows: int
-    n_rollouts: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.identity.n_rows
+
+    @property
+    def n_rollouts(self) -> int:
+        return self.identity.n_rollouts
 
     def lines(self) -> Iterator[Line]:
         """The lines of the run, read as they are asked for."""
@@ -72,13 +78,13 @@ def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -
     chosen = selection(settings)
     router = Router(config, default=settings.agent)
     sources = find_sources(config, settings, router)
-    facts = [file_facts(source.path) for source in sources]
-    n_rows, n_rollouts = _counts(sources, facts, chosen)
-    if n_rows == 0:
+    files = [(source, file_facts(source.path)) for source in sources]
+    scope = Scope(files, chosen, *_counts(files, chosen))
+    if scope.n_rows == 0:
         where = ", ".join(str(source.path) for source in sources)
         raise ConfigError(f"no rows to run: {where} with slice, limit and shard leave none", kind="no_rows")
-    identity = identify(config, settings, list(zip(sources, facts, strict=True)), chosen, oracle=oracle)
-    plan = Plan(config, settings, router, sources, chosen, identity, n_rows, n_rollouts)
+    identity = identify(config, settings, scope, router, oracle=oracle)
+    plan = Plan(config, settings, router, sources, chosen, identity)
     if settings.strict_rows:
         _refuse_wrong_rows(plan)
     _refuse_unknown_agent(plan)
@@ -131,13 +137,14 @@ def _folder(config: Config, agent: Agent) -> Path:
     return Path(config.instances[agent.name].origin.rpartition(":")[0]).parent
 
 
-def _counts(sources: list[Source], facts: list[FileFacts], chosen: Selection) -> tuple[int, int]:
+def _counts(files: list[tuple[Source, FileFacts]], chosen: Selection) -> tuple[int, int]:
+    """Rows and rollouts of the selection."""
     first = n_rows = n_rollouts = 0
-    for source, fact in zip(sources, facts, strict=True):
-        rows = chosen.n_between(first, first + fact.n_rows)
+    for source, facts in files:
+        rows = chosen.n_between(first, first + facts.n_rows)
         n_rows += rows
         n_rollouts += rows * source.repeats
-        first += fact.n_rows
+        first += facts.n_rows
     return n_rows, n_rollouts
 
 

@@ -26,7 +26,9 @@ def plan_lines(plan: Plan, folder: Path) -> PlanText:
     for name, instance in plan.config.instances.items():
         text.append(f"server {name}: {instance.kind} {instance.implementation}")
     for agent in plan.router.agents.values():
-        text.append(f"agent  {agent.name}: environment {agent.environment}, harness {agent.harness}, model {agent.model}")
+        text.append(
+            f"agent  {agent.name}: environment {agent.environment}, harness {agent.harness}, model {agent.model}"
+        )
     if plan.identity.oracle:
         text.append("oracle each row's known-good turns are played; no model is asked")
     text.append(f"{len(wrong)} rows are wrong" if wrong else "every row can be read by its environment")
@@ -55,7 +57,9 @@ def _table(run: JsonObject) -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(box=SIMPLE, show_header=False, title=f"{run['agent'] or 'rows without an agent'}", title_justify="left")
+    table = Table(
+        box=SIMPLE, show_header=False, title=f"{run['agent'] or 'rows without an agent'}", title_justify="left"
+    )
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in summary_rows(run):
@@ -68,7 +72,9 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     interval = run["reward_ci95"]
     spread = f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
     seconds = run["seconds"]
-    stages = [f"{stage} {seconds[stage]:.3f}" for stage in ("total", "seed", "model", "tools", "verify") if seconds[stage]]
+    stages = [
+        f"{stage} {seconds[stage]:.3f}" for stage in ("total", "seed", "model", "tools", "verify") if seconds[stage]
+    ]
     return [
         ("environment", f"{run['environment']}, harness {run['harness']}, model {run['model']}"),
         ("reward", (f"{run['mean_reward']:.3f}" if run["mean_reward"] is not None else "-") + spread),

@@ -19,11 +19,10 @@ from pydantic import ValidationError
 from paddock.collect.attempts import Attempts, Prompter
 from paddock.collect.endings import Member
 from paddock.collect.folder import CONFIG, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
-from paddock.collect.identity import RunIdentity, differences, identifying_tree, placeless, public_tree
+from paddock.collect.identity import RunIdentity, Who, differences, identifying_tree, placeless, public_tree
 from paddock.collect.journal import Groups, Journal
 from paddock.collect.plan import Group, Plan
 from paddock.collect.recovery import Recovered, recover
-from paddock.collect.routing import Agent
 from paddock.collect.tally import Board, Pace
 from paddock.config.reading import dump, parse
 from paddock.errors import ConfigError, InfraError
@@ -86,7 +85,7 @@ class Run:
         finally:
             await journal.close()
             pace = Pace(time.monotonic() - started, journal.n_ended)
-            summary = summarise(self.folder, self.plan.router.agents, pace)
+            summary = summarise(self.folder, self.plan.identity.agents, pace)
         return Collected(how, summary, self.plan.n_rollouts)
 
     async def _drive(self, journal: Journal, attempts: Attempts, failed: Awaitable[object] | None) -> How:
@@ -156,7 +155,7 @@ def read_identity(folder: Path) -> RunIdentity:
         raise ConfigError(f"{folder / RUN}: says not which run this is: {error}", kind="run_unreadable") from error
 
 
-def summarise(folder: Path, agents: Mapping[str, Agent], pace: Pace) -> list[JsonObject]:
+def summarise(folder: Path, agents: Mapping[str, Who], pace: Pace) -> list[JsonObject]:
     """Write `summary.json` from the journals."""
     board = Board()
     board.add_all(recover(folder).endings())

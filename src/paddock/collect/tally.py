@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from paddock.collect.endings import Ending
-from paddock.collect.routing import Agent
+from paddock.collect.identity import Who
 from paddock.collect.statistics import RowScore, interval95, mean, pass_table
 from paddock.types import OUTCOMES, REWARDED, JsonObject, Usage
 
@@ -99,7 +99,7 @@ class Board:
     def mean_reward(self) -> float | None:
         return mean([self._rewards])
 
-    def summary(self, agents: Mapping[str, Agent], pace: Pace) -> list[JsonObject]:
+    def summary(self, agents: Mapping[str, Who], pace: Pace) -> list[JsonObject]:
         """The runs of `summary.json`."""
         share = pace.n_ended / pace.wall_s if pace.wall_s > 0 else 0.0
         runs = []
@@ -110,10 +110,10 @@ class Board:
         return runs
 
 
-def _who(name: str, agent: Agent | None) -> JsonObject:
+def _who(name: str, who: Who | None) -> JsonObject:
     return {
-        "environment": agent.environment if agent else None,
-        "harness": agent.harness if agent else None,
+        "environment": who.environment if who else None,
+        "harness": who.harness if who else None,
         "agent": name or None,
-        "model": agent.model if agent else None,
+        "model": who.model if who else None,
     }

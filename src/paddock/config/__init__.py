@@ -13,6 +13,7 @@ from paddock.config.config import Config
 from paddock.config.finding import find_file
 from paddock.config.loading import load
 from paddock.config.plugins import implementations, resolve_class
+from paddock.config.problems import nearest
 from paddock.config.settings import KINDS, Instance, Kind, Note, RunSettings
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "find_file",
     "implementations",
     "load",
+    "nearest",
     "resolve_class",
     "validate",
 ]

@@ -5,7 +5,7 @@ Law     nothing here holds a value of the environment: a block and a top-level v
 Errors  ConfigError, naming the key path and the file that gave it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -97,12 +97,12 @@ class Config:
         return dump(self._tree)
 
     @classmethod
-    def from_yaml(cls, text: str) -> Self:
-        """The config that `to_yaml` wrote."""
+    def from_yaml(cls, text: str, *, servers: Collection[str] | None = None) -> Self:
+        """The config that `to_yaml` wrote; `servers` as for `load`."""
         document = parse(text, "composed config")
         composed = Composed(tree=document.tree)
         composed.origins = {path: f"composed config:{line}" for path, line in document.lines.items()}
-        return cls(finish(composed, alias_table()))
+        return cls(finish(composed, alias_table(), servers))
 
     def _path(self, name: str) -> KeyPath:
         instance = self.instance(name)

@@ -4,7 +4,7 @@ Checks  top-level keys; the form of each instance; its implementation exists; ea
         that type, wherever in a block it is; `agent_map` names agents. All problems are raised together.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from paddock.config.checking import explain
 from paddock.config.directives import expand
 from paddock.config.plugins import check_exists
 from paddock.config.problems import nearly, raise_all, suggestion
-from paddock.config.references import bad_references
+from paddock.config.references import bad_references, references
 from paddock.config.rules import Report, apply_rules
 from paddock.config.settings import KINDS, Instance, Note, RunSettings
 from paddock.config.translation import Block
@@ -59,8 +59,8 @@ class Finished:
     """Where a key was given."""
 
 
-def finish(composed: Composed, table: AliasTable) -> Finished:
-    """Carry out directives, gather variables, check."""
+def finish(composed: Composed, table: AliasTable, servers: Collection[str] | None = None) -> Finished:
+    """Carry out directives, gather variables, check; references only of `servers` and what they need, if given."""
     composed.tree = expand(composed.tree)
     problems = list(_apply_rules_again(composed, table))
     instances, free = _split(composed)
@@ -73,7 +73,7 @@ def finish(composed: Composed, table: AliasTable) -> Finished:
             found[name] = _instance(name, composed, table)
         except ConfigError as error:
             problems.append(error.message)
-    for instance in found.values():
+    for instance in _used(found, composed.tree, servers):
         block = composed.tree[instance.name][instance.kind][instance.implementation]
         where = (instance.name, instance.kind, instance.implementation)
         problems += (
@@ -82,6 +82,20 @@ def finish(composed: Composed, table: AliasTable) -> Finished:
     problems += _bad_agent_map(composed.tree, found)
     raise_all(problems)
     return Finished(composed.tree, found, composed.notes, composed.origin)
+
+
+def _used(found: dict[str, Instance], tree: JsonObject, servers: Collection[str] | None) -> Iterator[Instance]:
+    """`servers` and what they reference, directly or not, as far as it exists; None: all."""
+    pending = list(found if servers is None else servers)
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop(0)
+        if name in seen or name not in found:
+            continue
+        seen.add(name)
+        instance = found[name]
+        yield instance
+        pending += (reference.name for reference in references(tree[name][instance.kind][instance.implementation], ()))
 
 
 def _apply_rules_again(composed: Composed, table: AliasTable) -> Iterator[str]:

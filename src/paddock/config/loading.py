@@ -7,7 +7,7 @@ Law     each source is translated to our names before it is merged, so a recipe 
         A recipe's `defaults` come before it, as its `config_paths` do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,12 @@ def load(
     extra: Mapping[str, Any] | None = None,
     strict: bool = False,
     cwd: str | Path | None = None,
+    servers: Collection[str] | None = None,
 ) -> Config:
     """The config of `paths`, checked as far as it can be without the plugins and the environment.
 
     `extra` comes after the files. `strict` refuses NeMo-Gym's keys that say nothing here. `cwd` None: the process's.
+    `servers`: the instances to be used; references of others may name nothing. None: all.
     """
     changes = parse_overrides(overrides)
     loader = _Loader(alias_table(), cwd)
@@ -48,7 +50,7 @@ def load(
     raise_all(loader.problems)
     if strict:
         raise_all(f"{note}; --strict refuses it" for note in loader.composed.notes if note.kind == "inert")
-    return Config(finish(loader.composed, loader.table))
+    return Config(finish(loader.composed, loader.table, servers))
 
 
 def _plain(extra: Mapping[str, Any]) -> JsonObject:

@@ -119,7 +119,7 @@ def _report(serving: "asyncio.Task[None]", channel: Channel) -> int:
 async def _serve(handover: Handover, channel: Channel, go: asyncio.Event) -> None:
     """Prepare, wait for the parent's word, serve until cancelled."""
     name = handover.name
-    config = Config.from_yaml(handover.config)
+    config = Config.from_yaml(handover.config, servers=[name])
     sock = socket.socket(fileno=handover.listen_fd)
     client = make_client()
     peers = {peer: HttpPeer(peer, client, url, token=handover.token) for peer, url in handover.peers.items()}

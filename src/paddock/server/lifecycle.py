@@ -64,7 +64,7 @@ async def stop_each(
                 await stop()
         except TimeoutError:
             _log.warning("%s: did not stop within %.1f s", name, stop_timeout_s)
-        except Exception:
+        except Exception:  # noqa: BLE001 - one server's trouble is not another's
             _log.exception("%s: failed while stopping", name)
 
     if together:

@@ -56,7 +56,7 @@ class EndableApp:
                 raise
             if not answered:
                 await _refuse(send, InfraError("the server is stopping", kind="stopping"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the last boundary
             _log.exception("%s %s", scope.get("method"), scope.get("path"))
             if not answered:
                 text = f"{scope.get('path')}: {type(error).__name__}: {error}"

@@ -31,7 +31,7 @@ class ServerProcess:
         self.name = handover.name
         self._handover = handover
         self._channel, theirs = socket.socketpair()
-        self._channel.setblocking(False)
+        self._channel.settimeout(0)
         self._received = b""
         with theirs:
             process = _start(handover.name, theirs, handover.listen_fd)
@@ -133,7 +133,7 @@ def _start(name: str, channel: socket.socket, listen_fd: int) -> "subprocess.Pop
     command = [sys.executable, "-P", "-m", "paddock.server.child", name]
     return subprocess.Popen(
         command,
-        stdin=channel,
+        stdin=channel.fileno(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=(listen_fd,),

@@ -79,6 +79,22 @@ async def open_runtime(
         yield runtime
 
 
+def describe_servers(
+    config: Config, names: Sequence[str] | None, *, host: str | None = None, token: str | None = None
+) -> list[Served]:
+    """What `open_runtime` would serve, checked as far as it can be without starting; `url` only for a fixed port."""
+    serve_settings(config)
+    chosen = config.needed(config.instances if names is None else names)
+    build_servers(config, {}, chosen)
+    described: list[Served] = []
+    for name in chosen:
+        address = _address(config, name, host)
+        require_token(name, address.host, token)
+        url = f"http://{address.host}:{address.port}" if address.port else None
+        described.append(_served(config, name, {})._replace(url=url))
+    return described
+
+
 @asynccontextmanager
 async def _in_process(
     runtime: Runtime, bound: Mapping[str, Bound], settings: ServeSettings, token: str | None

@@ -66,7 +66,7 @@ def bind(name: str, address: Address) -> Bound:
         raise ConfigError(
             f"{name}: can't listen on {host}:{port}: {error.strerror or error}", kind="port_unusable"
         ) from error
-    sock.setblocking(False)
+    sock.settimeout(0)
     return Bound(sock, url_of(sock))
 
 

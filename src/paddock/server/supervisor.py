@@ -70,7 +70,7 @@ class Supervisor:
                 async with asyncio.timeout(self._settings.start_timeout_s):
                     await self.prepare()
                     await self._running.go()
-            except (PaddockError, TimeoutError) as error:
+            except (PaddockError, OSError) as error:
                 _log.warning("%s: did not start again: %s", self.name, str(error) or "not ready in time")
                 self._running.kill()
             else:

@@ -7,6 +7,7 @@ Shapes  words are strings, or None for a word that expands. Code of Python is ju
 """
 
 import ast
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from posixpath import basename
 from typing import Literal, NamedTuple, TypeAlias
@@ -268,7 +269,7 @@ def _git(name: str, args: Words, directory: str) -> Harm:
         rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
     if not rest or rest[0] is None:
         return Harm("unknown", "git") if rest else READS_ONLY
-    command, *options = rest
+    command, *options = str(rest[0]), *rest[1:]
     if _git_destroys(command, options):
         return Harm("destroys", f"git {command} that discards or publishes")
     if command in GIT_READS or (command in ("diff", "branch", "remote", "tag") and not _operands(options)):
@@ -316,7 +317,9 @@ _METHODS = {"unlink", "rmdir", "rmtree"}
 def python_harm(code: str) -> Harm | Handed:
     """Python source by the calls that it names."""
     try:
-        tree = ast.parse(code)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Harm("unknown", "Python that does not parse")
     imported = {

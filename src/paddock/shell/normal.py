@@ -6,13 +6,13 @@ Law     a `cd` that surely happens becomes the directory of what follows, an exp
 Shapes  `Normal(form, tracked)`; forms are nested tuples that begin with a tag.
 """
 
-import re
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from paddock.shell.commands import command_form, plain
 from paddock.shell.meaning import Meaning, word_form
 from paddock.shell.paths import START, Form, join
+from paddock.shell.stages import CAT, NAME, is_cat, joined, unwrapped
 from paddock.shell.streams import Streams, streams
 from paddock.shell.syntax import (
     Active,
@@ -30,12 +30,9 @@ from paddock.shell.syntax import (
     Sub,
     Word,
 )
-from paddock.shell.tables import BUILTINS, COMMANDS, FOLLOWS_SHELL, READERS, SHELL_NAMES, SHELL_STATE
-from paddock.shell.text_tools import lines_of_lines
-from paddock.shell.words import literal
+from paddock.shell.tables import COMMANDS, FOLLOWS_SHELL, SHELL_STATE, SHELL_NAMES
 
 TRUE: Form = ("true",)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Normal(NamedTuple):
@@ -138,7 +135,13 @@ class _Normalizer:
         self.certain = self.certain and not depends
         self.sure = sure
         self.ends_in_cd = self.ends_in_cd and chain == [TRUE]
-        return chain[0] if len(chain) == 1 else ("and or", *chain)
+        if len(chain) == 1:
+            return chain[0]
+        head: Form = chain[0]
+        if head[0] != "sequence":
+            return ("and or", *chain)
+        *before_last, last = head[1:]
+        return ("sequence", *before_last, ("and or", last, *chain[1:]))
 
     def pipeline(self, node: Pipeline, *, merged: bool) -> Form:
         """Stages run in shells of their own, so none changes the state."""
@@ -149,24 +152,24 @@ class _Normalizer:
             last = index == len(stages) - 1
             fed = stdin if index == 0 else None
             meaning = self._stage(stage, fed, merged=merged and last)
-            if meaning.sure and stages[index + 1 :] == [_CAT]:
+            if meaning.sure and stages[index + 1 :] == [CAT]:
                 meanings.append(self._stage(stage, fed, merged=merged))
                 break
             meanings.append(meaning)
         if len(node.stages) == 1 and self.state != before:
             raise _Untracked
         self.state, self.ends_in_cd = before, False
-        forms = _joined([meaning.form for meaning in meanings])
+        forms = joined([meaning.form for meaning in meanings])
         self.sure = meanings[-1].sure and not node.negated
         form: Form = forms[0] if len(forms) == 1 else ("pipeline", *forms)
         return ("not", form) if node.negated else form
 
     def _without_cats(self, nodes: Sequence[Node]) -> tuple[list[Node], Form | None]:
-        """Stages without inner `cat`s, a last one as `_CAT`, and the file of a first stage `cat file`."""
+        """Stages without inner `cat`s, a last one as `CAT`, and the file of a first stage `cat file`."""
         first, *rest = nodes
-        stages = [first, *(each for each in rest[:-1] if not _is_cat(each)), *rest[-1:]]
-        if rest and _is_cat(stages[-1]):
-            stages[-1] = _CAT
+        stages = [first, *(each for each in rest[:-1] if not is_cat(each)), *rest[-1:]]
+        if rest and is_cat(stages[-1]):
+            stages[-1] = CAT
         if rest and isinstance(stages[1], Simple) and (source := self._cat_source(first)):
             return stages[1:], source
         return stages, None
@@ -229,7 +232,7 @@ class _Normalizer:
         return meaning
 
     def _simple(self, node: Simple, *, merged: bool, stdin: Form | None) -> Meaning:
-        assigns, words = _unwrapped(node)
+        assigns, words = unwrapped(node)
         name = words[0].text if words else None
         if (
             any(assign.name in SHELL_NAMES or assign.name.startswith("LC_") for assign in assigns)
@@ -300,7 +303,7 @@ class _Normalizer:
         exported = dict(self.state.exported)
         for word in words[1:]:
             name, equals, value = (word.text or "").partition("=")
-            if not equals or not _NAME.fullmatch(name) or name in SHELL_NAMES or name.startswith("LC_"):
+            if not equals or not NAME.fullmatch(name) or name in SHELL_NAMES or name.startswith("LC_"):
                 raise _Untracked
             exported[name] = value
         if len(words) == 1:
@@ -311,7 +314,7 @@ class _Normalizer:
         """A variable whose value the normal form has folded away must not be read."""
         if not self.state.exported and not self.moved:
             return
-        names = set(_NAME.findall(text))
+        names = set(NAME.findall(text))
         if text.startswith("!") or names & {"PWD", "OLDPWD"} or names & {name for name, _ in self.state.exported}:
             raise _Untracked
 
@@ -334,89 +337,3 @@ class _Normalizer:
             raise _Untracked
         self.state, self.certain, self.stateful, self.sure, self.ends_in_cd = kept
         return form
-
-
-_CAT = Simple((), (literal("cat"),))
-
-
-def _is_cat(node: Node) -> bool:
-    """A stage that passes its input on."""
-    if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
-        return False
-    return [word.text for word in node.words] in (["cat"], ["cat", "-"])
-
-
-def _unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
-    """Assignments and words, those of `env NAME=value ... program` included."""
-    assigns, words = node.assigns, node.words
-    if not words or words[0].text != "env":
-        return assigns, words
-    rest = list(words[1:])
-    own: list[Assign] = []
-    while rest and (text := rest[0].text) is not None and "=" in text:
-        name, _, value = text.partition("=")
-        if not _NAME.fullmatch(name):
-            return assigns, words
-        own.append(Assign(name, Word((Lit(value),)) if value else Word(())))
-        del rest[0]
-    program = rest[0].text if rest else None
-    if program is None or program.startswith("-") or program in BUILTINS:
-        return assigns, words
-    return (*assigns, *own), tuple(rest)
-
-
-_CAT = Simple((), (literal("cat"),))
-
-
-def _is_cat(node: Node) -> bool:
-    """A stage that passes its input on."""
-    if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
-        return False
-    return [word.text for word in node.words] in (["cat"], ["cat", "-"])
-
-
-def _unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
-    """Assignments and words, those of `env NAME=value ... program` included."""
-    assigns, words = node.assigns, node.words
-    if not words or words[0].text != "env":
-        return assigns, words
-    rest = list(words[1:])
-    own: list[Assign] = []
-    while rest and (text := rest[0].text) is not None and "=" in text:
-        name, _, value = text.partition("=")
-        if not _NAME.fullmatch(name):
-            return assigns, words
-        own.append(Assign(name, Word((Lit(value),)) if value else Word(())))
-        del rest[0]
-    program = rest[0].text if rest else None
-    if program is None or program.startswith("-") or program in BUILTINS:
-        return assigns, words
-    return (*assigns, *own), tuple(rest)
-
-
-_BUILTINS = (
-    FOLLOWS_SHELL
-    | SHELL_STATE
-    | {"echo", "printf", "test", "[", "pwd", "true", "false", ":", "cd", "kill", "command", "time", "type", "env"}
-)
-"""Names that mean something else to the shell than to `env`."""
-
-
-def _joined(forms: list[Form]) -> list[Form]:
-    """Ranges of lines of ranges of lines as one; where all before only reads, stopping early cannot be seen."""
-    out: list[Form] = []
-    for form in forms:
-        one = lines_of_lines(form, out[-1]) if out else None
-        if one:
-            out[-1] = one
-        else:
-            quiet = bool(out) and all(map(_only_reads, out))
-            out.append((*form[:4], False) if form[0] == "lines" and quiet else form)
-    return out
-
-
-def _only_reads(form: Form) -> bool:
-    """Whether a stage dies silently when the reader of its output goes away, having changed nothing."""
-    if form[0] == "find":
-        return isinstance(form[1], tuple) and isinstance(form[2], tuple) and "-delete" not in form[2]
-    return form[0] in READERS

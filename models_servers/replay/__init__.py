@@ -1,0 +1,5 @@
+"""The replay model server: scripted turns."""
+
+from paddock.models_servers.replay.server import ReplayServer
+
+__all__ = ["ReplayServer"]

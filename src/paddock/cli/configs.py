@@ -1,0 +1,33 @@
+"""Config files and overrides as commands take them: in one list, files first or mixed.
+
+An argument with `=`, or that begins with `~`, is an override; any other is a file.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from paddock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from paddock.config import Config
+
+
+class Arguments(NamedTuple):
+    files: list[str]
+    overrides: list[str]
+
+
+def split_arguments(arguments: Sequence[str]) -> Arguments:
+    """Files and overrides, each in their order."""
+    overrides = [text for text in arguments if "=" in text or text.startswith("~")]
+    return Arguments([text for text in arguments if text not in overrides], overrides)
+
+
+def load_config(arguments: Sequence[str], *, strict: bool = False) -> "Config":
+    """The config of a command's arguments; ConfigError when they name no file."""
+    from paddock.config import load
+
+    files, overrides = split_arguments(arguments)
+    if not files:
+        raise ConfigError("name a config file, such as configs/demo.yaml", kind="no_config")
+    return load(files, overrides, strict=strict)

@@ -1,0 +1,51 @@
+"""`paddock verify`: score stored rollouts again, without a model.
+
+Exit    0 every reward is as stored; 2 a mistake; 3 some could not be scored; 4 some rewards differ.
+"""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+EXITS = """exit codes:
+  0  every reward is as it was stored
+  2  a mistake in the command or the config; nothing was scored
+  3  some rollouts could not be scored, the others are as stored
+  4  some rewards differ; each is printed, and the new verdicts are in reverified.jsonl
+
+example:
+  paddock verify runs/demo configs/demo.yaml"""
+
+MAX_SHOWN = 50
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXITS
+    parser.add_argument("rollouts", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
+    parser.add_argument("config", nargs="+", help="config files, and key.path=value overrides")
+    parser.add_argument("--concurrency", type=int, default=16, metavar="N", help="rollouts scored at once")
+    parser.add_argument("--timeout-s", type=float, default=600.0, metavar="S", help="for one rollout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.cli.configs import load_config
+    from paddock.collect.reverify import reverify
+
+    config = load_config(args.config)
+    work = reverify(config, Path(args.rollouts), concurrency=args.concurrency, timeout_s=args.timeout_s)
+    try:
+        found = asyncio.run(work)
+    except KeyboardInterrupt:
+        return 130
+    shown = [*found.changed, *found.failed]
+    for change in shown[:MAX_SHOWN]:
+        print(change)  # noqa: T201 - the command's voice
+    if len(shown) > MAX_SHOWN:
+        print(f"and {len(shown) - MAX_SHOWN} more")  # noqa: T201 - the command's voice
+    same = found.n - len(shown)
+    counts = (
+        f"{found.n} rollouts: {same} as stored, {len(found.changed)} rewards differ, {len(found.failed)} not scored"
+    )
+    print(f"{counts}; {found.path}")  # noqa: T201 - the command's voice
+    return 4 if found.changed else 3 if found.failed else 0

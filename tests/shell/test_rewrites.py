@@ -1,0 +1,271 @@
+"""Rewrites of commands: what a table claims is run for real, and `equivalent` must agree with what was seen.
+
+Law     a preserving rewrite prints the same (up to the spelling of one path), exits the same and leaves the same tree in
+        every tree it is run in; a changing one differs in at least one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from paddock.shell import equivalent
+
+Oracle = Callable[[Sequence[tuple[str, str, str]]], list[Any]]
+"""Runs (tree, command, base of relative paths) and tells output, status and files of each."""
+
+CWD = "/mnt/repo"
+TREES = ("plain", "crowded", "bare")
+
+
+class Pair(NamedTuple):
+    expected: str
+    actual: str
+    base: str = "."
+    """Where the relative paths that `expected` prints start."""
+    actual_base: str = "."
+
+
+class Seen(NamedTuple):
+    pair: Pair
+    tree: str
+    expected: Any
+    actual: Any
+
+
+PRESERVING = [
+    # words and quoting
+    Pair("cat 'a.txt'", 'cat "a.txt"'),
+    Pair("cat with\\ space.txt", "cat 'with space.txt'"),
+    Pair("grep   needle    a.txt", "grep needle a.txt"),
+    Pair("printf 'x\\ty'", "printf $'x\\\\ty'"),
+    Pair("cat a.txt # the first file", "cat a.txt;"),
+    Pair("cat a.txt; cat b.txt", "cat a.txt\ncat b.txt"),
+    Pair("cat \\\n  a.txt", "cat a.txt"),
+    # options
+    Pair("ls -la", "ls -al"),
+    Pair("ls -la", "ls -l -a"),
+    Pair("ls -l --all", "ls -al ."),
+    Pair("ls -l src", "ls src -l"),
+    Pair("ls b.txt a.txt", "ls a.txt b.txt"),
+    Pair("grep -rn needle src", "grep -r -n needle src"),
+    Pair("grep -rn needle src", "grep needle src --recursive --line-number"),
+    Pair("grep -i -l needle a.txt b.txt", "grep --ignore-case --files-with-matches needle a.txt b.txt"),
+    Pair("grep -A 2 needle a.txt", "grep -A2 needle a.txt"),
+    Pair("grep --after-context=2 needle a.txt", "grep --after-context 2 needle a.txt"),
+    Pair("grep -2 needle a.txt", "grep -C 2 needle a.txt"),
+    Pair("grep -e needle a.txt", "grep needle a.txt"),
+    Pair("grep -rn --include='*.py' TODO .", 'grep -rn TODO --include="*.py"'),
+    Pair("sort -n -r a.txt", "sort -rn a.txt"),
+    Pair("sort -k 2 -u a.txt", "sort -uk2 a.txt"),
+    Pair("cut -d ' ' -f 1 a.txt", "cut -f1 -d' ' a.txt"),
+    Pair("du -a -b src", "du -ab src"),
+    Pair("wc -l -c a.txt", "wc -cl a.txt"),
+    # names and dialects
+    Pair("grep -E 'needle|TODO' src/m.py", "grep 'needle\\|TODO' src/m.py"),
+    Pair("grep -e needle -e TODO src/m.py", "grep -E 'TODO|needle' src/m.py"),
+    Pair("fgrep needle a.txt", "grep -F needle a.txt"),
+    Pair("grep -F needle a.txt", "grep needle a.txt"),
+    Pair("[ -f a.txt ]", "test -f ./a.txt"),
+    Pair("command ls src", "ls src"),
+    # directories and paths
+    Pair("cd src && grep -rn needle .", "grep -rn needle src", "src"),
+    Pair("cd src; ls -l pkg", "ls -l src/pkg", "src"),
+    Pair("(cd src && cat m.py)", "cat src/m.py"),
+    Pair("cd src || exit 1; cat m.py", "cat src/m.py"),
+    Pair("cd src && cat pkg/n.py && cat ../a.txt", "cat src/pkg/n.py && cat a.txt"),
+    Pair(f"cd {CWD} && bash run.sh x", "bash run.sh x"),
+    Pair(f"cat {CWD}/a.txt", "cat a.txt"),
+    Pair("cat src/../a.txt", "cat ./a.txt"),
+    Pair("cd src && ls pkg/*.py", "ls src/pkg/*.py", "src"),
+    Pair("cd src && touch new && rm m.py", "touch src/new && rm src/m.py"),
+    Pair("cd src && cat m.py > ../out", "cat src/m.py > out"),
+    Pair("find -name '*.py'", 'find . -name "*.py"'),
+    Pair("find . -type f -name '*.py'", "find . -name \\*.py -type f -print"),
+    Pair("find . -not -name '*.py' -a -type f", "find . -type f ! -name '*.py'"),
+    Pair("cd src && find . -name '*.py'", "find src -name '*.py'", "src"),
+    Pair("find src/ -maxdepth 1 -type f", "find src -maxdepth 1 -type f"),
+    # pipes and redirections
+    Pair("cat a.txt | grep needle", "grep needle a.txt"),
+    Pair("grep needle < a.txt", "grep needle a.txt"),
+    Pair("cat a.txt | wc -l", "wc -l < a.txt"),
+    Pair("cat a.txt | sort | cat | uniq -c", "sort a.txt | uniq -c"),
+    Pair("ls src | cat", "ls src"),
+    Pair("grep -r needle . 2>&1", "grep -r needle ."),
+    Pair("bash run.sh 2>&1 | head", "bash run.sh |& head -n 10"),
+    Pair("bash run.sh > out 2>&1", "bash run.sh &> out"),
+    Pair("sort < a.txt > out", "sort > out < a.txt"),
+    Pair("> new", ": > new"),
+    # ranges of lines
+    Pair("sed -n 1,20p a.txt", "head -20 a.txt"),
+    Pair("sed -n '1,20p' a.txt", "head --lines=20 a.txt"),
+    Pair("head -n 20 a.txt", "cat a.txt | head -20"),
+    Pair("sed -n '5,9p' a.txt", "head -9 a.txt | tail -n +5"),
+    Pair("sed -n '5,9p' a.txt", "tail -n +5 a.txt | head -n 5"),
+    Pair("sed -n '5,9p;9q' a.txt", "sed -n -e 5,9p a.txt"),
+    Pair("sed 20q a.txt", "head -20 a.txt"),
+    Pair("sed -n '$p' a.txt", "tail -1 a.txt"),
+    Pair("sed -n '5,$p' a.txt", "tail -n +5 a.txt"),
+    Pair("sed '1,4d' a.txt", "tail -n +5 a.txt"),
+    Pair("grep -n needle a.txt | sed -n 1,3p", "grep -n needle a.txt | head -3"),
+    Pair("sed -i -e s/needle/pin/g a.txt", "sed -i 's/needle/pin/g' ./a.txt"),
+    # lists, groups and the environment
+    Pair("true && cat a.txt", "cat a.txt"),
+    Pair("cat a.txt && true", "cat a.txt"),
+    Pair("{ cat a.txt; cat b.txt; } && ls", "cat a.txt; cat b.txt && ls"),
+    Pair("(cat a.txt; ls)", "cat a.txt; ls"),
+    Pair("export A=1; bash -c 'echo $A'", "A=1 bash -c 'echo $A'"),
+    Pair("A=1 B=2 bash -c 'echo $A$B'", "env B=2 A=1 bash -c 'echo $A$B'"),
+    # text
+    Pair("echo 'a b'", "echo a b"),
+    Pair("echo a b", "printf 'a b\\n'"),
+    Pair("echo -n x > new", "printf x > new"),
+    Pair("cat > new <<'EOF'\none $two\nEOF", "echo 'one $two' > new"),
+    Pair("cat <<< 'x y'", "echo x y"),
+    # writing
+    Pair("rm -rf src docs", "rm -fr docs src"),
+    Pair("mkdir -p new/a new/b", "mkdir --parents new/b new/a"),
+    Pair("touch new1 new2", "touch new2 new1"),
+    Pair("cp -r src new", "cp --recursive src new"),
+    Pair("cp a.txt b.txt", "cp ./a.txt src/../b.txt"),
+    Pair("chmod -R go-r src", "chmod --recursive go-r src"),
+]  # fmt: skip
+
+CHANGING = [
+    Pair("cat a.txt | wc -l", "wc -l a.txt"),
+    Pair("cat a.txt b.txt | grep needle", "grep needle a.txt b.txt"),
+    Pair("cat a.txt | grep -l needle", "grep -l needle a.txt"),
+    Pair("grep -r needle src", "grep needle src"),
+    Pair("grep needle a.txt", "grep -i needle a.txt"),
+    Pair("grep -n needle a.txt", "grep -c needle a.txt"),
+    Pair("grep -w x a.txt", "grep -x x a.txt"),
+    Pair("grep x.y a.txt", "grep -F x.y a.txt"),
+    Pair("grep -E 'needle|TODO' src/m.py", "grep 'needle|TODO' src/m.py"),
+    Pair("grep 'needle two' a.txt b.txt", "grep needle two a.txt b.txt"),
+    Pair("grep needle a.txt | cat", "grep needle a.txt"),
+    Pair("grep -r needle . | head -1", "grep -r -m 1 needle ."),
+    Pair("grep -rn --exclude-dir=src needle src", "cd src && grep -rn --exclude-dir=src needle ."),
+    Pair("ls", "ls -a"),
+    Pair("ls -a", "ls -A"),
+    Pair("ls -aA", "ls -Aa"),
+    Pair("ls src", "ls -d src"),
+    Pair("ls", "ls src"),
+    Pair("ls *.txt", "ls '*.txt'"),
+    Pair("ls -r b.txt a.txt", "ls a.txt b.txt"),
+    Pair("head -5 a.txt", "tail -5 a.txt"),
+    Pair("head -9 a.txt | tail -5", "sed -n 5,9p a.txt"),
+    Pair("sed -n 9,5p a.txt", "head -5 a.txt | tail -n +9"),
+    Pair("sed -n 1,20p a.txt", "sed 1,20p a.txt"),
+    Pair("sed -n 1,20p a.txt", "sed -n 1,21p a.txt"),
+    Pair("sed -n 1,3p a.txt b.txt", "head -3 a.txt b.txt"),
+    Pair("awk 'NR<=60' a.txt", "sed -n 1,60p a.txt"),
+    Pair("cat a.txt b.txt", "cat b.txt a.txt"),
+    Pair("cat a.txt && ls nowhere && cat b.txt", "cat a.txt; ls nowhere; cat b.txt"),
+    Pair("grep -q needle a.txt && echo yes", "grep -q needle a.txt; echo yes"),
+    Pair("grep -q needle a.txt || echo no", "grep -q needle a.txt && echo no"),
+    Pair("grep needle a.txt; true", "grep needle a.txt"),
+    Pair("! grep -q needle a.txt", "grep -q needle a.txt"),
+    Pair("cd src && bash ../run.sh", "bash run.sh"),
+    Pair("cd src && pwd", "pwd"),
+    Pair("(cd src); ls", "cd src; ls"),
+    Pair("grep -q needle a.txt && cd src; ls", "cd src; ls"),
+    Pair("bash run.sh 2>/dev/null", "bash run.sh"),
+    Pair("bash run.sh 2>&1 > out", "bash run.sh > out 2>&1"),
+    Pair("bash run.sh > out", "bash run.sh >> old.tmp"),
+    Pair("cat a.txt > out", "cat a.txt | tee out"),
+    Pair("echo x > a.txt", "echo x >> a.txt"),
+    Pair("sort a.txt > a.txt", "cat a.txt | sort"),
+    Pair("cp a.txt b.txt", "cp b.txt a.txt"),
+    Pair("mv a.txt b.txt", "mv b.txt a.txt"),
+    Pair("mv a.txt new", "cp a.txt new"),
+    Pair("rm -r src/pkg src", "rm -r src src/pkg"),
+    Pair("mkdir new new/a", "mkdir new/a new"),
+    Pair("mkdir new/a", "mkdir -p new/a"),
+    Pair("touch new", "touch new/"),
+    Pair("echo '$HOME'", 'echo "$HOME"'),
+    Pair("echo 'a  b'", "echo a  b"),
+    Pair("echo -n x", "echo x"),
+    Pair("cat <<EOF\n$HOME\nEOF", "cat <<'EOF'\n$HOME\nEOF"),
+    Pair("A=1; bash -c 'echo $A'", "A=1 bash -c 'echo $A'"),
+    Pair("export A=1; echo $A", "A=1 echo $A"),
+    Pair("find . -name '*.py' -type f", "find . -name '*.py' -o -type f"),
+    Pair("find . -maxdepth 1 -name '*.py'", "find . -name '*.py'"),
+    Pair("find . -path './src/*'", "cd src && find .. -path './src/*'"),
+    Pair("find src -type f", "find src -type d"),
+    Pair("find . -type f -print -name '*.py'", "find . -name '*.py' -type f -print"),
+    Pair("[ -f a.txt ]", "[ -d a.txt ]"),
+    Pair("for f in *.txt; do cat $f; done", "cat *.txt"),
+    Pair("f() { cat a.txt; }; f", "f() { cat b.txt; }; f"),
+    Pair("ls() { cat a.txt; }; ls b.txt", "ls() { cat b.txt; }; ls b.txt"),
+    Pair("sort -u a.txt", "uniq a.txt"),
+    Pair("uniq a.txt new", "uniq new a.txt"),
+    Pair("chmod 600 a.txt", "chmod 644 a.txt"),
+]  # fmt: skip
+
+IN_GIT_SAME = [
+    Pair("git status --short", "git status -s"),
+    Pair("git --no-pager diff --stat", "git diff --stat"),
+    Pair("git diff | cat", "git diff"),
+    Pair("git diff --cached", "git diff --staged"),
+    Pair("git log --oneline -1", "git log -n 1 --oneline"),
+    Pair("cd src && git status -s", "git -C src status --short", "src", "src"),
+    Pair("git add -A && git commit -qm x", "git add --all && git commit -q -m 'x'"),
+]
+
+IN_GIT_OTHER = [
+    Pair("git diff", "git diff --cached"),
+    Pair("git log --oneline -1", "git log --oneline -2"),
+    Pair("git add a.txt", "git add b.txt"),
+    Pair("git commit -m x -q", "git commit -am x -q"),
+    Pair("git diff a.txt", "git diff src"),
+]
+
+
+def _seen(oracle: Oracle, pairs: list[Pair], trees: tuple[str, ...]) -> Iterator[Seen]:
+    """What each pair did in each tree."""
+    runs = [
+        run
+        for pair in pairs
+        for tree in trees
+        for run in ((tree, pair.expected, pair.base), (tree, pair.actual, pair.actual_base))
+    ]
+    ran = oracle(runs)
+    for at, (one, two) in enumerate(zip(ran[::2], ran[1::2], strict=True)):
+        yield Seen(pairs[at // len(trees)], trees[at % len(trees)], one, two)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(("pairs", "trees"), [(PRESERVING, TREES), (IN_GIT_SAME, ("git",))], ids=["files", "git"])
+def test_preserving_rewrites_do_the_same_wherever_they_run(
+    oracle: Oracle, pairs: list[Pair], trees: tuple[str, ...]
+) -> None:
+    differ = [seen for seen in _seen(oracle, pairs, trees) if seen.expected != seen.actual]
+    assert not differ
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(("pairs", "trees"), [(CHANGING, TREES), (IN_GIT_OTHER, ("git",))], ids=["files", "git"])
+def test_changing_rewrites_differ_somewhere(oracle: Oracle, pairs: list[Pair], trees: tuple[str, ...]) -> None:
+    told_apart = {seen.pair for seen in _seen(oracle, pairs, trees) if seen.expected != seen.actual}
+    assert not [pair for pair in pairs if pair not in told_apart]
+
+
+@pytest.mark.sandbox
+def test_the_commands_of_the_table_run(oracle: Oracle) -> None:
+    """A table of commands that fail to start would prove nothing."""
+    failed = [seen for seen in _seen(oracle, PRESERVING, ("plain",)) if seen.expected.status]
+    assert {seen.pair.expected for seen in failed} == set()
+
+
+@pytest.mark.parametrize("pair", PRESERVING + IN_GIT_SAME, ids=str)
+def test_preserving_rewrites_are_equivalent(pair: Pair) -> None:
+    judged = equivalent(pair.expected, pair.actual, cwd=CWD)
+    assert judged.equal, judged.detail
+    if CWD not in pair.expected + pair.actual:
+        assert equivalent(pair.expected, pair.actual).equal
+
+
+@pytest.mark.parametrize("pair", CHANGING + IN_GIT_OTHER, ids=str)
+def test_changing_rewrites_are_not_equivalent(pair: Pair) -> None:
+    assert not equivalent(pair.expected, pair.actual, cwd=CWD).equal
+    assert not equivalent(pair.expected, pair.actual).equal
