@@ -1,6 +1,5 @@
 """Starting what is measured, and stopping it again; counting its processes and memory."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -31,7 +30,7 @@ def free_port() -> int:
 @contextmanager
 def running(command: Sequence[str], *health: str) -> Iterator[subprocess.Popen[bytes]]:
     """`python -m COMMAND` until the block ends; entered when every URL of `health` answers."""
-    process = subprocess.Popen([sys.executable, "-m", *command], env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    process = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.DEVNULL)
     try:
         for url in health:
             wait_for(url, process)
@@ -49,7 +48,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     due = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < due:
         if process.poll() is not None:
-            raise RuntimeError(f"{process.args} ended with {process.returncode}")
+            raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
         try:
             with urllib.request.urlopen(url, timeout=1):
                 return

@@ -172,6 +172,7 @@ SAME: dict[str, Pair] = {
     # others
     "delete": ([Delete("f")], [Delete("f")], "equal_edits"),
     "move": ([Move("f", "g")], [Move("f", "g")], "equal_edits"),
+    "move: edited after": ([Move("f", "g"), r("a", "b", "g")], [Move("f", "g"), r("a", "b", "g")], "equal_edits"),
     "lines: a final newline more": ([ReplaceLines("f", 1, 2, "a")], [ReplaceLines("f", 1, 2, "a\n")], "equal_edits"),
     "nothing": ([], [], "equal_edits"),
 }
@@ -201,6 +202,9 @@ DIFFERENT: dict[str, Pair] = {
     "replace: lines added after here, before there": ([r("a\n", "a\nnew\n")], [r("b\n", "new\nb\n")], "context"),
     "replace: an old text that stands twice in the other's": ([r("a", "b")], [r("a\na", "b\na")], "context"),
     "replace: all or one": ([r("a", "b")], [r("a", "b", all_of_them=True)], "text"),
+    "replace: all or one, with context": ([r("x\na", "x\nb")], [r("x\na", "x\nb", all_of_them=True)], "text"),
+    "replace: nothing changed here, nor there": ([r("a", "a")], [r("b", "b")], "text"),
+    "replace: a context line that goes on": ([r("a\ny\n", "b\ny\n")], codex("@@\n-a\n+b\n y2"), "context"),
     "replace: all of more": ([r("a", "b", all_of_them=True)], [r("x a", "x b", all_of_them=True)], "text"),
     "replace: one of two": ([r("a", "b"), r("c", "d")], [r("a", "b")], "text"),
     "replace: an order that matters": ([r("a", "b"), r("b", "c")], [r("b", "c"), r("a", "b")], "text"),
@@ -276,6 +280,11 @@ DIFFERENT: dict[str, Pair] = {
     # others
     "delete: another file": ([Delete("f")], [Delete("g")], "files"),
     "delete: against a move": ([Delete("f")], [Move("f", "f")], "kind"),
+    "move: edited before or after": (
+        [Move("f", "g"), r("a", "b", "g")],
+        [r("a", "b", "g"), Move("f", "g")],
+        "files",
+    ),
     "lines: others": ([ReplaceLines("f", 1, 2, "a")], [ReplaceLines("f", 1, 3, "a")], "text"),
     "lines: removed or empty": ([ReplaceLines("f", 1, 2, "")], [ReplaceLines("f", 1, 2, "\n")], "text"),
     "something against nothing": ([r("a", "b")], [], "files"),

@@ -169,6 +169,10 @@ FAILS: dict[str, tuple[list[Edit], list[Edit]]] = {
         [r("import os\r\n\r\n", "import re\r\n\r\n", "crlf")],
         [r("os\n\n", "re\n\n", "crlf")],
     ),
+    "twice on a part, where the other was not seen": (
+        [r("x None zzz", "x 0 zzz", "part")],
+        [r("None", "0", "part")],
+    ),
     "below the last line": ([Insert("f", 11, "x")], [Insert("f", 99, "x")]),
     "on a hunk": ([r(*GUARD)], codex("@@ def nope\n-        return None\n+        return 0")),
     "on a diff": ([r(*GUARD)], diff("@@ -6 +6 @@\n-return None\n+return 0")),

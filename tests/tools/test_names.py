@@ -22,7 +22,9 @@ def test_a_name_has_the_kind_of_what_its_tool_does(kind: str, name: str) -> None
     assert kind_of(name) == kind
 
 
-@pytest.mark.parametrize("name", ["browser", "execute_ipython_cell", "get_weather", "", "view_image", "exec", "bash "])
+@pytest.mark.parametrize(
+    "name", ["browser", "execute_ipython_cell", "get_weather", "", "view_image", "exec", "bash ", "x" * 5000]
+)
 def test_a_name_that_no_table_has_is_of_no_kind(name: str) -> None:
     assert kind_of(name) is None
 

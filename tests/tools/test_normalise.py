@@ -182,6 +182,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("read", {}, "missing_argument"),
     ("read", {"filePath": "/a", "offset": "3"}, "wrong_type"),
     ("read", {"filePath": "/a", "limit": 0}, "wrong_value"),
+    ("read", {"filePath": "/a", "limit": 10**400}, "wrong_value"),
     ("grep", {"path": "/a"}, "missing_argument"),
     ("grep", {"pattern": ""}, "missing_argument"),
     ("glob", {"pattern": ["*.py"]}, "wrong_type"),
@@ -211,6 +212,47 @@ def test_a_custom_tools_raw_patch_is_read_as_its_patch(text: str) -> None:
     action = normalise("apply_patch", text)
     assert isinstance(action, Edit)
     assert [edit.path for edit in action.edits] == ["a.py"]
+
+
+DELETED = (Delete("a.py"),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "edits"),
+    [
+        ({"command": f"apply_patch <<'EOF'\n{DELETION}\nEOF"}, DELETED),
+        ({"command": f"applypatch '{DELETION}'"}, DELETED),
+        ({"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{DELETION}\nEOF\n"]}, DELETED),
+        ({"command": f"cd src && apply_patch <<'EOF'\n{DELETION}\nEOF"}, (Delete("src/a.py"),)),
+        ({"command": ["apply_patch", DELETION], "workdir": "/r"}, (Delete("/r/a.py"),)),
+        ({"command": f"cd src && apply_patch '{DELETION}'", "workdir": "/r"}, (Delete("/r/src/a.py"),)),
+        ({"command": ["apply_patch", DELETION.replace("a.py", "/q/a.py")], "workdir": "/r"}, (Delete("/q/a.py"),)),
+    ],
+)
+def test_a_patch_that_a_shell_is_given_is_an_edit(arguments: dict[str, Any], edits: Any) -> None:
+    assert read("shell", **arguments) == Edit(edits)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"apply_patch <<EOF\n{DELETION.replace('a.py', '$F')}\nEOF",
+        f"apply_patch '{DELETION}' && ls",
+        "apply_patch < fix.patch",
+        "apply_patch",
+        "git apply_patch x",
+        "cd a && cd b && apply_patch x",
+        f"X=1 apply_patch '{DELETION}'",
+    ],
+)
+def test_a_command_that_does_more_than_give_a_patch_is_a_command(command: str) -> None:
+    assert read("shell", command=command) == Shell(command)
+
+
+def test_a_patch_that_a_shell_is_given_and_that_does_not_parse_is_refused() -> None:
+    action = read("shell", command=["apply_patch", "*** Begin Patch\nx\n*** End Patch"])
+    assert isinstance(action, Malformed)
+    assert action.reason == "bad_patch"
 
 
 def test_a_raw_patch_for_a_tool_with_a_schema_is_not_json() -> None:

@@ -18,7 +18,7 @@ from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects
 from paddock.tools import Action, Edit, List, Other, Read, Search, Shell, Stdin
 
-_COMMAND_ARGUMENTS = ("command", "cmd", "script", "code", "input")
+_COMMAND_ARGUMENTS = ("command", "cmd", "script")
 
 
 def pair_up(

@@ -10,7 +10,7 @@ Errors  none: a call that is not an action is a Finding.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.semantic.findings import Finding, differ
@@ -41,16 +41,23 @@ class RowTools:
         self._disbelieved: set[str] = set()
         self._opaque: set[str] = set()
 
-    def expected(self, call: ExpectedCall) -> Reading:
-        """The expert's call; decides how far its tool's schema is believed."""
-        self._known.add(call.name)
-        action = normalise(call.name, call.arguments, schema=self._schema(call.name))
-        if isinstance(action, Malformed):
+    def expected(self, calls: Sequence[ExpectedCall]) -> list[Reading]:
+        """The expert's calls; decides first how far each tool's schema is believed."""
+        self._known.update(call.name for call in calls)
+        while True:
+            before = len(self._disbelieved) + len(self._opaque)
+            readings = [self._expected(call) for call in calls]
+            if len(self._disbelieved) + len(self._opaque) == before or len(calls) == 1:
+                return readings
+
+    def _expected(self, call: ExpectedCall) -> Reading:
+        action = self._read(call.name, call.arguments)
+        if isinstance(action, Malformed) and self._schema(call.name) is not None:
             self._disbelieved.add(call.name)
-            action = normalise(call.name, call.arguments)
+            action = self._read(call.name, call.arguments)
         if isinstance(action, Malformed) and action.reason != "bad_patch":
             self._opaque.add(call.name)
-            action = opaque(call.name, call.arguments)
+            action = self._read(call.name, call.arguments)
         if isinstance(action, Malformed):
             detail = f"the expert's call of {call.name[:60]} cannot be read: {action.detail}"
             return Reading(call.name, None, differ("expected_unusable", detail))
@@ -60,14 +67,16 @@ class RowTools:
         """The policy's call, read as the expert's calls of the same tool were."""
         if self._tools and name not in self._known:
             return Reading(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
-        schema = self._schema(name)
         if self._is_custom(name) and isinstance(decode_object(arguments), Malformed):
             arguments = json.dumps({"input": arguments})
-        read = opaque if name in self._opaque else normalise
-        action = read(name, arguments, schema=schema)
+        action = self._read(name, arguments)
         if isinstance(action, Malformed):
             return Reading(name, None, differ(action.reason, f"call of {name[:60]}: {action.detail}"))
         return Reading(name, action)
+
+    def _read(self, name: str, arguments: str) -> Action | Malformed:
+        read = opaque if name in self._opaque else normalise
+        return read(name, arguments, schema=self._schema(name))
 
     def _schema(self, name: str) -> JsonObject | None:
         if name in self._disbelieved:

@@ -23,6 +23,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import is_complete, messages
 
 _DEFAULT = SemanticOptions()
+_MAX_DETAIL_CHARS = 500
 
 
 class _Counts(NamedTuple):
@@ -39,7 +40,9 @@ class _Counts(NamedTuple):
             "surplus": float(self.actual - self.matched),
             "destructive": float(self.destructive),
         }
-        return Comparison(reward, reason, detail, metrics)
+        # A reader's sentence goes into reports: short, and never a lone surrogate that no report could encode.
+        shown = detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()
+        return Comparison(reward, reason, shown, metrics)
 
 
 def compare(
@@ -58,7 +61,7 @@ def compare(
     if actual > max(options.max_calls, 4 * len(wanted)):
         return counts.judged(0.0, "too_many_calls", f"expected {len(wanted)} calls, came {actual}")
     tools = RowTools(params)
-    ours = [tools.expected(call) for call in wanted]
+    ours = tools.expected(wanted)
     theirs = actual_readings(response, tools)
     table = _table(ours, theirs, History(params), options)
     return _score(table, ours, theirs, counts, options)

@@ -9,6 +9,7 @@ Since   a later edit is made on each known text; one on which it cannot be made 
 Errors  none: what cannot be read shows nothing.
 """
 
+import json
 from collections.abc import Iterator
 from posixpath import basename
 from typing import Any
@@ -44,11 +45,12 @@ class History:
         return self._texts[key]
 
     def _calls_naming(self, name: str) -> Iterator[tuple[Action, str]]:
+        escaped = json.dumps(name)[1:-1]
         for item in self._items:
             if item_type(item) not in ("function_call", "custom_tool_call"):
                 continue
             call = calls([item])[0]
-            if name not in call.arguments:
+            if name not in call.arguments and escaped not in call.arguments:
                 continue
             action = normalise(call.name, call.arguments)
             if not isinstance(action, Malformed):

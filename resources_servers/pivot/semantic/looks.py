@@ -44,7 +44,7 @@ def _shows(expected: Read, actual: Read, options: SemanticOptions) -> bool:
 
 
 _MEANINGLESS_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_PLAIN_PUNCTUATION = frozenset("\"'/:;=@%!,`~_")
+_PLAIN_PUNCTUATION = frozenset('"/:;=@%!,~_')
 """Characters that mean themselves in a regular expression, escaped or not."""
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 

@@ -11,6 +11,7 @@ _TRAILER = re.compile(
     r"\n?\[(?:The command completed with exit code|Command finished with exit code|Current working directory:"
     r"|Python interpreter:)([^\n\]]*)\.?\]\s*\Z"
 )
+_MAX_TRAILERS = 4
 _HEADER = re.compile(r"\A(?:(?:Chunk ID|Wall time|Process exited|Original token count|Exit code)[^\n]*\n)+Output:\n?")
 _FAILED = re.compile(r"(?:[Ee]xit code:?|exited with code) (?!0\b)-?\d")
 _CUT = ("[... Observation truncated", "bytes omitted ...", "...output truncated...", "<response clipped>")
@@ -30,7 +31,10 @@ def plain_output(text: str) -> str | None:
     header = _HEADER.match(text)
     around = header[0] if header else ""
     text = text[len(around) :]
-    while found := _TRAILER.search(text[-400:]):
+    for _ in range(_MAX_TRAILERS):
+        found = _TRAILER.search(text[-400:])
+        if found is None:
+            break
         around += found[0]
         text = text[: len(text) - len(found[0])]
     return None if _FAILED.search(around) else text

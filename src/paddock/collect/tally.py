@@ -103,7 +103,7 @@ class Board:
         """The runs of `summary.json`."""
         share = pace.n_ended / pace.wall_s if pace.wall_s > 0 else 0.0
         runs = []
-        for name in sorted(self.tallies):
+        for name in sorted(self.tallies, key=lambda name: (name == "", name)):
             numbers = self.tallies[name].numbers()
             numbers["seconds"] |= {"wall": pace.wall_s}
             runs.append({**_who(name, agents.get(name)), **numbers, "rollouts_per_s": share})

@@ -11,6 +11,7 @@ import os
 import queue
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,8 @@ class _File:
             if self.durable:
                 os.fsync(self.fd)
         except OSError:
-            os.ftruncate(self.fd, self.size)
+            with suppress(OSError):
+                os.ftruncate(self.fd, self.size)
             raise
         self.size += len(data)
 

@@ -3,9 +3,9 @@
 Rules    `contained`: one's old text contains the other's, in one place, and the other made there gives the one's new
          text. `shared_context`: the same lines become the same lines, the text around agrees as far as both show it,
          and what both show of it is not blank.
-Sound    `contained` holds on every file where both can be made and a hunk's old lines stand once: the smaller old
-         text then stands nowhere else. `shared_context` holds where what both show stands once. Neither is complete: a
-         change that they do not recognise is not the same.
+Sound    `contained` holds on every file where both can be made, since the smaller old text stands nowhere else; of a hunk
+         that is assumed, and that a replacement around it begins and ends at line ends. `shared_context` holds where
+         what both show stands once. Neither is complete: a change that they do not recognise is not the same.
 Anchors  two hunks with anchors must have the same, or one's must be a line of the other's old text.
 Alone    a `replace_all` is the same as its equal only, and so is a hunk that adds to the end of the file.
 """
@@ -123,8 +123,10 @@ def _stripped(text: str) -> set[str]:
 
 def same_cores(expected: Sequence[Change], actual: Sequence[Change]) -> EffectComparison:
     """By `shared_context`, core by core, however the cores are spread over the changes."""
+    if any(change.replace_all for change in [*expected, *actual]):
+        return _TEXT
     pairs = [[(change, core) for change in changes for core in _cores(change)] for changes in (expected, actual)]
-    if [core[1:3] for _, core in pairs[0]] != [core[1:3] for _, core in pairs[1]]:
+    if not pairs[0] or [core[1:3] for _, core in pairs[0]] != [core[1:3] for _, core in pairs[1]]:
         return _TEXT
     for (mine, one), (others, other) in zip(*pairs, strict=True):
         if not (anchors_agree(mine, others) and _share_context(one, other)):
@@ -141,27 +143,26 @@ def _share_context(one: _Core, other: _Core) -> bool:
 
 
 def _cores(change: Change) -> Iterator[_Core]:
-    old, new = _as_lines(change)
+    closed = change.whole_lines or (change.old.endswith("\n") and (not change.new or change.new.endswith("\n")))
+    split = split_lines if closed else _open_lines
+    lead = "\n" if change.whole_lines else ""
+    old, new = split(change.old.removeprefix(lead)), split(change.new.removeprefix(lead))
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
-    before, after = list(old[:head]), old[len(old) - tail :]
+    before, after = old[:head], old[len(old) - tail :] + [""] * closed
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    lead = "\n" if change.whole_lines else ""
     for start, end, replacement in _differences(old, new):
         yield _Core(
             lead + "".join(line + "\n" for line in before + old[:start]),
             tuple(old[start:end]),
             tuple(replacement),
-            "\n".join([*old[end:], *after, *([""] if change.whole_lines else [])]),
+            "\n".join(old[end:] + after),
         )
 
 
-def _as_lines(change: Change) -> tuple[list[str], list[str]]:
-    if change.whole_lines:
-        return split_lines(change.old[1:]), split_lines(change.new[1:])
-    if change.old.endswith("\n") and (not change.new or change.new.endswith("\n")):
-        return split_lines(change.old), split_lines(change.new)
-    return change.old.split("\n"), change.new.split("\n")
+def _open_lines(text: str) -> list[str]:
+    """Lines of a text that may stop within the last one."""
+    return text.split("\n")
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

@@ -53,13 +53,13 @@ def _connected(edits: Iterable[Edit]) -> list[set[str]]:
 
 def _same_group(expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, Text | str]) -> EffectComparison:
     mine, others = _after(expected, files), _after(actual, files)
-    errors = [error for error in (mine, others) if isinstance(error, EditError)]
-    if any(error.kind == "unseen" for error in errors):
-        return same_edit(expected, actual)
+    failures = [side for side in (mine, others) if isinstance(side, EditError) and side.kind != "unseen"]
+    if failures:
+        one_fails: Reason = "expected_fails" if failures[0] is mine else "actual_fails"
+        reason = "both_fail" if len(failures) > 1 else one_fails
+        return differs(reason, "; ".join(error.message for error in failures))
     if isinstance(mine, EditError) or isinstance(others, EditError):
-        one_fails: Reason = "expected_fails" if isinstance(mine, EditError) else "actual_fails"
-        reason = "both_fail" if len(errors) > 1 else one_fails
-        return differs(reason, "; ".join(error.message for error in errors))
+        return same_edit(expected, actual)
     for path in sorted(mine.keys() | others.keys()):
         one, other = mine.get(path), others.get(path)
         if one is None or other is None:

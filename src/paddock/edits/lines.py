@@ -11,7 +11,7 @@ Endings  "\\n"; with `returns`, "\\r\\n" and "\\r" too. A kept line keeps its en
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
 _ENDING = re.compile(r"(\r\n|\r|\n)")
@@ -104,25 +104,28 @@ class LineTable:
         )
 
     def render(self, changes: Sequence[Change], *, final_newline: bool) -> str:
-        """The text after changes that are sorted and do not overlap; every line but the last gets an ending."""
-        endings = self._endings or ["\n"] * len(self.lines)
-        endings = endings + [self._new_ending] * (len(self.lines) - len(endings))
-        old = [line + ending for line, ending in zip(self.lines, endings, strict=True)]
+        """The text after sorted changes that do not overlap. Every line gets an ending, the last one if asked."""
         out: list[str] = []
         at = 0
         for change in changes:
-            out += old[at : change.start]
+            out.append(self._kept(at, change.start))
             out += [line + self._new_ending for line in change.new]
             at = change.end
-        out += old[at:]
-        if out and not final_newline:
-            out[-1] = out[-1].removesuffix("\n")
-        return "".join(out)
+        out.append(self._kept(at, len(self.lines)))
+        text = "".join(out)
+        return text if final_newline else text.removesuffix("\n")
+
+    def _kept(self, start: int, end: int) -> str:
+        lines = self.lines[start:end]
+        if self._endings is None:
+            return "\n".join([*lines, ""])
+        endings = chain(self._endings[start:end], repeat(self._new_ending))
+        return "".join([line + ending for line, ending in zip(lines, endings, strict=False)])
 
     def _form(self, level: int) -> _Form:
         if level not in self._forms:
             lines = [LEVELS[level](line) for line in self.lines] if level else self.lines
-            starts = list(accumulate((len(line) + 1 for line in lines), initial=1))
+            starts = list(accumulate(map((1).__add__, map(len, lines)), initial=1))
             self._forms[level] = _Form("\n" + "\n".join(lines) + "\n", starts[:-1])
         return self._forms[level]
 

@@ -55,7 +55,7 @@ class ReplaceLines:
     end: int | None
     """None: the file's last line."""
     text: str
-    """"": the lines are removed."""
+    """Empty: the lines are removed."""
 
 
 @dataclass(frozen=True, slots=True)

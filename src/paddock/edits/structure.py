@@ -1,7 +1,8 @@
 """Edits compared as they are given, where no text of the files is known.
 
 Files    both must touch the same paths, compared as strings; normalising them is the caller's. Edits of different files
-         have no order; a `Hunks` with `move_to` is its hunks and then a `Move`.
+         have no order; a `Hunks` with `move_to` is its hunks and then a `Move`. Where a file is also edited under the
+         path that another is moved to, only equal edits in equal order are the same.
 Texts    where both begin with a `Write`, the file is known from then on, and its texts after all edits are compared.
          `create_only` is no difference: what the file was before is not known.
 Changes  replacements and hunks by `paddock.edits.changes`: one by one in order; in any order where no change touches
@@ -11,8 +12,8 @@ Others   inserts by line and text, replaced lines by lines and text, deletes, mo
 Errors   none.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from paddock.edits.apply import apply_known
 from paddock.edits.changes import Change, anchors_agree, as_whole, made_on, of_hunk, of_replace, same_change, same_cores
@@ -28,27 +29,42 @@ _Item = Change | Write | Insert | ReplaceLines | Delete | Move | Undo
 
 def same_edit(expected: Sequence[Edit], actual: Sequence[Edit]) -> EffectComparison:
     """Whether both do the same to every file on which both can be done, by the rules above."""
-    mine, others = _by_path(expected), _by_path(actual)
+    flat = _apart_from_moves(expected), _apart_from_moves(actual)
+    if flat[0] == flat[1]:
+        return alike("equal_edits")
+    mine, others = (_by_path(edits) for edits in flat)
     targets = _targets(mine), _targets(others)
     if targets[0] != targets[1]:
         only = sorted(targets[0] ^ targets[1])
         return differs("files", f"only one of them touches {', '.join(only)[:200]}")
+    if any(edit.to in by_path for by_path in (mine, others) for edit in _moves(by_path)):
+        return differs("files", "a file is edited under a path that another is moved to")
     return weakest(_same_file(mine.get(path, []), others.get(path, [])) for path in sorted(mine.keys() | others.keys()))
 
 
-def _by_path(edits: Sequence[Edit]) -> dict[str, list[Edit]]:
-    found: dict[str, list[Edit]] = defaultdict(list)
+def _apart_from_moves(edits: Sequence[Edit]) -> list[Edit]:
+    flat: list[Edit] = []
     for edit in edits:
         if isinstance(edit, Hunks) and edit.move_to is not None:
-            found[edit.path] += [Hunks(edit.path, edit.hunks, None, edit.grammar), Move(edit.path, edit.move_to)]
+            flat += [replace(edit, move_to=None), Move(edit.path, edit.move_to)]
         else:
-            found[edit.path].append(edit)
+            flat.append(edit)
+    return flat
+
+
+def _by_path(edits: Sequence[Edit]) -> dict[str, list[Edit]]:
+    found: dict[str, list[Edit]] = {}
+    for edit in edits:
+        found.setdefault(edit.path, []).append(edit)
     return found
 
 
+def _moves(by_path: dict[str, list[Edit]]) -> list[Move]:
+    return [edit for edits in by_path.values() for edit in edits if isinstance(edit, Move)]
+
+
 def _targets(by_path: dict[str, list[Edit]]) -> set[str]:
-    moved = {edit.to for edits in by_path.values() for edit in edits if isinstance(edit, Move)}
-    return set(by_path) | moved
+    return set(by_path) | {edit.to for edit in _moves(by_path)}
 
 
 def _same_file(expected: list[Edit], actual: list[Edit]) -> EffectComparison:

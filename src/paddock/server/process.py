@@ -37,8 +37,7 @@ class ServerProcess:
             process = _start(handover.name, theirs, handover.listen_fd)
         self.pid = process.pid
         loop = asyncio.get_running_loop()
-        self.exited: asyncio.Future[int] = loop.create_future()
-        """The exit code, negative for a signal; set when nothing of the process's group is left."""
+        self._exited: asyncio.Future[int] = loop.create_future()
         # Threads, so that it works on any loop and in any thread, whoever else waits for children.
         pump = threading.Thread(target=_pump, args=(self.name, process), name=f"{self.name}-output", daemon=True)
         pump.start()
@@ -53,7 +52,7 @@ class ServerProcess:
         """Wait for the message `event`; raises what the process says instead."""
         line = await self._read_line()
         if not line:
-            how = ending(await self.exited)
+            how = ending(await self.exit_code())
             raise InfraError(f"{self.name}: its process {how} while starting", kind="child_died", retryable=False)
         try:
             status = Status.model_validate_json(line)
@@ -69,18 +68,22 @@ class ServerProcess:
         await self._send(GO)
         await self._expect("ready")
 
+    async def exit_code(self) -> int:
+        """Wait for its end: the exit code, negative for a signal. Nothing of its group is left then."""
+        return await asyncio.shield(self._exited)  # one waiter's cancellation is not the others'
+
     async def stop(self, timeout_s: float) -> None:
         """Ask it to end, and kill it after `timeout_s`."""
         self._channel.close()
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.shield(self.exited)
+                await self.exit_code()
         except TimeoutError:
             self.kill()
-            await self.exited
+            await self.exit_code()
 
     def kill(self) -> None:
-        if not self.exited.done():
+        if not self._exited.done():
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -114,8 +117,8 @@ class ServerProcess:
 
     def _set_exited(self, code: int) -> None:
         self._channel.close()
-        if not self.exited.done():
-            self.exited.set_result(code)
+        if not self._exited.done():
+            self._exited.set_result(code)
 
 
 def ending(code: int) -> str:

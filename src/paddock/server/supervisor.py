@@ -61,7 +61,7 @@ class Supervisor:
 
     async def _watch(self, process: ServerProcess) -> None:
         limit = self._settings.max_restarts
-        how = ending(await process.exited)
+        how = ending(await process.exit_code())
         for restart in range(1, limit + 1):
             wait_s = min(MAX_WAIT_S, self._settings.restart_wait_s * 2.0 ** (restart - 1))
             _log.warning("%s: its process %s; restart %d of %d in %.1f s", self.name, how, restart, limit, wait_s)
@@ -75,7 +75,7 @@ class Supervisor:
                 self._running.kill()
             else:
                 _log.warning("%s: is back, process %d", self.name, self._running.pid)
-            how = ending(await self._running.exited)
+            how = ending(await self._running.exit_code())
         self._sock.close()
         self._fail(
             InfraError(

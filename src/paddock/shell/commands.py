@@ -60,7 +60,20 @@ def known_form(name: str, known: Command, args: Sequence[Word], context: Context
     files, tail, took = _operands(name, known, arguments, context, stdin)
     options = tuple(_options(arguments, context))
     where = () if known.in_place else (context.directory,)
-    return Meaning((name, *where, options, files, tail), known.sure, took)
+    return Meaning((name, *where, options, files, tail), known.sure, took, _spelled(name, known, arguments, context))
+
+
+def _spelled(name: str, known: Command, arguments: Arguments, context: Context) -> tuple[Hashable, ...]:
+    """The operands whose spelling shows in the output."""
+    given = {each.option.name for each in arguments.options}
+    if known.prints_names == "never" or (known.prints_names == "verbose" and not given & {"v", "c"}):
+        return ()
+    operands = arguments.operands or [literal(known.default or "")]
+    if name == "ls" and len(operands) == 1 and not given & {"d", "R"}:
+        text = operands[0].text
+        if text is not None and text.rpartition("/")[2] in ("", ".", ".."):
+            return ()
+    return tuple(word_form(word, context) for word in operands)
 
 
 def _options(arguments: Arguments, context: Context) -> list[Hashable]:
@@ -98,7 +111,8 @@ def _operands(
         if form is None:
             form, tail = ("word", word_form(word, context)), [context.directory]
         forms.append(form)
-    if known.any_order and not given & {"verbose", "v", "i", "I"} and _apart(forms):
+    free = known.any_order is not None and known.any_order in {"", *given}
+    if free and not given & {"v", "i", "I"} and _apart(forms):
         forms.sort(key=repr)
     if (
         name == "ls"
@@ -239,7 +253,10 @@ def _grep(words: Sequence[Word], context: Context, stdin: Form | None) -> Meanin
     if took:
         files = (*files, stdin)
     options = tuple(_options(rest, context))
-    return Meaning(("grep", patterns.form, options, files[1:], spelled, tail), took_input=took)
+    form = ("grep", patterns.form, options, files[1:], spelled, tail)
+    one_file = len(operands) == 1 and not given & {"r", "R", "H", "l", "L"}
+    names = () if one_file else tuple(word_form(word, context) for word in patterns.files)
+    return Meaning(form, took_input=took, spelled=names)
 
 
 def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
@@ -257,7 +274,8 @@ def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning
     if took:
         files = (*files, stdin)
     where = () if text_tools.is_plain(change.script) else (context.directory,)
-    return Meaning(("sed", tuple(_options(rest, context)), files, tail, *where), took_input=took)
+    names = tuple(word_form(word, context) for word in change.files) if where else ()
+    return Meaning(("sed", tuple(_options(rest, context)), files, tail, *where), took_input=took, spelled=names)
 
 
 _SPECIAL: dict[str, Callable[[Sequence[Word], Context, Form | None], Meaning]] = {

@@ -45,7 +45,9 @@ def normal(args: Sequence[Word], context: Context) -> Meaning | None:
     if any(form is None for form in forms):
         return None
     sure = all(text in _SURE or not text.startswith("-") for text in texts)
-    return Meaning(("find", tuple(forms), expression), sure)
+    return Meaning(
+        ("find", tuple(forms), expression), sure, spelled=tuple(word_form(point, context) for point in points)
+    )
 
 
 def _expression(texts: Sequence[str]) -> Form | None:
@@ -70,7 +72,7 @@ def _expression(texts: Sequence[str]) -> Form | None:
             out += [*sorted(run), *(["!"] if negated else []), given if takes else text]
             run, negated = [], False
         previous = text
-    if negated:
+    if texts and previous in _OPERATORS:
         return None
     out += sorted(run)
     if out.count("-print") == 1 and out[-1] == "-print" and not _NO_IMPLIED_PRINT & set(texts):

@@ -6,7 +6,7 @@ Errors  `Unsupported` for what is not understood; `salvage` then keeps the state
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tree_sitter import Node as Syntax
@@ -267,24 +267,25 @@ class Lowering:
         return AndOr(first, tuple(rest))
 
     def _pipeline(self, tree: Syntax) -> Node:
-        negated = False
-        stages: list[Node] = []
+        """The grammar lets a list with a redirection be a stage (`a && b 2>&1 | c`): it is taken apart again."""
+        groups = [_Pipe("&&", [])]
         for child in tree.children:
             kind = child.type
+            here = groups[-1]
             if kind == "!":
-                negated = not negated
+                here.negated = not here.negated
             elif kind == "|&":
-                stages[-1] = _at_end(stages[-1], (Redirect(2, ">&", literal("1")),), ())
+                here.stages[-1] = _at_end(here.stages[-1], (Redirect(2, ">&", literal("1")),), ())
             elif kind in _STATEMENTS:
                 stage = self.node(child)
-                if isinstance(stage, Pipeline) and (not stages or not stage.negated):
-                    negated = negated != stage.negated
-                    stages.extend(stage.stages)
-                else:
-                    stages.append(stage)
+                here.add(stage.first if isinstance(stage, AndOr) else stage)
+                for op, each in stage.rest if isinstance(stage, AndOr) else ():
+                    groups.append(_Pipe(op, []))
+                    groups[-1].add(each)
             elif kind not in ("|", "comment"):
                 raise Unsupported(f"unexpected {self.text(child)[:40]!r}")
-        return Pipeline(tuple(stages), negated) if negated or len(stages) > 1 else stages[0]
+        first, *rest = groups
+        return AndOr(first.node(), tuple((each.op, each.node()) for each in rest)) if rest else first.node()
 
     def _block(self, tree: Syntax) -> Node:
         kind = tree.children[0].type
@@ -367,6 +368,27 @@ class Lowering:
                 yield self.text(child)
         if any(each.type in _STATEMENTS for each in run):
             yield self.script(run)
+
+
+@dataclass
+class _Pipe:
+    """A pipeline as it grows, and what stands before it in its list."""
+
+    op: Literal["&&", "||"]
+    stages: list[Node]
+    negated: bool = False
+
+    def add(self, node: Node) -> None:
+        if isinstance(node, Pipeline) and not (node.negated and self.stages):
+            self.negated = self.negated != node.negated
+            self.stages.extend(node.stages)
+        else:
+            self.stages.append(node)
+
+    def node(self) -> Node:
+        if not self.stages:
+            raise Unsupported("an empty pipeline")
+        return Pipeline(tuple(self.stages), self.negated) if self.negated or len(self.stages) > 1 else self.stages[0]
 
 
 def _at_end(node: Node, redirects: tuple[Redirect, ...], words: tuple[Word, ...]) -> Node:

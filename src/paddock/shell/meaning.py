@@ -24,6 +24,8 @@ class Meaning(NamedTuple):
     """Exits with 0 when its inputs exist."""
     took_input: bool = False
     """The file on standard input is in the form."""
+    spelled: tuple[Hashable, ...] = ()
+    """The words whose spelling shows in what it prints: they count where that is read by another command."""
 
 
 def word_form(word: Word, context: Context) -> Hashable:

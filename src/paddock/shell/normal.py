@@ -7,12 +7,12 @@ Shapes  `Normal(form, tracked)`; forms are nested tuples that begin with a tag.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from paddock.shell.commands import command_form, plain
+from paddock.shell.commands import command_form, plain, unknown
 from paddock.shell.meaning import Meaning, word_form
 from paddock.shell.paths import START, Form, join
-from paddock.shell.stages import CAT, NAME, is_cat, joined, unwrapped
+from paddock.shell.stages import CAT, NAME, counts_lines, is_cat, joined, unwrapped
 from paddock.shell.streams import Streams, streams
 from paddock.shell.syntax import (
     Active,
@@ -35,6 +35,11 @@ from paddock.shell.tables import COMMANDS, FOLLOWS_SHELL, SHELL_STATE, SHELL_NAM
 TRUE: Form = ("true",)
 
 
+Sink = Literal["shown", "counted", "read"]
+"""Where standard output goes: to the reader of the whole command, as does standard error; through stages that only count
+lines; or to anything that may look at how a path in it is spelled."""
+
+
 class Normal(NamedTuple):
     form: Form
     tracked: bool
@@ -45,7 +50,7 @@ def normal_form(script: Script, cwd: str | None = None) -> Normal:
     """`cwd` is absolute, or None where it is not known."""
     normalizer = _Normalizer(join("/", cwd) if cwd and cwd.startswith("/") else START)
     try:
-        form = normalizer.script(script, merged=True)
+        form = normalizer.script(script, sink="shown")
     except _Untracked:
         return Normal(("as written", script), tracked=False)
     if normalizer.ends_in_cd:
@@ -81,11 +86,11 @@ class _Normalizer:
             raise _Untracked
         return self.state.directory
 
-    def script(self, script: Script, *, merged: bool) -> Form:
+    def script(self, script: Script, *, sink: Sink) -> Form:
         forms: list[Form] = []
         for statement in script.statements:
             before = self.state
-            form = self.node(statement.node, merged=merged)
+            form = self.node(statement.node, sink=sink)
             if statement.background:
                 if self.state != before:
                     raise _Untracked
@@ -99,22 +104,22 @@ class _Normalizer:
             return kept[0]
         return ("sequence", *kept) if kept else TRUE
 
-    def node(self, node: Node, *, merged: bool) -> Form:
+    def node(self, node: Node, *, sink: Sink) -> Form:
         if isinstance(node, Simple):
-            return self.simple(node, merged=merged).form
+            return self.simple(node, sink=sink).form
         if isinstance(node, Pipeline):
-            return self.pipeline(node, merged=merged)
+            return self.pipeline(node, sink=sink)
         if isinstance(node, AndOr):
-            return self.and_or(node, merged=merged)
+            return self.and_or(node, sink=sink)
         if isinstance(node, Block):
-            return self.block(node, merged=merged)
+            return self.block(node, sink=sink)
         if isinstance(node, Compound):
-            return self.compound(node, merged=merged)
+            return self.compound(node, sink=sink)
         raise _Untracked
 
-    def and_or(self, node: AndOr, *, merged: bool) -> Form:
+    def and_or(self, node: AndOr, *, sink: Sink) -> Form:
         """A list whose first commands surely succeed loses them; a state that changes later is known only inside."""
-        form = self.node(node.first, merged=merged)
+        form = self.node(node.first, sink=sink)
         chain: list[Any] = list(form[1:]) if form[0] == "and or" else [form]
         sure, depends = self.sure, False
         for op, each in node.rest:
@@ -122,7 +127,7 @@ class _Normalizer:
             if op == "||" and not begun:
                 continue
             before = self.state
-            form = self.node(each, merged=merged)
+            form = self.node(each, sink=sink)
             if op == "||" and (depends or self.state != before):
                 raise _Untracked
             depends = depends or (begun and self.state != before)
@@ -136,31 +141,33 @@ class _Normalizer:
         self.sure = sure
         self.ends_in_cd = self.ends_in_cd and chain == [TRUE]
         if len(chain) == 1:
-            return chain[0]
-        head: Form = chain[0]
-        if head[0] != "sequence":
+            only: Form = chain[0]
+            return only
+        if chain[0][0] != "sequence":
             return ("and or", *chain)
-        *before_last, last = head[1:]
+        *before_last, last = chain[0][1:]
         return ("sequence", *before_last, ("and or", last, *chain[1:]))
 
-    def pipeline(self, node: Pipeline, *, merged: bool) -> Form:
-        """Stages run in shells of their own, so none changes the state."""
+    def pipeline(self, node: Pipeline, *, sink: Sink) -> Form:
+        """Stages run in shells of their own, so none changes the state. Read from the last, which tells what it looks at."""
         before = self.state
         stages, stdin = self._without_cats(node.stages)
         meanings: list[Meaning] = []
-        for index, stage in enumerate(stages):
-            last = index == len(stages) - 1
-            fed = stdin if index == 0 else None
-            meaning = self._stage(stage, fed, merged=merged and last)
-            if meaning.sure and stages[index + 1 :] == [CAT]:
-                meanings.append(self._stage(stage, fed, merged=merged))
-                break
+        into = sink
+        while stages:
+            stage = stages.pop()
+            meaning = self._stage(stage, stdin if not stages else None, sink=into)
+            if len(node.stages) > 1:
+                self.state = before
+            if stage == CAT and stages and not meanings and self._stage(stages[-1], None, sink="read").sure:
+                continue
             meanings.append(meaning)
-        if len(node.stages) == 1 and self.state != before:
+            into = "counted" if into != "read" and counts_lines(meaning.form) else "read"
+        if self.state != before:
             raise _Untracked
-        self.state, self.ends_in_cd = before, False
-        forms = joined([meaning.form for meaning in meanings])
-        self.sure = meanings[-1].sure and not node.negated
+        self.ends_in_cd = False
+        self.sure = meanings[0].sure and not node.negated
+        forms = joined([meaning.form for meaning in reversed(meanings)])
         form: Form = forms[0] if len(forms) == 1 else ("pipeline", *forms)
         return ("not", form) if node.negated else form
 
@@ -174,27 +181,27 @@ class _Normalizer:
             return stages[1:], source
         return stages, None
 
-    def _stage(self, node: Node, stdin: Form | None, *, merged: bool) -> Meaning:
+    def _stage(self, node: Node, stdin: Form | None, *, sink: Sink) -> Meaning:
         if isinstance(node, Simple):
-            return self.simple(node, merged=merged, stdin=stdin)
+            return self.simple(node, sink=sink, stdin=stdin)
         certain = self.certain
-        form = self.node(node, merged=merged)
+        form = self.node(node, sink=sink)
         self.certain = certain
         return Meaning(form, self.sure)
 
     def _cat_source(self, node: Node) -> Form | None:
         if not isinstance(node, Simple) or node.assigns or node.redirects or len(node.words) != 2:
             return None
-        form = self.simple(node, merged=False).form
+        form = self.simple(node, sink="read").form
         if form[:3] != ("lines", 1, None) or form[3] == ("stdin",):
             return None
         return form[3] if isinstance(form[3], tuple) else None
 
-    def block(self, node: Block, *, merged: bool) -> Form:
+    def block(self, node: Block, *, sink: Sink) -> Form:
         """`{ }` is its body; so is `( )`, unless the body changes the shell in ways that end with it."""
         before, certain, outer = self.state, self.certain, self.stateful
         self.stateful = False
-        form = self.script(node.body, merged=merged and not node.redirects)
+        form = self.script(node.body, sink="read" if node.redirects else sink)
         if node.kind == "(":
             form = ("subshell", form) if self.stateful else form
             self.state, self.certain, self.stateful, self.ends_in_cd = before, certain, outer, False
@@ -204,11 +211,11 @@ class _Normalizer:
         if self.state != before:
             raise _Untracked
         self.sure = self.ends_in_cd = False
-        return ("redirected", form, streams(node.redirects, self, merged=merged))
+        return ("redirected", form, streams(node.redirects, self, merged=sink == "shown"))
 
-    def compound(self, node: Compound, *, merged: bool) -> Form:
+    def compound(self, node: Compound, *, sink: Sink) -> Form:
         before, parts = self.state, list[Hashable]()
-        inner = merged and not node.redirects
+        inner: Sink = "read" if node.redirects else sink
         for part in node.parts:
             if isinstance(part, str):
                 self._check_names(part)
@@ -216,22 +223,22 @@ class _Normalizer:
             elif isinstance(part, Word):
                 parts.append(word_form(part, self))
             elif isinstance(part, Script):
-                parts.append(self.script(part, merged=inner))
+                parts.append(self.script(part, sink=inner))
             else:
                 parts.append(self._assign(part))
         if self.state != before:
             raise _Untracked
         self.sure = self.ends_in_cd = False
         self.stateful = True
-        return (node.kind, self.directory, *parts, streams(node.redirects, self, merged=merged))
+        return (node.kind, self.directory, *parts, streams(node.redirects, self, merged=sink == "shown"))
 
-    def simple(self, node: Simple, *, merged: bool, stdin: Form | None = None) -> Meaning:
+    def simple(self, node: Simple, *, sink: Sink, stdin: Form | None = None) -> Meaning:
         self.ends_in_cd = False
-        meaning = self._simple(node, merged=merged, stdin=stdin)
+        meaning = self._simple(node, sink=sink, stdin=stdin)
         self.sure = meaning.sure
         return meaning
 
-    def _simple(self, node: Simple, *, merged: bool, stdin: Form | None) -> Meaning:
+    def _simple(self, node: Simple, *, sink: Sink, stdin: Form | None) -> Meaning:
         assigns, words = unwrapped(node)
         name = words[0].text if words else None
         if (
@@ -239,7 +246,7 @@ class _Normalizer:
             or name in FOLLOWS_SHELL
         ):
             raise _Untracked
-        where = streams(node.redirects, self, merged=merged)
+        where = streams(node.redirects, self, merged=sink == "shown")
         if not assigns and (not words or (name in ("true", ":") and len(words) == 1)):
             return Meaning(("with", TRUE, (), where)) if where != Streams() else Meaning(TRUE, sure=True)
         if not words:
@@ -251,11 +258,15 @@ class _Normalizer:
             if self.state.exported or name == "cd":
                 raise _Untracked
             self.stateful = True
-        return self._run(assigns, words, where, stdin)
+        return self._run(assigns, words, where, stdin, sink)
 
-    def _run(self, assigns: Sequence[Assign], words: Sequence[Word], where: Streams, stdin: Form | None) -> Meaning:
+    def _run(
+        self, assigns: Sequence[Assign], words: Sequence[Word], where: Streams, stdin: Form | None, sink: Sink
+    ) -> Meaning:
         opened = where.input_file()
         meaning = command_form(words, self, opened or (stdin if where.avoids(stdin) else None))
+        if meaning.form[0] in ("lines", "last lines") and not where.avoids_all(meaning.form):
+            meaning = unknown(words, self)
         if meaning.took_input:
             where = where.without_input() if opened else where
         elif stdin is not None:
@@ -265,8 +276,11 @@ class _Normalizer:
         if text is not None and meaning.form[:4] == ("lines", 1, None, ("stdin",)):
             meaning, where = Meaning(("print", text), sure=True), where.without_input()
         environment = self._environment(assigns) if meaning.form[0] != "print" else ()
-        plain_form = not environment and where == Streams()
-        form = meaning.form if plain_form else ("with", meaning.form, environment, where)
+        form = meaning.form
+        if meaning.spelled and (sink == "read" or where.output_moved()):
+            form = ("spelled", form, meaning.spelled)
+        if environment or where != Streams():
+            form = ("with", form, environment, where)
         return Meaning(form, meaning.sure and not where.opens)
 
     def _environment(self, assigns: Sequence[Assign]) -> tuple[Hashable, ...]:
@@ -332,7 +346,7 @@ class _Normalizer:
     def _aside(self, script: Script) -> Form:
         """The form of a substitution: a shell of its own."""
         kept = (self.state, self.certain, self.stateful, self.sure, self.ends_in_cd)
-        form = self.script(script, merged=False)
+        form = self.script(script, sink="read")
         if self.ends_in_cd:
             raise _Untracked
         self.state, self.certain, self.stateful, self.sure, self.ends_in_cd = kept

@@ -25,13 +25,13 @@ def join(directory: str, path: str) -> str:
 
 
 def path_form(word: Word, directory: str, part_form: PartForm, *, keep_slash: bool = False) -> Form | None:
-    """The form of a word that is a path; `keep_slash` where a final slash can change what the command does."""
+    """The form of a word that is a path; `keep_slash` where a final `/`, `.` or `..` can change what the command does."""
     text = word.text
     if text is not None:
         if not text:
             return ("path", "", "")
-        slash = "/" if keep_slash and text.endswith("/") else ""
-        return ("path", join(directory, text), slash)
+        end = text.rpartition("/")[2] if keep_slash else "name"
+        return ("path", join(directory, text), end or "/" if end in ("", ".", "..") else "")
     first, *rest = word.parts
     if isinstance(first, Active) and first.text.startswith("~"):
         return ("path", "", *map(part_form, word.parts))

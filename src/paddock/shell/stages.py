@@ -57,8 +57,15 @@ def joined(forms: Sequence[Form]) -> list[Form]:
     return out
 
 
+def counts_lines(form: Form) -> bool:
+    """Whether a stage treats all lines alike, so that the spelling of names in them cannot matter to it."""
+    return form[0] in ("lines", "last lines") or form[:2] == ("wc", ("l",))
+
+
 def _only_reads(form: Form) -> bool:
     """Whether a stage dies silently when the reader of its output goes away, having changed nothing."""
+    if form[0] == "spelled" and isinstance(form[1], tuple):
+        return _only_reads(form[1])
     if form[0] == "find":
         return isinstance(form[1], tuple) and isinstance(form[2], tuple) and "-delete" not in form[2]
     return form[0] in READERS

@@ -39,6 +39,14 @@ class Streams(NamedTuple):
         """Whether no redirection opens `file`."""
         return all(len(form) == 3 and form[0] == "path" and form != file for _, form in self.opens)
 
+    def output_moved(self) -> bool:
+        return any(fd == 1 for fd, _ in self.ends)
+
+    def avoids_all(self, files: Form) -> bool:
+        """Whether no redirection writes to one of `files`."""
+        written = [form for op, form in self.opens if op != "<"]
+        return not any(form in files or len(form) != 3 for form in written)
+
     def without_input(self) -> "Streams":
         end = self._input()
         opened = ("<", end[1]) if isinstance(end, tuple) and end[0] == "<" else None

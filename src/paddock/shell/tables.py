@@ -22,18 +22,21 @@ class Command:
     """The operand that stands for none; None: standard input, or nothing."""
     number: str | None = None
     """The option that `-5` is short for."""
-    any_order: bool = False
-    """The order of operands cannot matter unless one lies below another or the command reports each of them."""
+    any_order: str | None = None
+    """The option with which the order of operands cannot matter, unless one lies below another or the command reports
+    each of them; empty: with any options; None: never."""
     in_place: bool = True
     """The working directory matters only through paths; else it is compared too."""
     filters: bool = False
     """Reads standard input as it would read a file, whether that is a pipe or not."""
     nameless: bool = False
     """A filter that never prints the name of its one file: a file is the same as standard input from it."""
+    prints_names: Literal["always", "verbose", "never"] = "always"
+    """When the spelling of a path shows in the output; `verbose`: only with that option."""
     sure: bool = False
     """Exits with 0 when its inputs exist."""
     keep_slash: bool = False
-    """A final slash can change what a path means."""
+    """A final `/`, `.` or `..` can change what a path means."""
 
 
 COMMANDS: dict[str, Command] = {
@@ -59,7 +62,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "cat": Command(
         "A|show-all b|number-nonblank e E|show-ends n|number s|squeeze-blank t T|show-tabs u v|show-nonprinting",
-        filters=True, nameless=True, sure=True,
+        filters=True, nameless=True, prints_names="never", sure=True,
     ),
     "head": Command(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
@@ -74,20 +77,20 @@ COMMANDS: dict[str, Command] = {
         "b|ignore-leading-blanks d|dictionary-order f|ignore-case g|general-numeric-sort h|human-numeric-sort i|ignore-nonprinting "
         "M|month-sort n|numeric-sort r|reverse V|version-sort k|key= m|merge o|output=@ s|stable "
         "t|field-separator= u|unique z|zero-terminated",
-        filters=True, nameless=True,
+        filters=True, nameless=True, prints_names="never",
     ),
     "uniq": Command(
         "c|count d|repeated D f|skip-fields= i|ignore-case s|skip-chars= u|unique w|check-chars= z|zero-terminated",
-        filters=True, nameless=True, sure=True,
+        filters=True, nameless=True, prints_names="never", sure=True,
     ),
     "cut": Command(
         "b|bytes= c|characters= d|delimiter= f|fields= complement s|only-delimited output-delimiter= z|zero-terminated",
-        filters=True, nameless=True,
+        filters=True, nameless=True, prints_names="never",
     ),
-    "tr": Command("c|C|complement d|delete s|squeeze-repeats t|truncate-set1", first="text", others="text", filters=True),
-    "tac": Command("b|before s|separator=", filters=True, nameless=True),
+    "tr": Command("c|C|complement d|delete s|squeeze-repeats t|truncate-set1", first="text", others="text", filters=True, prints_names="never"),
+    "tac": Command("b|before s|separator=", filters=True, nameless=True, prints_names="never"),
     "nl": Command("b|body-numbering= n|number-format= s|number-separator= v|starting-line-number= w|number-width=",
-                  filters=True, nameless=True),
+                  filters=True, nameless=True, prints_names="never"),
     "sed": Command(
         "n|quiet|silent e|expression=/script f|file=@/script E|r|regexp-extended i|in-place?/place s|separate/place "
         "u|unbuffered z|null-data",
@@ -95,52 +98,52 @@ COMMANDS: dict[str, Command] = {
     ),
     "du": Command("a|all b|bytes/size c|total d|max-depth= h|human-readable/size k/size m/size s|summarize x|one-file-system",
                   default="."),
-    "mkdir": Command("p|parents v|verbose m|mode=", any_order=True),
-    "rmdir": Command("p|parents v|verbose", any_order=True),
-    "touch": Command("a c|no-create m", any_order=True, keep_slash=True),
-    "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir", any_order=True, keep_slash=True),
-    "chmod": Command("R|recursive v|verbose f|quiet|silent c|changes", first="text", keep_slash=True),
+    "mkdir": Command("p|parents v|verbose m|mode=", any_order="p", prints_names="verbose"),
+    "rmdir": Command("p|parents v|verbose", prints_names="verbose", keep_slash=True),
+    "touch": Command("a c|no-create m", any_order="", prints_names="verbose", keep_slash=True),
+    "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir", any_order="r", prints_names="verbose", keep_slash=True),
+    "chmod": Command("R|recursive v|verbose f|quiet|silent c|changes", first="text", prints_names="verbose", keep_slash=True),
     "cp": Command(
         "a|archive/link d/link f|force/ask H/link i|interactive/ask l|link L|dereference/link n|no-clobber/ask p P|no-dereference/link "
         "r|R|recursive s|symbolic-link t|target-directory=@ T|no-target-directory u|update v|verbose x|one-file-system",
-        keep_slash=True,
+        prints_names="verbose", keep_slash=True,
     ),
     "mv": Command("f|force/ask i|interactive/ask n|no-clobber/ask t|target-directory=@ T|no-target-directory u|update v|verbose",
-                  keep_slash=True),
+                  prints_names="verbose", keep_slash=True),
     "pytest": Command(
         "x|exitfirst q|quiet v|verbose s/capture capture=/capture l|showlocals lf|last-failed ff|failed-first k= m= "
         "n|numprocesses= p= r= c|config-file=@ W|pythonwarnings= o|override-ini= tb= maxfail=/exitfirst durations= timeout= rootdir=@ "
         "ignore=@ deselect= no-header no-summary co|collect-only sw|stepwise color= disable-warnings|disable-pytest-warnings "
         "cache-clear junitxml|junit-xml=@ import-mode= runxfail",
-        in_place=False,
+        in_place=False, prints_names="never",
     ),
     "pip install": Command(
         "r|requirement=@ e|editable=@ c|constraint=@ q|quiet v|verbose U|upgrade no-deps user pre no-build-isolation no-cache-dir "
         "force-reinstall i|index-url= t|target=@ break-system-packages",
-        first="text", others="text", in_place=False,
+        first="text", others="text", in_place=False, prints_names="never",
     ),
     "git status": Command("s|short/format long/format porcelain?/format b|branch u|untracked-files? ignored? z",
-                          in_place=False),
+                          in_place=False, prints_names="never"),
     "git diff": Command(
         "stat?/format shortstat/format numstat/format name-only/format name-status/format p|u|patch/format no-patch|s/format "
         "cached|staged color?/color no-color/color w|ignore-all-space b|ignore-space-change U|unified=/format R check/format "
         "exit-code quiet no-ext-diff no-renames a|text",
-        first="text", others="text", in_place=False,
+        first="text", others="text", in_place=False, prints_names="never",
     ),
     "git log": Command(
         "oneline/format n|max-count= p|u|patch/format stat?/format name-only/format name-status/format pretty?/format format=/format "
         "graph all author= since|after= until|before= grep= reverse follow decorate?/decorate no-decorate/decorate no-merges S= G=",
-        first="text", others="text", number="n", in_place=False,
+        first="text", others="text", number="n", in_place=False, prints_names="never",
     ),
     "git show": Command(
         "stat?/format name-only/format name-status/format p|u|patch/format no-patch|s/format pretty?/format format=/format "
         "oneline/format color?/color no-color/color",
-        first="text", others="text", in_place=False,
+        first="text", others="text", in_place=False, prints_names="never",
     ),
-    "git add": Command("A|all u|update v|verbose n|dry-run f|force", in_place=False, any_order=True),
+    "git add": Command("A|all u|update v|verbose n|dry-run f|force", in_place=False, any_order="", prints_names="never"),
     "git commit": Command("a|all m|message= q|quiet amend no-edit n|no-verify allow-empty s|signoff",
-                          first="text", others="text", in_place=False),
-    "git branch": Command("a|all r|remotes v|verbose show-current", first="text", others="text", in_place=False),
+                          first="text", others="text", in_place=False, prints_names="never"),
+    "git branch": Command("a|all r|remotes v|verbose show-current", first="text", others="text", in_place=False, prints_names="never"),
 }  # fmt: skip
 
 PLAIN_NAMES: dict[str, tuple[str, ...]] = {

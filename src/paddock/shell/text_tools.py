@@ -14,8 +14,7 @@ from paddock.shell.paths import Form, path_form
 from paddock.shell.syntax import Word
 
 STDIN: Form = ("stdin",)
-_RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p(?:\s*[;\n]\s*(\d+)q)?")
-_QUIT = re.compile(r"(\d+)q")
+_RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _DELETE = re.compile(r"(\d+)(?:,(\d+|\$))?d")
 _ADDRESS = r"(?:\d+|\$)?(?:,(?:\d+|\$))?"
 _PLAIN_SED = re.compile(rf"{_ADDRESS}(?:s([/|#,:@!])(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1[gpiI0-9]*|[dpq=])")
@@ -130,14 +129,11 @@ def _range(script: str, source: Form) -> Form | None:
         return None
     first = int(match[1])
     last = None if match[2] == "$" else max(first, int(match[2] or first))
-    if match[3] is not None and int(match[3]) != last:
-        return None
-    return lines(first, last, source, early=match[3] is not None)
+    return lines(first, last, source, early=False)
 
 
 def _without(script: str, source: Form) -> Form | None:
-    if match := _QUIT.fullmatch(script):
-        return lines(1, int(match[1]), source, early=True) if int(match[1]) else None
+    """`sed` that prints by default. Its `q` is no range: it ends a last line that has no newline."""
     match = _DELETE.fullmatch(script)
     if match is None or int(match[1]) == 0:
         return None

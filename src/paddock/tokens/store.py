@@ -1,146 +1,203 @@
-"""Turns per rollout: appended as they are sampled, frozen when they are read for good, forgotten when told or too old.
+"""The turns of all rollouts that a model server serves: appended to disk, recent ones in memory.
 
-Disk    one JSONL file per rollout, append-only, mode 0600, named by a SHA-256 of its secret, which is never written.
-        No flush to the platter per turn: a lost turn is sampled again, and the collector's rollout line is the durable
-        record. A torn last line, left by a killed process, is dropped when the file is read again.
-Memory  the turns of the latest `max_in_memory` rollouts; the others are read back when asked for.
-Bounds  files older than `max_age_s` are swept, then the oldest until all together have at most `max_mib`.
-Errors  RequestError (kind `frozen`) on a turn after the freeze.
+Law     after `freeze` a rollout's record never changes. What was appended is there after a restart. A rollout whose
+        turns had to be dropped for lack of space says so for ever; its record is never silently shorter.
+Bounds  files idle for `max_age_s` are deleted; beyond `max_disk_bytes` the longest idle rollouts are dropped; beyond
+        `max_memory_bytes` the least recently used ones leave memory and are read again when needed.
+Units   seconds of `clock` (wall time, as file times are), bytes.
+Errors  FrozenError (kind `frozen`, 409); InfraError `turns_dropped`; those of `paddock.tokens.files`.
+        One event loop's business: not for use from several threads, nor one folder's file from several processes.
 """
 
 import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from paddock.errors import BugError, RequestError
+from paddock.errors import BugError, InfraError, RequestError
+from paddock.tokens import files
+from paddock.tokens.files import State
 from paddock.types import Engine, Turn, TurnRecord
 
-
-class TurnStoreConfig(BaseModel):
-    """Where a model server keeps its turns, and how much of them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    folder: str | None = None
-    """Folder of the turn files; None: a temporary one, gone with the server."""
-    max_age_s: float = Field(default=86400.0, gt=0)
-    """Seconds after its last turn that a rollout may be forgotten."""
-    max_mib: int = Field(default=4096, ge=1)
-    """MiB of turn files kept; the oldest go first."""
-    max_in_memory: int = Field(default=1024, ge=1)
-    """Rollouts whose turns are kept in memory too."""
-    sweep_every_s: float = Field(default=60.0, gt=0)
-    """Seconds between two sweeps of the folder."""
+DAY_S = 86400.0
+SWEEP_EVERY_S = 300.0
+"""How often an append looks for files to delete."""
+ENTRY_BYTES = 1024
+"""Memory that a rollout without turns takes, roughly."""
+OBJECTS_PER_BYTE = 5
+"""Memory that a turn takes as Python objects, per byte of its line; measured on ids with log-probs."""
 
 
-_FROZEN = b"null\n"
-"""Line that ends the file of a frozen rollout that has left the memory."""
+class FrozenError(RequestError):
+    """The rollout's record was read: nothing can be added to it."""
+
+    status = 409
 
 
-@dataclass
-class _Entry:
-    turns: list[Turn] = field(default_factory=list)
-    frozen: bool = False
+class _Rollout:
+    """One rollout in memory."""
+
+    __slots__ = ("ids", "size", "state", "turns")
+
+    def __init__(self, stored: files.Stored) -> None:
+        self.turns = stored.turns
+        self.ids = {turn.id for turn in stored.turns}
+        self.state: State = stored.state
+        self.size = stored.size
+
+    @property
+    def memory_bytes(self) -> int:
+        return ENTRY_BYTES + OBJECTS_PER_BYTE * self.size
 
 
 class TurnStore:
-    """The turns of one model server. Not shared between processes; safe within one event loop."""
+    """Turns by rollout secret."""
 
     def __init__(
         self,
         folder: Path,
         *,
         engine: Engine,
-        config: TurnStoreConfig | None = None,
+        max_age_s: float = DAY_S,
+        max_disk_bytes: int = 16 << 30,
+        max_memory_bytes: int = 512 << 20,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.folder = folder
         self.engine = engine
-        self._folder = folder
-        self._config = config or TurnStoreConfig()
+        self._max_age_s = max_age_s
+        self._max_disk_bytes = max_disk_bytes
+        self._max_memory_bytes = max_memory_bytes
         self._clock = clock
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._swept = clock()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._recent: OrderedDict[str, _Rollout] = OrderedDict()
+        self._memory_bytes = 0
+        self._unswept_bytes = 0
+        self.sweep()
 
-    def turns(self, secret: str) -> list[Turn]:
-        """The rollout's turns so far, oldest first; do not change the list."""
-        return self._entry(secret).turns
+    def turns(self, secret: str) -> Sequence[Turn]:
+        """The turns so far of a rollout that can still grow, oldest first; not to be changed by the caller."""
+        return self._open(secret).turns
+
+    def require_open(self, secret: str) -> None:
+        """The error that `append` would raise; said before a turn is sampled in vain."""
+        self._open(secret)
 
     def append(self, secret: str, turn: Turn) -> None:
-        entry = self._entry(secret)
-        if entry.frozen:
-            raise RequestError("this rollout has ended: its record is frozen", kind="frozen")
-        self._write(secret, orjson.dumps(turn.model_dump()) + b"\n")
-        entry.turns.append(turn)
-        self._sweep_when_due()
-
-    def freeze(self, secret: str) -> TurnRecord:
-        """The record; nothing is appended to it any more."""
-        entry = self._entry(secret)
-        entry.frozen = True
-        return TurnRecord(engine=self.engine, turns=list(entry.turns))
-
-    def forget(self, secret: str) -> None:
-        """Drop the record; a secret that was never seen is no error."""
-        self._entries.pop(secret, None)
-        self._path(secret).unlink(missing_ok=True)
-
-    def sweep(self) -> None:
-        """Delete files past their age, then the oldest above the size limit."""
-        self._swept = self._clock()
-        files = sorted(
-            ((path, path.stat()) for path in self._folder.glob("*.jsonl")), key=lambda item: item[1].st_mtime
-        )
-        excess = sum(stat.st_size for _, stat in files) - self._config.max_mib * 2**20
-        for path, stat in files:
-            if stat.st_mtime < self._swept - self._config.max_age_s or excess > 0:
-                path.unlink(missing_ok=True)
-                excess -= stat.st_size
-
-    def _sweep_when_due(self) -> None:
-        if self._clock() - self._swept >= self._config.sweep_every_s:
+        """Add a turn; when this returns, it is in the file."""
+        rollout = self._open(secret)
+        if turn.id in rollout.ids or (turn.parent is not None and turn.parent not in rollout.ids):
+            raise BugError(f"turn {turn.id}: its id is taken, or its parent {turn.parent} unknown", kind="turn_invalid")
+        self._write(_key(secret), rollout, files.turn_line(turn))
+        rollout.turns.append(turn)
+        rollout.ids.add(turn.id)
+        self._shrink()
+        if self._clock() >= self._next_sweep_at or self._unswept_bytes > self._max_disk_bytes // 16:
             self.sweep()
 
-    def _entry(self, secret: str) -> _Entry:
-        entry = self._entries.get(secret)
-        if entry is None:
-            entry = self._entries[secret] = self._read(secret)
-        self._entries.move_to_end(secret)
-        while len(self._entries) > self._config.max_in_memory:
-            old, evicted = self._entries.popitem(last=False)
-            if evicted.frozen and evicted.turns:
-                self._write(old, _FROZEN)
-        return entry
+    def freeze(self, secret: str) -> TurnRecord:
+        """The rollout's record, final from now on. Again: the same record. An unknown secret has no turns."""
+        key = _key(secret)
+        rollout = self._rollout(key)
+        if rollout.state == "dropped":
+            raise _dropped()
+        if rollout.state == "open":
+            self._write(key, rollout, files.state_line("frozen"))
+            rollout.state = "frozen"
+        return TurnRecord(engine=self.engine, turns=list(rollout.turns))
 
-    def _write(self, secret: str, line: bytes) -> None:
-        descriptor = os.open(self._path(secret), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+    def forget(self, secret: str) -> None:
+        """Delete a rollout's record; an unknown secret is no error."""
+        self._delete(_key(secret))
 
-    def _read(self, secret: str) -> _Entry:
-        path = self._path(secret)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return _Entry()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(path, len(whole))
-        lines = whole.splitlines(keepends=True)
-        try:
-            turns = [Turn.model_validate(orjson.loads(line)) for line in lines if line != _FROZEN]
-        except (orjson.JSONDecodeError, ValidationError) as error:
-            raise BugError(f"turn file {path.name}: {error}", kind="turns_unreadable") from error
-        return _Entry(turns, frozen=_FROZEN in lines)
+    def sweep(self) -> None:
+        """Apply the bounds of age and disk space."""
+        now = self._clock()
+        self._next_sweep_at = now + SWEEP_EVERY_S
+        self._unswept_bytes = 0
+        total = 0
+        kept: list[tuple[float, int, str]] = []
+        for path in self.folder.glob("*.jsonl"):
+            try:
+                stat = path.stat()
+            except FileNotFoundError:
+                continue
+            if now - stat.st_mtime > self._max_age_s:
+                self._delete(path.stem)
+            else:
+                total += stat.st_size
+                kept.append((stat.st_mtime, stat.st_size, path.stem))
+        kept.sort()
+        for _, size, key in kept:
+            if total <= self._max_disk_bytes:
+                return
+            if size <= len(files.state_line("dropped")):
+                continue  # dropped before; written again it would never grow old
+            self._drop(key)
+            total -= size
 
-    def _path(self, secret: str) -> Path:
-        return self._folder / f"{hashlib.sha256(secret.encode()).hexdigest()[:40]}.jsonl"
+    def close(self) -> None:
+        """Leave memory; the files stay for the next start. A folder without files goes."""
+        self._recent.clear()
+        self._memory_bytes = 0
+        try:
+            self.folder.rmdir()
+        except OSError:
+            return  # it holds rollouts, or is already gone
+
+    def _open(self, secret: str) -> _Rollout:
+        rollout = self._rollout(_key(secret))
+        if rollout.state == "frozen":
+            raise FrozenError("this rollout's turns were read and are frozen: it takes no more calls", kind="frozen")
+        if rollout.state == "dropped":
+            raise _dropped()
+        return rollout
+
+    def _rollout(self, key: str) -> _Rollout:
+        rollout = self._recent.get(key)
+        if rollout is None:
+            rollout = self._recent[key] = _Rollout(files.read(self._path(key)))
+            self._memory_bytes += rollout.memory_bytes
+            self._shrink()
+        else:
+            self._recent.move_to_end(key)
+        return rollout
+
+    def _write(self, key: str, rollout: _Rollout, line: bytes) -> None:
+        files.append(self._path(key), line, rollout.size)
+        rollout.size += len(line)
+        self._memory_bytes += OBJECTS_PER_BYTE * len(line)
+        self._unswept_bytes += len(line)
+
+    def _shrink(self) -> None:
+        while self._memory_bytes > self._max_memory_bytes and len(self._recent) > 1:
+            _, rollout = self._recent.popitem(last=False)
+            self._memory_bytes -= rollout.memory_bytes
+
+    def _leave_memory(self, key: str) -> None:
+        rollout = self._recent.pop(key, None)
+        if rollout is not None:
+            self._memory_bytes -= rollout.memory_bytes
+
+    def _delete(self, key: str) -> None:
+        self._leave_memory(key)
+        try:
+            self._path(key).unlink(missing_ok=True)
+        except OSError as error:
+            raise InfraError(f"turns in {self.folder}: {error.strerror or error}", kind="turn_store") from error
+
+    def _drop(self, key: str) -> None:
+        self._leave_memory(key)
+        files.replace(self._path(key), files.state_line("dropped"))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.jsonl"
+
+
+def _key(secret: str) -> str:
+    return hashlib.sha256(os.fsencode(secret)).hexdigest()
+
+
+def _dropped() -> InfraError:
+    return InfraError("this rollout's turns were dropped: the turn store's disk space ran out", kind="turns_dropped")

@@ -25,6 +25,7 @@ from paddock.tools.arguments import DEFAULTS, NEUTRAL, NEUTRAL_OF
 from paddock.tools.looking import READ_LIMIT_LINES
 from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, form_of, kind_of
 from paddock.tools.normalise import normalise, opaque
+from paddock.tools.scripts import Plain, plain_command
 from paddock.tools.values import decode_object, same_json
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "List",
     "Malformed",
     "Other",
+    "Plain",
     "Plan",
     "Read",
     "Refusal",
@@ -57,5 +59,6 @@ __all__ = [
     "kind_of",
     "normalise",
     "opaque",
+    "plain_command",
     "same_json",
 ]

@@ -32,7 +32,8 @@ ROLES: dict[str, tuple[str, ...]] = {
     "pattern": ("pattern", "regex"),
     "include": ("include", "glob", "file_pattern", "include_pattern"),
     "literal": ("literal", "fixed_strings"),
-    "said": ("message", "thought"),
+    "said": ("message",),
+    "thought": ("thought", "thinking", "content", "text", "message"),
     "steps": ("task_list", "plan", "todos", "tasks", "items", "steps"),
     "step": ("title", "step", "content", "task", "text"),
     "questions": ("questions", "question", "prompt", "message", "text"),
@@ -44,9 +45,6 @@ NEUTRAL: frozenset[str] = frozenset({"security_risk", "summary", "description", 
 
 NEUTRAL_OF: dict[str, frozenset[str]] = {
     "shell": frozenset({"timeout", "timeout_ms", "timeout_s", "yield_time_ms", "max_output_tokens", "prefix_rule"}),
-    "read": frozenset({"concise"}),
-    "search": frozenset({"timeout"}),
-    "list": frozenset({"timeout"}),
 }
 """Further ones per kind. A limit on time or on shown output does not change what is done."""
 
@@ -150,11 +148,17 @@ class Arguments:
         }
 
 
+_MAX_INTEGER = 2**53
+"""The largest that JSON numbers carry everywhere."""
+
+
 def integer(what: str, value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadArgumentError("wrong_type", f"{what} is a {type(value).__name__}, not an integer")
     if isinstance(value, float) and not value.is_integer():
         raise BadArgumentError("wrong_type", f"{what} is {value}, not an integer")
+    if abs(value) > _MAX_INTEGER:
+        raise BadArgumentError("wrong_value", f"{what} is too large")
     return int(value)
 
 

@@ -2,10 +2,11 @@
 
 Source  execute_bash and terminal (OpenHands), shell, shell_command, exec_command and write_stdin (Codex), bash.
 Rules   an argv array is the script of its `bash -c` (`-lc` alike: a login shell is taken to do the same), else its
-        words quoted. `["apply_patch", PATCH]` is an edit, as Codex has it. `is_input` makes input of a command. An
-        empty command waits for more output, where the tool has a session; elsewhere it is refused.
+        words quoted. A command that gives a patch to `apply_patch` is an edit, as Codex has it. `is_input` makes input
+        of a command. An empty command waits for more output, where the tool has a session; elsewhere it is refused.
 """
 
+import posixpath
 import shlex
 from pathlib import PurePosixPath
 
@@ -13,6 +14,7 @@ from paddock.tools.actions import Edit, Shell, Stdin
 from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
+from paddock.tools.scripts import patch_in
 from paddock.types import Json
 
 SESSION_SHELLS = frozenset({"execute_bash", "run_bash", "bash_exec", "shell_run", "terminal"})
@@ -26,10 +28,6 @@ def shell_action(given: Arguments) -> Shell | Stdin | Edit:
     command = given.any("command")
     is_input = given.flag("is_input")
     if isinstance(command, list):
-        patch = _patch_of(command)
-        if patch is not None:
-            given.any("workdir")
-            return Edit(patch_edits(patch), given.rest())
         command = script_of(command)
     if command is None:
         raise BadArgumentError("missing_argument", f"no command (one of {', '.join(ROLES['command'])})")
@@ -38,6 +36,9 @@ def shell_action(given: Arguments) -> Shell | Stdin | Edit:
     workdir = given.maybe("workdir") or None
     if is_input:
         return Stdin(command, None, given.rest())
+    patch = patch_in(command)
+    if patch is not None:
+        return Edit(patch_edits(patch.text, posixpath.join(workdir or "", patch.folder or "")), given.rest())
     if command.strip():
         return Shell(command, workdir, given.rest())
     if fold(given.name) not in SESSION_SHELLS:
@@ -62,9 +63,3 @@ def script_of(argv: list[Json]) -> str:
     if PurePosixPath(words[0]).name in _SHELLS and tuple(words[1:-1]) in _SCRIPT_FLAGS:
         return words[-1]
     return shlex.join(words)
-
-
-def _patch_of(argv: list[Json]) -> str | None:
-    if len(argv) == 2 and argv[0] in ("apply_patch", "applypatch") and isinstance(argv[1], str):
-        return argv[1]
-    return None

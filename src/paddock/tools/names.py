@@ -107,6 +107,8 @@ for _default, _others in SYNONYMS.items():
     for _other in _others.split():
         _DEFAULTS_OF[_other] = (*_DEFAULTS_OF.get(_other, ()), _default)
 
+_MAX_NAME_CHARS = 64
+"""Longer names are in no table; so what folding remembers is bounded."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -118,7 +120,7 @@ def fold(name: str) -> str:
 
 def form_of(name: str) -> Form | None:
     """How the arguments of a tool of this name are read; None: the name is in no table."""
-    return _FORM_OF.get(fold(name))
+    return _FORM_OF.get(fold(name)) if len(name) <= _MAX_NAME_CHARS else None
 
 
 def kind_of(name: str) -> Kind | None:

@@ -47,7 +47,7 @@ MARKS: dict[Form, tuple[str, ...]] = {
     "read": ("path",),
     "grep": ("pattern",),
     "glob": ("pattern",),
-    "think": ("said",),
+    "think": ("thought",),
     "task_tracker": ("command",),
     "plan_write": ("steps",),
     "ask": ("questions",),

@@ -7,8 +7,22 @@ Rules   an empty old text makes `edit` write the file, as its tools do; `str_rep
         Codex's grammar where it has its envelope, else as a unified diff.
 """
 
+import posixpath
+from dataclasses import replace
+
 from paddock.edits import Edit as FileEdit
-from paddock.edits import Insert, PatchError, Replace, ReplaceLines, Undo, Write, parse_codex_patch, parse_unified_diff
+from paddock.edits import (
+    Hunks,
+    Insert,
+    Move,
+    PatchError,
+    Replace,
+    ReplaceLines,
+    Undo,
+    Write,
+    parse_codex_patch,
+    parse_unified_diff,
+)
 from paddock.tools.actions import Edit, Read
 from paddock.tools.arguments import Arguments, BadArgumentError
 from paddock.tools.looking import line_range
@@ -112,11 +126,21 @@ def patch_action(given: Arguments) -> Edit:
     return Edit(patch_edits(given.filled("patch")), given.rest())
 
 
-def patch_edits(text: str) -> tuple[FileEdit, ...]:
+def patch_edits(text: str, folder: str = "") -> tuple[FileEdit, ...]:
+    """The edits of a patch whose paths are relative to `folder`."""
     try:
         edits = parse_codex_patch(text) if PATCH_ENVELOPE in text else parse_unified_diff(text)
     except PatchError as error:
         raise BadArgumentError("bad_patch", f"patch does not parse: {error.message}") from error
     if not edits:
         raise BadArgumentError("bad_patch", "patch changes nothing")
-    return tuple(edits)
+    return tuple(_under(folder, edit) for edit in edits) if folder else tuple(edits)
+
+
+def _under(folder: str, edit: FileEdit) -> FileEdit:
+    path = posixpath.join(folder, edit.path)
+    if isinstance(edit, Move):
+        return replace(edit, path=path, to=posixpath.join(folder, edit.to))
+    if isinstance(edit, Hunks) and edit.move_to is not None:
+        return replace(edit, path=path, move_to=posixpath.join(folder, edit.move_to))
+    return replace(edit, path=path)

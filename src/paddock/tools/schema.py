@@ -60,11 +60,11 @@ def _violations(value: Json, schema: Json, where: str, depth: int) -> Iterator[M
         return
     names = wanted if isinstance(wanted, list) else [wanted]
     if wanted is not None and not any(_is(value, name) for name in names):
-        yield Malformed("wrong_type", f"{where} is a {type(value).__name__}, not {wanted}")
+        yield Malformed("wrong_type", f"{where} is a {type(value).__name__}, not {_texts(names)}")
         return
     choices = schema.get("enum")
     if isinstance(choices, list) and not any(same_json(value, choice) for choice in choices):
-        yield Malformed("wrong_value", f"{where} is none of {choices!r:.120}")
+        yield Malformed("wrong_value", f"{where} is none of {_texts(choices)}")
     elif isinstance(value, dict):
         yield from _in_object(value, schema, where, depth)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -83,6 +83,10 @@ def _in_object(value: JsonObject, schema: JsonObject, where: str, depth: int) ->
             yield from _violations(item, properties[name], f"{where}.{name:.60}", depth + 1)
         elif schema.get("additionalProperties") is False:
             yield Malformed("unknown_argument", f"{where} have {name[:60]!r}, which the tool does not")
+
+
+def _texts(values: list[Json]) -> str:
+    return ", ".join(value for value in values if isinstance(value, str))[:120]
 
 
 def fill(value: Json, schema: Json, depth: int = 0) -> Json:

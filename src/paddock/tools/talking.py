@@ -11,18 +11,18 @@ from paddock.types import Json
 
 
 def finish_action(given: Arguments) -> Finish:
-    return Finish(_said(given), given.rest())
+    return Finish(_filled("said", given), given.rest())
 
 
 def think_action(given: Arguments) -> Think:
-    text = _said(given)
+    text = _filled("thought", given)
     if text is None:
         raise BadArgumentError("missing_argument", "no thought")
     return Think(text, given.rest())
 
 
-def _said(given: Arguments) -> str | None:
-    text = given.maybe("said")
+def _filled(role: str, given: Arguments) -> str | None:
+    text = given.maybe(role)
     if text is not None and not text.strip():
         raise BadArgumentError("missing_argument", "the text is empty")
     return text

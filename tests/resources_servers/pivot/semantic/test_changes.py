@@ -228,6 +228,24 @@ def test_a_command_that_writes_the_file_makes_it_unknown(score: Callable[..., An
     assert score(WIDER, INSERTED, history=CAT + changed).reward == 0.0
 
 
+def test_a_file_is_found_in_the_history_by_a_name_that_json_escapes(score: Callable[..., Any]) -> None:
+    path = "/r/größe.py"
+    view = json.dumps({"command": "view", "path": path})
+    shown = step("str_replace_editor", view, numbered(OLD))
+    wider = editor("        return 0", "        return 0\n    x = abs(x)", path)
+    inserted = ("str_replace_editor", {**INSERTED[1], "path": path})
+    assert score(wider, inserted, history=shown).reward == 1.0
+    assert score(wider, inserted).reward == 0.0
+
+
+def test_a_patch_given_to_a_shell_equals_the_edit_it_makes(score: Callable[..., Any]) -> None:
+    text = patch("-    return x + 1", "+    return x + 2", path="a.py")[1]["input"]
+    shell = ("shell", {"command": ["bash", "-lc", f"cd /r && apply_patch <<'EOF'\n{text}\nEOF"]})
+    assert score(LINE, shell).reward == 1.0
+    assert score(shell, LINE).reward == 1.0
+    assert score(LINE, ("shell", {"command": ["apply_patch", text], "workdir": "/q"})).reward == 0.0
+
+
 def test_the_history_of_another_file_shows_nothing(score: Callable[..., Any]) -> None:
     other = step("str_replace_editor", '{"command": "view", "path": "/q/a.py"}', numbered(OLD))
     assert score(WIDER, INSERTED, history=other).reward == 0.0

@@ -123,6 +123,15 @@ def test_a_schema_that_the_experts_own_call_breaks_is_not_believed(score: Callab
     assert score(("execute_bash", risky), ("execute_bash", plain), tools=[bash]).reason == "missing_argument"
 
 
+def test_a_schema_is_believed_for_all_calls_of_a_batch_or_for_none(score: Callable[..., Any]) -> None:
+    whole = {"event": "E1", "seats": 1}
+    broken = {"event": "E2", "seats": "two"}
+    batch = [("book", {"event": "E1"}), ("book", broken)]
+    assert score(batch, batch, tools=[BOOK]).reward == 1.0
+    assert score(batch, [("book", whole), ("book", broken)], tools=[BOOK]).reward == 0.5
+    assert score(batch[::-1], [("book", broken), ("book", whole)], tools=[BOOK]).reward == 0.5
+
+
 def test_a_known_name_whose_arguments_the_table_cannot_read_is_matched_by_equal_arguments_alone(
     score: Callable[..., Any],
 ) -> None:

@@ -74,9 +74,10 @@ def test_no_examples_action_passes_for_that_of_another_kind() -> None:
     assert passing == []
 
 
+TEXT = st.text(st.characters() | st.sampled_from("\ud800\0`<$('"), max_size=6)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
 NAMES = st.sampled_from(["bash", "edit", "apply_patch", "read", "grep", "finish", "update_plan", "get_weather", ""])
@@ -120,6 +121,7 @@ def test_any_json_gets_a_reward_from_0_to_1_with_a_reason(expected: Any, respons
     assert 0.0 <= found.reward <= 1.0
     assert found.reason in REASONS
     assert found.reward == 1.0 or found.detail
+    found.detail.encode()
     assert all(value >= 0 for value in found.metrics.values())
 
 

@@ -1,0 +1,53 @@
+"""Runs benchmarks, prints their figures, leaves each as `runs/bench/NAME.json`."""
+
+import importlib
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+
+NAMES = ("starting", "verify", "rollouts", "resuming")
+OUT = Path("runs/bench")
+
+
+def main() -> None:
+    names = sys.argv[1:] or NAMES
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        sys.exit(f"no benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}")
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        started = time.perf_counter()
+        figures: dict[str, Any] = importlib.import_module(f"benchmarks.{name}").run()
+        machine = {
+            "python": platform.python_version(),
+            "cpus": psutil.cpu_count(),
+            "load_1min": psutil.getloadavg()[0],
+            "seconds": time.perf_counter() - started,
+        }
+        (OUT / f"{name}.json").write_bytes(orjson.dumps({**figures, "machine": machine}, option=orjson.OPT_INDENT_2))
+        print(f"== {name} ({machine['seconds']:.0f} s)")
+        _show(figures)
+
+
+def _show(figures: dict[str, Any], indent: str = "") -> None:
+    for key, value in figures.items():
+        if isinstance(value, list):
+            for item in value:
+                print(indent + "  ".join(f"{name}={_number(part)}" for name, part in item.items()))
+        elif isinstance(value, dict):
+            print(indent + f"{key}: " + "  ".join(f"{name}={_number(part)}" for name, part in value.items()))
+        else:
+            print(indent + f"{key}: {_number(value)}")
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Turns of a `rollouts.jsonl`, found by the hash of what was asked.
+
+Law     the n-th asking of one thing gets the n-th recorded answer to it, again from the first after the last: members
+        of a group that began alike each get a recorded member. Ids stay as recorded, so that the next request is
+        again one that was recorded.
+Bounds  in memory are hashes and file positions; lines are read when they are played.
+Errors  ConfigError when the file can't be read or a line is no rollout; RequestError `not_recorded`.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from paddock.errors import ConfigError, RequestError
+from paddock.types import JsonObject
+
+
+class _Place(NamedTuple):
+    offset: int
+    length: int
+    turn: int
+
+
+class Recorded:
+    """The recorded turns of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, list[_Place]] = {}
+        self._asked: Counter[str] = Counter()
+        try:
+            self._index()
+        except OSError as error:
+            raise ConfigError(f"rollouts {path}: {error.strerror or error}", kind="rollouts_unreadable") from error
+
+    def play(self, asked: str) -> list[JsonObject]:
+        """The output items of the next recorded answer to the request with this hash."""
+        places = self._places.get(asked)
+        if places is None:
+            raise RequestError(f"{self._path}: no recorded turn has this request", kind="not_recorded")
+        place = places[self._asked[asked] % len(places)]
+        self._asked[asked] += 1
+        with self._path.open("rb") as file:
+            file.seek(place.offset)
+            output: list[JsonObject] = _turns(file.read(place.length))[place.turn]["output"]
+        return output
+
+    def _index(self) -> None:
+        offset = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    hashes = [turn["request_hash"] for turn in _turns(line)]
+                except (ValueError, KeyError, TypeError) as error:
+                    raise ConfigError(
+                        f"{self._path}:{number}: no rollout: {error}", kind="rollouts_unreadable"
+                    ) from error
+                for index, asked in enumerate(hashes):
+                    self._places.setdefault(asked, []).append(_Place(offset, len(line), index))
+                offset += len(line)
+
+
+def _turns(line: bytes) -> list[Any]:
+    if not line.strip():
+        return []
+    turns: list[Any] = orjson.loads(line)["rollout"]["turns"]
+    return turns

@@ -1,0 +1,50 @@
+"""One whole answer of an engine, whatever dialect it came in: output items, counts, token ids.
+
+Shapes  `output` are Responses API output items with ids of their own; a tool call always has a call id.
+Units   counts in tokens; log-probs natural, one per sampled id.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from paddock.types import FinishReason, JsonObject, Usage
+
+
+class Counts(NamedTuple):
+    """Token counts as the engine reported them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input, read from the engine's prefix cache."""
+    reasoning_tokens: int = 0
+    """Of the output, spent on reasoning."""
+
+    def usage(self) -> Usage:
+        return Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens)
+
+
+class Tokens(NamedTuple):
+    """The very tokens of one call, as the engine gave them."""
+
+    prompt_ids: list[int]
+    """The whole prompt."""
+    sampled_ids: list[int]
+    log_probs: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one model call gave."""
+
+    output: list[JsonObject]
+    finish_reason: FinishReason | None = None
+    counts: Counts | None = None
+    """None: the engine did not count."""
+    model: str | None = None
+    """As the engine names it."""
+    tokens: Tokens | None = None
+    """None: the engine gave no token ids."""
+    weight_version: str | None = None
+    response: JsonObject = field(default_factory=dict)
+    """The engine's own Responses object, when it speaks that dialect: its fields are passed on."""

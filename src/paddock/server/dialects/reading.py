@@ -1,0 +1,88 @@
+"""Clients' requests as they are taken: leniently.
+
+Law     real programs send more than the standard: a key that is not known here is dropped, and told to the caller of
+        these functions for counting; an explicit null is as if the key were not there. Log-probs and token ids are
+        not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say.
+Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from paddock.errors import RequestError
+from paddock.types import JsonObject
+
+_SAMPLING = ["temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty", "chat_template_kwargs", "extra_body"]
+_SHARED = [*_SAMPLING, *["model", "tools", "tool_choice", "parallel_tool_calls", "metadata", "store", "stream", "stream_options", "user"]]
+_SHARED += ["service_tier", "prompt_cache_key", "safety_identifier"]
+KNOWN: dict[Literal["responses", "chat"], frozenset[str]] = {
+    "responses": frozenset(
+        [
+            *_SHARED,
+            *["input", "instructions", "include", "max_output_tokens", "max_tool_calls", "previous_response_id", "prompt"],
+            *["reasoning", "text", "truncation"],
+        ]
+    ),
+    "chat": frozenset(
+        [
+            *_SHARED,
+            *["messages", "max_tokens", "max_completion_tokens", "n", "reasoning_effort", "response_format", "verbosity", "logit_bias"],
+        ]
+    ),
+}
+_NESTED = ("chat_template_kwargs", "extra_body")
+
+
+class Taken(NamedTuple):
+    """A request as it is understood."""
+
+    body: JsonObject
+    """Known keys without nulls; shares its values with the request."""
+    extra_body: JsonObject
+    """What the client wants to be sent to the engine besides."""
+    dropped: list[str]
+    """Keys that were not known."""
+
+
+def take(dialect: Literal["responses", "chat"], request: JsonObject) -> Taken:
+    """The request without what is not known."""
+    known = KNOWN[dialect]
+    said = {key: value for key, value in request.items() if value is not None}
+    body = {key: value for key, value in said.items() if key in known}
+    dropped = [key for key in said if key not in known]
+    needed = "messages" if dialect == "chat" else "input"
+    if not isinstance(body.get(needed), list if dialect == "chat" else list | str):
+        raise RequestError(f"body: needs `{needed}`", kind="request_invalid")
+    if body.pop("n", 1) != 1:
+        raise RequestError("n: one answer per call; ask again for another", kind="request_invalid")
+    nested = _nested(body)
+    return Taken(body, nested, dropped)
+
+
+def _nested(body: JsonObject) -> JsonObject:
+    """Takes the client's `extra_body` and `chat_template_kwargs` out of the body, wherever they are."""
+    metadata = body.get("metadata")
+    found: JsonObject = {}
+    for key in _NESTED:
+        value = body.pop(key, None)
+        if value is None and isinstance(metadata, dict) and key in metadata:
+            value = _object(metadata[key], f"metadata.{key}")
+            metadata = body["metadata"] = {name: metadata[name] for name in metadata if name != key}
+        if value is None:
+            continue
+        found.update(_object(value, key) if key == "extra_body" else {key: _object(value, key)})
+    if metadata == {}:
+        del body["metadata"]
+    return found
+
+
+def _object(value: Any, where: str) -> JsonObject:
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            value = None
+    if not isinstance(value, dict):
+        raise RequestError(f"{where}: needs a JSON object", kind="request_invalid")
+    return value

@@ -1,0 +1,53 @@
+"""Token counts in the two dialects. Readers take any JSON: what is no count is 0, no counts at all are None."""
+
+from typing import Any
+
+from paddock.server.dialects.answers import Counts
+from paddock.types import JsonObject
+
+
+def read_chat_usage(usage: Any) -> Counts | None:
+    if not isinstance(usage, dict):
+        return None
+    return Counts(
+        _count(usage, "prompt_tokens"),
+        _count(usage, "completion_tokens"),
+        _count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        _count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def read_responses_usage(usage: Any) -> Counts | None:
+    if not isinstance(usage, dict):
+        return None
+    return Counts(
+        _count(usage, "input_tokens"),
+        _count(usage, "output_tokens"),
+        _count(usage.get("input_tokens_details"), "cached_tokens"),
+        _count(usage.get("output_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def chat_usage(counts: Counts) -> JsonObject:
+    return {
+        "prompt_tokens": counts.input_tokens,
+        "completion_tokens": counts.output_tokens,
+        "total_tokens": counts.input_tokens + counts.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": counts.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
+    }
+
+
+def responses_usage(counts: Counts) -> JsonObject:
+    return {
+        "input_tokens": counts.input_tokens,
+        "input_tokens_details": {"cached_tokens": counts.cached_tokens},
+        "output_tokens": counts.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
+        "total_tokens": counts.input_tokens + counts.output_tokens,
+    }
+
+
+def _count(holder: Any, key: str) -> int:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,120 @@
+"""One rollout's turns as a file: a JSON line per turn, appended; a last line `{"state": ...}` when it is closed.
+
+Law     a line counts when it is whole. A torn last line (a crash in mid-write) is cut off before anything is added.
+        No fsync: sampling a turn again is cheaper than a disk flush on every model call, and what has to last, the
+        collector's rollout line, is flushed there. A killed process loses nothing, a lost machine the last seconds.
+Access  files are 0600 and named by the SHA-256 of the rollout's secret, never by the secret.
+Errors  InfraError `turn_store` when the disk refuses, `turns_unreadable` when a line before the last is no turn.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from paddock.errors import InfraError
+from paddock.types import Turn
+
+State = Literal["open", "frozen", "dropped"]
+MODE = 0o600
+
+
+class Stored(NamedTuple):
+    """What a rollout's file holds."""
+
+    turns: list[Turn]
+    state: State
+    size: int
+    """Bytes; 0: there is no file."""
+
+
+def turn_line(turn: Turn) -> bytes:
+    """The turn's line. Field by field: a generic dump would copy every id and log-prob once more."""
+    usage = turn.usage.__dict__ if turn.usage else None
+    return orjson.dumps({**turn.__dict__, "usage": usage}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def state_line(state: State) -> bytes:
+    return orjson.dumps({"state": state}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read(path: Path) -> Stored:
+    """The file's turns, after cutting off a torn last line."""
+    with _disk(path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return Stored([], "open", 0)
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(path, whole)
+    turns: list[Turn] = []
+    state: State = "open"
+    for line in data[:whole].splitlines():
+        wire = _parse(line, path)
+        if "state" in wire:
+            state = wire["state"]
+        else:
+            turns.append(_turn(wire, path))
+    return Stored(turns, state, whole)
+
+
+def append(path: Path, line: bytes, size: int) -> None:
+    """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
+    with _disk(path):
+        try:
+            descriptor = _open(path)
+        except FileNotFoundError:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = _open(path)
+        try:
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(descriptor, size)
+                raise OSError(f"only {written} of {len(line)} bytes could be written")
+        finally:
+            os.close(descriptor)
+
+
+def replace(path: Path, line: bytes) -> None:
+    """Make a line all that the file holds."""
+    with _disk(path):
+        os.truncate(path, 0)
+    append(path, line, 0)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+
+
+@contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InfraError(f"turns in {path.parent}: {error.strerror or error}", kind="turn_store") from error
+
+
+def _parse(line: bytes, path: Path) -> dict[str, Any]:
+    try:
+        wire = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(wire, dict):
+        raise _unreadable(path, "a line is no object")
+    return wire
+
+
+def _turn(wire: dict[str, Any], path: Path) -> Turn:
+    try:
+        return Turn.model_validate(wire)
+    except ValidationError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, why: object) -> InfraError:
+    return InfraError(f"turns in {path}: {why}", kind="turns_unreadable", retryable=False)
