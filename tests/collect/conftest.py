@@ -30,7 +30,7 @@ class MakeConfig(Protocol):
 
 @pytest.fixture
 def make_rows(tmp_path: Path) -> MakeRows:
-    """A row file: so many rows whose answer is `yes` for two of three, or the given objects; bytes go in as they are."""
+    """A row file: N rows, two of three with the answer `yes`; or the given objects, bytes as they are."""
 
     def make(rows: "int | list[Any]", name: str = "rows.jsonl") -> Path:
         listed = [_row(index) for index in range(rows)] if isinstance(rows, int) else rows

@@ -1,7 +1,7 @@
 """Claims about a whole collection: nothing is lost, nothing runs twice, and no failure becomes a number."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from paddock.errors import ConfigError, InfraError
 from paddock.types import Rollout, Verdict
 
 MakeCase = Callable[..., Plan]
-RunPlan = Callable[..., Awaitable[Collected]]
+RunPlan = Callable[..., Coroutine[Any, Any, Collected]]
 ReadLines = Callable[..., list[dict[str, Any]]]
-ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
+ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 
 
 def key(line: dict[str, Any]) -> tuple[int, int]:
@@ -90,7 +90,7 @@ async def test_a_failure_that_says_it_stays_is_not_tried_again(
 async def test_wrong_rows_end_as_row_and_the_others_run(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines
 ) -> None:
-    bad = [b"{not json", b"[]", {"answer": "x"}, {"responses_create_params": {"input": 5}, "answer": "x"}]
+    bad: list[Any] = [b"{not json", b"[]", {"answer": "x"}, {"responses_create_params": {"input": 5}, "answer": "x"}]
     bad += [{"responses_create_params": {"input": "q"}}, {**ROW, "reward": 1.0}]
     collected = await run_plan(make_case([ROW, *bad, ROW], repeats=2))
     assert collected.summary[0]["outcomes"] == {"completed": 4, "row": 12}
@@ -224,7 +224,7 @@ async def test_a_folder_with_a_run_is_refused_without_resume(make_case: MakeCase
 
 
 async def test_two_collectors_can_not_share_a_folder(make_case: MakeCase, run_plan: RunPlan) -> None:
-    first = asyncio.create_task(run_plan(make_case([{**ROW, "grade": "hang"}])))  # type: ignore[arg-type]
+    first = asyncio.create_task(run_plan(make_case([{**ROW, "grade": "hang"}])))
     await asyncio.sleep(0.1)
     with pytest.raises(ConfigError, match="is collecting into it"):
         await run_plan(make_case([{**ROW, "grade": "hang"}]), resume=True)
@@ -236,7 +236,7 @@ async def test_a_cancelled_collection_keeps_what_ended_and_can_be_resumed(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines
 ) -> None:
     case = {"model": {"delay_s": 0.02}, "concurrency": 4}
-    task = asyncio.create_task(run_plan(make_case(40, **case)))  # type: ignore[arg-type]
+    task = asyncio.create_task(run_plan(make_case(40, **case)))
     await asyncio.sleep(0.15)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -261,14 +261,14 @@ async def test_no_more_rollouts_are_in_flight_than_allowed(make_case: MakeCase, 
     seen = Peaks()
     plan = make_case(30, concurrency=4)
     with open_run(plan, tmp_path / "run") as run:
-        await run.collect({"agent": seen})  # type: ignore[dict-item]
+        await run.collect({"agent": seen})
     assert seen.peak == 4
 
 
 async def test_each_attempt_has_a_secret_of_its_own(make_case: MakeCase, tmp_path: Path) -> None:
     peer = Peaks(fail=True)
     with open_run(make_case([ROW], repeats=2), tmp_path / "run") as run:
-        await run.collect({"agent": peer})  # type: ignore[dict-item]
+        await run.collect({"agent": peer})
     assert len(set(peer.secrets)) == len(peer.secrets) == 6
     for file in (tmp_path / "run").iterdir():
         assert not any(secret.encode() in file.read_bytes() for secret in peer.secrets)
@@ -278,7 +278,7 @@ async def test_servers_that_are_given_up_end_the_collection(make_case: MakeCase,
     failed = asyncio.Event()
     asyncio.get_running_loop().call_later(0.05, failed.set)
     with open_run(make_case([ROW] * 3), tmp_path / "run") as run:
-        collected = await run.collect({"agent": Peaks(delay_s=30.0)}, failed=failed.wait())  # type: ignore[dict-item]
+        collected = await run.collect({"agent": Peaks(delay_s=30.0)}, failed=failed.wait())
     assert (collected.how, collected.n_verdicts) == ("servers_failed", 0)
 
 

@@ -279,7 +279,7 @@ DIFFERENT: dict[str, Pair] = {
     ),
     # others
     "delete: another file": ([Delete("f")], [Delete("g")], "files"),
-    "delete: against a move": ([Delete("f")], [Move("f", "f")], "kind"),
+    "delete: against a move": ([Delete("f")], [Move("f", "g")], "files"),
     "move: edited before or after": (
         [Move("f", "g"), r("a", "b", "g")],
         [r("a", "b", "g"), Move("f", "g")],

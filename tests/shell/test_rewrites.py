@@ -91,7 +91,7 @@ PRESERVING = [
     Pair("cat a.txt | wc -l", "wc -l < a.txt"),
     Pair("cat a.txt | sort | cat | uniq -c", "sort a.txt | uniq -c"),
     Pair("ls src | cat", "ls src"),
-    Pair("cd src && cat m.py 2>&1 | sort", "sort src/m.py"),
+    Pair("cd src && cat m.py 2>&1 | sort", "cat src/m.py 2>&1 | sort"),
     Pair("cd src && find . -type f | head -3", "find src -type f | head -n 3", "src"),
     Pair("cd src && ls | grep m", "ls src/ | grep m"),
     Pair("grep -rl needle src | wc -l", "cd src && grep -rl needle . | wc -l"),

@@ -54,6 +54,8 @@ def test_values_of_two_meanings_are_not(left: object, right: object) -> None:
         ('{"a": 1} x', "not_json"),
         ('{"a":' + "[" * 201 + "]" * 201 + "}", "not_json"),
         ("[" * 100_000, "not_json"),
+        ('{"a": "\\ud800"}', "not_json"),
+        ('{"a": ["\ud800"]}', "not_json"),
         ('{"a": "\n"}', "not_json"),
         ("[]", "not_object"),
         ("null", "not_object"),
@@ -65,6 +67,10 @@ def test_what_is_no_object_is_refused_with_the_reason(text: str, reason: str) ->
     value = decode_object(text)
     assert isinstance(value, Malformed)
     assert value.reason == reason
+
+
+def test_a_pair_of_surrogates_is_the_character_they_stand_for() -> None:
+    assert decode_object('{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
 
 
 def test_of_a_repeated_key_the_last_one_counts() -> None:

@@ -52,7 +52,7 @@ class RowTools:
 
     def _expected(self, call: ExpectedCall) -> Reading:
         action = self._read(call.name, call.arguments)
-        if isinstance(action, Malformed) and self._schema(call.name) is not None:
+        if isinstance(action, Malformed) and self.schema(call.name) is not None:
             self._disbelieved.add(call.name)
             action = self._read(call.name, call.arguments)
         if isinstance(action, Malformed) and action.reason != "bad_patch":
@@ -76,9 +76,10 @@ class RowTools:
 
     def _read(self, name: str, arguments: str) -> Action | Malformed:
         read = opaque if name in self._opaque else normalise
-        return read(name, arguments, schema=self._schema(name))
+        return read(name, arguments, schema=self.schema(name))
 
-    def _schema(self, name: str) -> JsonObject | None:
+    def schema(self, name: str) -> JsonObject | None:
+        """The JSON schema of the row's tool of this name; None: there is none, or it is not believed."""
         if name in self._disbelieved:
             return None
         tool = self._tools.get(name, {})

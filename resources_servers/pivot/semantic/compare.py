@@ -63,7 +63,7 @@ def compare(
     tools = RowTools(params)
     ours = tools.expected(wanted)
     theirs = actual_readings(response, tools)
-    table = _table(ours, theirs, History(params), options)
+    table = _table(ours, theirs, History(params, tools.schema), options)
     return _score(table, ours, theirs, counts, options)
 
 

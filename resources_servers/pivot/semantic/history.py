@@ -10,7 +10,7 @@ Errors  none: what cannot be read shows nothing.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from posixpath import basename
 from typing import Any
 
@@ -28,7 +28,9 @@ from paddock.types.responses import calls, content_text, item_type
 class History:
     """The calls of one row before the step that is judged."""
 
-    def __init__(self, params: JsonObject) -> None:
+    def __init__(self, params: JsonObject, schema: Callable[[str], JsonObject | None]) -> None:
+        """`schema`: the JSON schema of the row's tool of a name, as the row's other calls are read with."""
+        self._schema = schema
         items = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         self._outputs: dict[str, str] | None = None
@@ -52,7 +54,7 @@ class History:
             call = calls([item])[0]
             if name not in call.arguments and escaped not in call.arguments:
                 continue
-            action = normalise(call.name, call.arguments)
+            action = normalise(call.name, call.arguments, schema=self._schema(call.name))
             if not isinstance(action, Malformed):
                 yield action, self._output_of(call.call_id)
 

@@ -63,11 +63,10 @@ def _files_searched(search: Search) -> tuple[str, str | None]:
 
     Only in front of `**/`: elsewhere a tool may let a pattern without a slash match in every directory.
     """
-    pattern = search.pattern.removeprefix("./")
-    head, slash, tail = pattern.partition("/**/")
-    if slash and not set(head) & set("*?[]{}!\\") and not head.startswith(("/", "..")):
+    head, slash, tail = search.pattern.partition("/**/")
+    if slash and not set(head) & set("*?[]{}!\\") and not head.startswith(("/", ".")):
         return "**/" + tail, f"{search.path}/{head}" if search.path else head
-    return pattern, search.path
+    return search.pattern, search.path
 
 
 def compare_searches(expected: Search, actual: Search, options: SemanticOptions) -> Finding:

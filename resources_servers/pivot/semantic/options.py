@@ -24,6 +24,6 @@ class SemanticOptions(BaseModel):
     read_whole_file_ok: bool = False
     """True: a read of the whole file stands for a read of any of its lines."""
     search_wider_levels: int = Field(default=1, ge=0)
-    """How many directories above the expert's a search may start. 0: exactly there."""
+    """How many directories above the expert's a search may start, but never at `/`. 0: exactly there."""
     max_calls: int = Field(default=64, ge=1)
     """Calls in one response that are judged; a response with more scores 0, unless the expert made as many."""

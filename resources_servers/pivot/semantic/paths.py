@@ -21,12 +21,17 @@ def resolve(path: str | None, cwd: str | None) -> str:
 
 
 def levels_above(outer: str, inner: str) -> int | None:
-    """How many directories `outer` is above `inner`, both resolved; 0: the same. None: it does not hold `inner`."""
+    """How many directories `outer` is above `inner`, both resolved; 0: the same. None: it does not hold `inner`.
+
+    The root of the file system is above nothing: it holds far more than any tree that is worked on.
+    """
     if outer == inner:
         return 0
+    if outer == "/":
+        return None
     if outer == "." and not inner.startswith(("/", "..")):
         return inner.count("/") + 1
-    prefix = outer.rstrip("/") + "/"
+    prefix = outer + "/"
     return inner[len(prefix) :].count("/") + 1 if inner.startswith(prefix) else None
 
 

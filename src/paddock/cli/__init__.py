@@ -22,34 +22,29 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    command = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    if command is None:
-        _overview().parse_args(arguments)
-        raise AssertionError("the overview ends by itself: no word is both a command and unknown to it")
+    if not arguments or arguments[0] not in COMMANDS:
+        _top_parser().parse_args(arguments)
+        return 2
+    name = arguments[0]
     # Only the asked command's module is imported: `--help` and start-up stay quick.
-    module = importlib.import_module(f"paddock.cli.{command}")
-    parser = argparse.ArgumentParser(prog=f"paddock {command}", description=_sentence(COMMANDS[command]))
+    module = importlib.import_module(f"paddock.cli.{name}")
+    summary = COMMANDS[name]
+    parser = argparse.ArgumentParser(prog=f"paddock {name}", description=summary[0].upper() + summary[1:] + ".")
     module.add_arguments(parser)
-    # Intermixed: `key=value` may stand after options.
+    # Files and overrides may stand before, between and after the options.
     args = parser.parse_intermixed_args(arguments[1:])
     try:
         return int(module.run(args))
     except ConfigError as error:
-        print(f"paddock {command}: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+        print(f"paddock {name}: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
         return 2
-    except KeyboardInterrupt:
-        return 130
 
 
-def _overview() -> argparse.ArgumentParser:
-    """`paddock`, `paddock --help`, `paddock --version`, and what to say to an unknown command."""
+def _top_parser() -> argparse.ArgumentParser:
+    """Says what there is, and what was wrong."""
     parser = argparse.ArgumentParser(prog="paddock", description="Environments for RL on software engineering.")
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         commands.add_parser(name, help=summary)
     return parser
-
-
-def _sentence(summary: str) -> str:
-    return summary[0].upper() + summary[1:] + "."

@@ -23,11 +23,16 @@ def split_arguments(arguments: Sequence[str]) -> Arguments:
     return Arguments([text for text in arguments if text not in overrides], overrides)
 
 
-def load_config(arguments: Sequence[str], *, strict: bool = False) -> "Config":
-    """The config of a command's arguments; ConfigError when they name no file."""
+def load_config(arguments: Sequence[str], *, strict: bool = False, oracle: bool = False) -> "Config":
+    """The config of a command's arguments; ConfigError when they name no file.
+
+    With `oracle`, agents may refer to model servers that the files do not have.
+    """
+    from paddock.collect.oracle import stand_ins
     from paddock.config import load
 
     files, overrides = split_arguments(arguments)
     if not files:
         raise ConfigError("name a config file, such as configs/demo.yaml", kind="no_config")
-    return load(files, overrides, strict=strict)
+    extra = stand_ins(load(files, overrides, strict=strict, servers=())) if oracle else None
+    return load(files, overrides, strict=strict, extra=extra)

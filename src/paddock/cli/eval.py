@@ -39,6 +39,7 @@ SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("--retry-wait-s", "retry_wait_s", {"metavar": "S", "type": float, "help": "wait before the second attempt"}),
     ("--rollout-timeout-s", "rollout_timeout_s", {"metavar": "S", "type": float, "help": "for one attempt"}),
     ("--deadline-s", "deadline_s", {"metavar": "S", "type": float, "help": "for the whole collection"}),
+    ("--progress-every-s", "progress_every_s", {"metavar": "S", "type": float, "help": "between progress lines"}),
 )
 
 
@@ -120,7 +121,7 @@ def _configured(args: argparse.Namespace) -> tuple[Any, Any]:
     from paddock.collect import EvalSettings
     from paddock.config import validate
 
-    config = load_config(args.config, strict=args.strict)
+    config = load_config(args.config, strict=args.strict, oracle=args.oracle)
     names = [name for _, name, _ in SETTINGS] + ["strict_rows"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")

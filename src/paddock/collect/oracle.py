@@ -27,6 +27,17 @@ def oracle_config(plan: Plan) -> Config:
     return Config.from_yaml(dump(tree))
 
 
+def stand_ins(config: Config) -> JsonObject:
+    """Replay for each model server that an agent refers to and the config does not have; for `load(extra=...)`."""
+    tree = parse(config.to_yaml(), "composed config").tree
+    blocks = [
+        tree[name]["agents"][one.implementation] for name, one in config.instances.items() if one.kind == "agents"
+    ]
+    refers = [(block or {}).get("model_server") for block in blocks]
+    names = [refer.get("name") for refer in refers if isinstance(refer, dict)]
+    return {name: REPLAY for name in names if isinstance(name, str) and name not in config.instances}
+
+
 class OraclePrompter:
     """Scripts each rollout before it runs."""
 

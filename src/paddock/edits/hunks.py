@@ -6,9 +6,9 @@ Codex   (version 0.169.0, by trial) hunks in order, each after the last. An anch
         empty line and is nowhere is looked for without that line. A hunk without old lines goes to the end of the file,
         anchor or not. The result ends in a newline.
 Diff    a block goes where its header says, moved by as much as the hunk before it was; else to the nearest place where
-        it stands exactly, below first at equal distance. No fuzz; little context does not tie a hunk to the file's start
-        or end, but a note that a newline is missing does. The result ends in a newline unless the diff says that it does
-        not; where no hunk touches the end, the file keeps its own.
+        it stands exactly, below first at equal distance. No fuzz; little context does not tie a hunk to the start or
+        end of the file, a note that a newline is missing does. The result ends in a newline unless the diff says that
+        it does not; where no hunk touches the end, the file keeps its own.
 Partial in a known range of a file a hunk goes where its header's line says, if it stands there, or to the only place
         where it stands, or to the first one after its anchor, if that line is there once.
 Errors  EditError `no_match` when there is no place; `unseen` when what was seen does not tell.

@@ -79,7 +79,8 @@ class _LoopThread(threading.Thread):
         """Close what is open, or stop opening it; wait for that."""
         with suppress(RuntimeError):  # the loop is closed: opening failed
             self.loop.call_soon_threadsafe(self._stop)
-        self.join(CLOSE_S)
+        if threading.current_thread() is not self:  # collected in its own thread: it ends by itself
+            self.join(CLOSE_S)
 
     def _stop(self) -> None:
         if self.opened.done():

@@ -70,7 +70,7 @@ def connect(
 
 
 class Connection:
-    """Servers by name: `connection["pivot"]`, or `connection.pivot`. Closed by `close`, `with`, or the program's end."""
+    """Servers by name: `connection["pivot"]`, `connection.pivot`. Closed by `close`, `with` or the program's end."""
 
     def __init__(self, background: Background[dict[str, Known]]) -> None:
         self._background = background

@@ -1,7 +1,7 @@
 """What a script or a notebook calls on one server: rows and answers in the forms that are handy to write.
 
-Forms   a row: a Row, or the object of one dataset line. An answer: a Responses API response, a list of output items, one
-        item, a text (one message), a `Call` (one tool call), or a list of these.
+Forms   a row: a Row, or the object of one dataset line. An answer: a Responses API response, a list of output items,
+        one item, a text (one message), a `Call` (one tool call), or a list of these.
 Errors  RowError and RequestError for what can't be read as either; what the server raises for the rest.
 """
 

@@ -49,16 +49,23 @@ async def isolated(
 
 
 async def _start_all(supervisors: list[Supervisor], timeout_s: float) -> None:
+    late = {one.name for one in supervisors}
+
+    async def prepare(one: Supervisor) -> None:
+        await one.prepare()
+        late.discard(one.name)
+
     try:
-        async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
-            for supervisor in supervisors:
-                group.create_task(supervisor.prepare())
-        async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
-            for supervisor in supervisors:
-                group.create_task(supervisor.go())
+        async with asyncio.timeout(timeout_s):
+            async with asyncio.TaskGroup() as group:
+                for supervisor in supervisors:
+                    group.create_task(prepare(supervisor))
+            async with asyncio.TaskGroup() as group:
+                for supervisor in supervisors:
+                    group.create_task(supervisor.go())
     except TimeoutError as error:
-        late = ", ".join(one.name for one in supervisors if not one.ready)
-        raise InfraError(f"not ready within {timeout_s:g} s: {late}", kind="start_timeout") from error
+        names = ", ".join(sorted(late or {one.name for one in supervisors}))
+        raise InfraError(f"not ready within {timeout_s:g} s: {names}", kind="start_timeout", retryable=False) from error
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
 

@@ -26,8 +26,6 @@ class Supervisor:
     ) -> None:
         self.name = handover.name
         self.process: ServerProcess | None = None
-        self.ready = False
-        """Served at least once."""
         self._handover = handover
         self._sock = sock
         self._settings = settings
@@ -43,7 +41,6 @@ class Supervisor:
         """Let it serve, and watch it from now on."""
         process = self._running
         await process.go()
-        self.ready = True
         self._watching = asyncio.create_task(self._watch(process))
 
     async def stop(self) -> None:

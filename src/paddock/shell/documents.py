@@ -55,10 +55,11 @@ class _Lifter:
         self.stack = ["c"]
         self.pending: list[_Pending] = []
         self.documents: list[Document] = []
+        self.endless = False
 
     def run(self) -> Lifted:
         text = self.text
-        while self.at < len(text):
+        while self.at < len(text) and not self.endless:
             if plain := _PLAIN.match(text, self.at):
                 self._copy(plain.end() - self.at)
                 continue
@@ -69,6 +70,7 @@ class _Lifter:
                 self._command(char)
             else:
                 self._quoted(char)
+        self._copy(len(text) - self.at)
         error = "a here-document has no end" if self.pending else None
         return Lifted("".join(self.out), tuple(self.documents), error)
 
@@ -164,6 +166,7 @@ class _Lifter:
             at = self.at
             while True:
                 if at >= len(self.text):
+                    self.endless = True
                     return
                 end = _past(self.text, "\n", at)
                 line = self.text[at:end]

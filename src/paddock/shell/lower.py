@@ -68,7 +68,7 @@ class Lowering:
         self.continued = b"\\\n" in data
 
     def slice(self, start: int, end: int) -> str:
-        return self.data[start:end].decode("utf-8", "surrogatepass")
+        return self.data[start:end].decode()
 
     def text(self, tree: Syntax) -> str:
         return self.slice(tree.start_byte, tree.end_byte)
@@ -219,7 +219,7 @@ class Lowering:
         return self._expanding(document.body)
 
     def _expanding(self, body: str) -> Word:
-        data = b': "' + body.replace('"', QUOTE).encode("utf-8", "surrogatepass") + b'"'
+        data = b': "' + body.replace('"', QUOTE).encode() + b'"'
         tree = self.parse_document(data)
         if tree is None or tree.root_node.has_error:
             raise Unsupported("a here-document whose expansions are not understood")

@@ -1,12 +1,14 @@
 """`parse(command)`: text to `Script`, by the tree-sitter grammar for bash.
 
 Law     never raises on any `str`; time grows linearly with valid text, and text that goes wrong is given up early.
-Limits  `MAX_CHARS` characters and `MAX_DEPTH` nested commands; beyond either, and for a NUL, the script is an error.
+Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands and a second of time; beyond one of them, and for a NUL or a
+        lone surrogate, the script is an error.
 Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
         reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
 """
 
 import threading
+import time
 from functools import lru_cache
 
 import tree_sitter_bash
@@ -21,6 +23,8 @@ MAX_CHARS = 200_000
 MAX_DEPTH = 60
 _PATIENCE_BYTES = 2048
 """How far an erroneous text is followed: the grammar's recovery takes quadratic time."""
+_PATIENCE_S = 1.0
+"""How long any text is followed. Thousands of stages in one pipeline take the grammar that long, and nothing real does."""
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
@@ -42,7 +46,10 @@ def _parse(command: str) -> Script:
     if any(char in command for char in ("\0", MARK, STRING, QUOTE)):
         return Script((), "a character that no command may hold")
     lifted = lift(command)
-    data = lifted.text.encode("utf-8", "surrogatepass")
+    try:
+        data = lifted.text.encode()
+    except UnicodeEncodeError:
+        return Script((), "a character that no command may hold")
     tree = _tree(data)
     if tree is None:
         return Script((), "not understood")
@@ -69,10 +76,11 @@ def _tree(data: bytes) -> Tree | None:
     """None: given up."""
     if len(data) <= _PATIENCE_BYTES:
         return _parser().parse(data)
+    deadline = time.monotonic() + _PATIENCE_S
     try:
         return _parser().parse(
             lambda at, _: data[at : at + 16384],
-            progress_callback=lambda at, has_error: has_error and at > _PATIENCE_BYTES,
+            progress_callback=lambda at, has_error: (has_error and at > _PATIENCE_BYTES) or time.monotonic() > deadline,
         )
     except ValueError:
         del _LOCAL.parser

@@ -1,6 +1,6 @@
 """Small servers that do on cue what real ones do on a bad day; named in a config as `paddock.testing.servers:Class`.
 
-`CueServer`  resources: its config says how starting goes, a row's `cue` how `/verify` goes.
+`CueServer`  resources: its config says how starting and stopping go, a row's `cue` how `/verify` goes.
 `EchoModel`  a model that answers every request with one message, `reply`.
 """
 
@@ -23,6 +23,8 @@ DEAF_S = 60.0
 class CueConfig(ServerConfig):
     start: Cue = "answer"
     """How starting goes; `answer`: well."""
+    stop: Cue = "answer"
+    """How stopping goes, likewise."""
     secret: str = ""
     """Shown in verdicts as its length, to prove that it was read."""
 
@@ -39,6 +41,9 @@ class CueServer(ResourcesServer[CueConfig, CueTask]):
 
     async def start(self) -> None:
         await act(self.config.start)
+
+    async def stop(self) -> None:
+        await act(self.config.stop)
 
     async def verify(self, task: CueTask, row: Row, response: JsonObject) -> Verdict:
         await act(task.cue)

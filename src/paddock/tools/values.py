@@ -1,7 +1,7 @@
 """JSON values: decoding them strictly, and when two of them are the same.
 
-Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts. Deeper than MAX_DEPTH is refused,
-        so that no answer depends on how deep the stack is.
+Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts; a lone surrogate is no character,
+        and no program could be given one. Deeper than MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys is not looked at.
 Errors  `decode_object` returns Malformed. `same_json` never raises and does not recurse: depth is no limit.
@@ -31,6 +31,8 @@ def decode_object(text: str) -> JsonObject | Malformed:
         value = _DECODER.decode(text)
         if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
             raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        if not text.isascii() or "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         return Malformed("not_json", f"arguments are not JSON: {str(error)[:100]}")
     if not isinstance(value, dict):

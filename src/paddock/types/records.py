@@ -104,6 +104,16 @@ class Session(Record):
     visible: JsonObject = {}
     """Task fields that the agent may read, by name."""
 
+    def __str__(self) -> str:
+        from paddock.types.display import session_line
+
+        return session_line(self)
+
+    def _repr_html_(self) -> str:
+        from paddock.types.display import session_html
+
+        return session_html(self)
+
 
 class Verdict(Record):
     """A judgement of what the policy did. Never made for a failure of ours."""
@@ -119,6 +129,16 @@ class Verdict(Record):
     """Numbers to average over rollouts; booleans as 0 and 1."""
     extras: JsonObject = {}
     """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
+
+    def __str__(self) -> str:
+        from paddock.types.display import verdict_line
+
+        return verdict_line(self)
+
+    def _repr_html_(self) -> str:
+        from paddock.types.display import verdict_html
+
+        return verdict_html(self)
 
 
 class Failure(Record):
@@ -222,3 +242,13 @@ class Rollout(Record):
     def reward(self) -> float | None:
         """None unless the outcome carries one."""
         return self.verdict.reward if self.verdict else None
+
+    def __str__(self) -> str:
+        from paddock.types.display import rollout_line
+
+        return rollout_line(self)
+
+    def _repr_html_(self) -> str:
+        from paddock.types.display import rollout_html
+
+        return rollout_html(self)

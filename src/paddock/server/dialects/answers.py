@@ -4,7 +4,7 @@ Shapes  `output` are Responses API output items with ids of their own; a tool ca
 Units   counts in tokens; log-probs natural, one per sampled id.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from paddock.types import FinishReason, JsonObject, Usage
@@ -48,3 +48,7 @@ class Answer:
     weight_version: str | None = None
     response: JsonObject = field(default_factory=dict)
     """The engine's own Responses object, when it speaks that dialect: its fields are passed on."""
+
+    def of_weights(self, version: str | None) -> "Answer":
+        """This answer, sampled by the weights of that version."""
+        return self if version == self.weight_version else replace(self, weight_version=version)

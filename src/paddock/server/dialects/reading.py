@@ -13,21 +13,53 @@ import orjson
 from paddock.errors import RequestError
 from paddock.types import JsonObject
 
-_SAMPLING = ["temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty", "chat_template_kwargs", "extra_body"]
-_SHARED = [*_SAMPLING, *["model", "tools", "tool_choice", "parallel_tool_calls", "metadata", "store", "stream", "stream_options", "user"]]
+_SAMPLING = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "chat_template_kwargs",
+    "extra_body",
+]
+_SHARED = [
+    *_SAMPLING,
+    *["model", "tools", "tool_choice", "parallel_tool_calls", "metadata", "store", "stream", "stream_options", "user"],
+]
 _SHARED += ["service_tier", "prompt_cache_key", "safety_identifier"]
 KNOWN: dict[Literal["responses", "chat"], frozenset[str]] = {
     "responses": frozenset(
         [
             *_SHARED,
-            *["input", "instructions", "include", "max_output_tokens", "max_tool_calls", "previous_response_id", "prompt"],
+            *[
+                "input",
+                "instructions",
+                "include",
+                "max_output_tokens",
+                "max_tool_calls",
+                "previous_response_id",
+                "prompt",
+            ],
             *["reasoning", "text", "truncation"],
         ]
     ),
     "chat": frozenset(
         [
             *_SHARED,
-            *["messages", "max_tokens", "max_completion_tokens", "n", "reasoning_effort", "response_format", "verbosity", "logit_bias"],
+            *[
+                "messages",
+                "max_tokens",
+                "max_completion_tokens",
+                "n",
+                "reasoning_effort",
+                "response_format",
+                "verbosity",
+                "logit_bias",
+            ],
         ]
     ),
 }

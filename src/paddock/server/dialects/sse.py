@@ -3,7 +3,7 @@
 Source  HTML standard, "Server-sent events": lines end in LF, CRLF or CR; `data` lines of one event are joined by LF;
         lines that begin with a colon are comments.
 Bounds  one event is at most `MAX_EVENT_BYTES` long.
-Errors  ValueError for a longer one.
+Errors  UnreadableError for a longer one.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
+from paddock.server.dialects.failures import UnreadableError
 from paddock.types import JsonObject
 
 MAX_EVENT_BYTES = 64 << 20
@@ -39,7 +40,7 @@ class EventReader:
         lines = data[: len(data) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop() + held
         if len(self._rest) > MAX_EVENT_BYTES:
-            raise ValueError(f"an event is longer than {MAX_EVENT_BYTES} bytes")
+            raise UnreadableError(f"an event is longer than {MAX_EVENT_BYTES} bytes")
         for line in lines:
             event = self._line(line)
             if event is not None:

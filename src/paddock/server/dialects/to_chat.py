@@ -18,7 +18,25 @@ from paddock.server.dialects.tools import arguments_of, chat_tool_choice, chat_t
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, output_items
 
-_SAME = ["temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty", "user", "max_tokens", "max_completion_tokens", "reasoning_effort", "response_format", "verbosity", "logit_bias", "parallel_tool_calls"]
+_SAME = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "user",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "response_format",
+    "verbosity",
+    "logit_bias",
+    "parallel_tool_calls",
+]
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 """Under these an assistant message may hold its reasoning; engines differ in which they read."""
 

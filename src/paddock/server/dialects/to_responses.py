@@ -9,12 +9,32 @@ from typing import Any
 
 from paddock.server.dialects.items import reasoning_item
 from paddock.server.dialects.to_chat import REASONING_FIELDS, Converted
-from paddock.server.dialects.tools import custom_names, responses_tool_choice, responses_tools
+from paddock.server.dialects.tools import responses_tool_choice, responses_tools
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, output_items
 
-_SAME = ["temperature", "top_p", "top_k", "min_p", "user", "metadata", "store", "parallel_tool_calls", "service_tier", "prompt_cache_key"]
-_UNSAYABLE = ["seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty", "verbosity", "logit_bias", "safety_identifier"]
+_SAME = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "user",
+    "metadata",
+    "store",
+    "parallel_tool_calls",
+    "service_tier",
+    "prompt_cache_key",
+]
+_UNSAYABLE = [
+    "seed",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "verbosity",
+    "logit_bias",
+    "safety_identifier",
+]
 
 
 def responses_request(body: JsonObject) -> Converted:
@@ -31,8 +51,11 @@ def responses_request(body: JsonObject) -> Converted:
             found["tool_choice"] = responses_tool_choice(body["tool_choice"])
     else:
         found.pop("parallel_tool_calls", None)
-    custom = custom_names(body.get("tools"))
-    items = [item for message in output_items(body["messages"]) for item in _items(message, custom)]
+    messages = output_items(body["messages"])
+    custom_ids = frozenset(
+        call.get("id") for message in messages for call in output_items(message.get("tool_calls")) if "custom" in call
+    )
+    items = [item for message in messages for item in _items(message, custom_ids)]
     return Converted({"input": items, **found}, [key for key in _UNSAYABLE if key in body])
 
 
@@ -62,12 +85,12 @@ def _renamed(body: JsonObject) -> JsonObject:
     return found
 
 
-def _items(message: JsonObject, custom: frozenset[str]) -> Iterator[JsonObject]:
+def _items(message: JsonObject, custom_ids: frozenset[Any]) -> Iterator[JsonObject]:
     role = message.get("role", "user")
     if role == "tool":
-        # A custom tool's output is told apart by its call alone, and both kinds are read alike.
-        output = _content(message.get("content"), "input_text")
-        yield {"type": "function_call_output", "call_id": message.get("tool_call_id", ""), "output": output}
+        call_id = message.get("tool_call_id", "")
+        kind = "custom_tool_call_output" if call_id in custom_ids else "function_call_output"
+        yield {"type": kind, "call_id": call_id, "output": _content(message.get("content"), "input_text")}
         return
     if role != "assistant":
         yield {"type": "message", "role": role, "content": _content(message.get("content"), "input_text")}

@@ -238,6 +238,17 @@ def test_a_file_is_found_in_the_history_by_a_name_that_json_escapes(score: Calla
     assert score(wider, inserted).reward == 0.0
 
 
+def test_lines_that_were_read_are_numbered_as_the_rows_schema_counts(score: Callable[..., Any]) -> None:
+    offset = {"type": "integer", "description": "The 0-based line number to start from"}
+    parameters = {"properties": {"file_path": {"type": "string"}, "offset": offset}}
+    editor_tool = {"type": "function", "name": "str_replace_editor"}
+    zero_based = {"type": "function", "name": "read_file", "parameters": parameters}
+    one_based = {"type": "function", "name": "read_file"}
+    shown = step("read_file", '{"file_path": "/r/a.py", "offset": 1}', OLD.split("\n", 1)[1])
+    assert score(WIDER, INSERTED, history=shown, tools=[editor_tool, zero_based]).reward == 1.0
+    assert score(WIDER, INSERTED, history=shown, tools=[editor_tool, one_based]).reward == 0.0
+
+
 def test_a_patch_given_to_a_shell_equals_the_edit_it_makes(score: Callable[..., Any]) -> None:
     text = patch("-    return x + 1", "+    return x + 2", path="a.py")[1]["input"]
     shell = ("shell", {"command": ["bash", "-lc", f"cd /r && apply_patch <<'EOF'\n{text}\nEOF"]})

@@ -57,7 +57,8 @@ SEARCHES_SAME = [
     (("grep", {"pattern": "x", "path": "src"}), ("grep", {"pattern": "x", "path": "./src"})),
     (("glob", {"pattern": "**/*.py", "path": "/r"}), ("glob", {"pattern": "**/*.py", "path": "/r/."})),
     (("glob", {"pattern": "src/**/*.py"}), ("glob", {"pattern": "**/*.py", "path": "src"})),
-    (("glob", {"pattern": "./a/*.py"}), ("find_files", {"pattern": "a/*.py"})),
+    (("glob", {"pattern": "a/*.py"}), ("find_files", {"pattern": "a/*.py", "path": "./"})),
+    (("glob", {"pattern": "a/b/**/*.py", "path": "/r"}), ("glob", {"pattern": "b/**/*.py", "path": "/r/a"})),
 ]
 SEARCHES_DIFFERENT = [
     (("grep", GREP), ("grep", {"pattern": "zzz"})),
@@ -66,6 +67,7 @@ SEARCHES_DIFFERENT = [
     (("grep", GREP), ("grep", {**GREP, "path": "/r/tests"})),
     (("grep", GREP), ("grep", {**GREP, "path": "/r/src/deep"})),
     (("grep", GREP), ("grep", {**GREP, "path": "/"})),
+    (("glob", {"pattern": "**/*.py", "path": "/r"}), ("glob", {"pattern": "**/*.py", "path": "/"})),
     (("grep", GREP), ("grep", {**GREP, "include": "*.js"})),
     (("grep", GREP), ("grep", {key: GREP[key] for key in ("pattern", "path")})),
     (("grep", {"pattern": "x"}), ("grep", {"pattern": "x", "-i": True})),
@@ -73,6 +75,8 @@ SEARCHES_DIFFERENT = [
     (("grep", {"pattern": "\\<a"}), ("grep", {"pattern": "<a"})),
     (("grep", {"pattern": "*.py"}), ("glob", {"pattern": "*.py"})),
     (("glob", {"pattern": "*.py"}), ("glob", {"pattern": "**/*.py"})),
+    (("glob", {"pattern": "./a/*.py"}), ("glob", {"pattern": "a/*.py"})),
+    (("glob", {"pattern": "a/**/*.py"}), ("glob", {"pattern": "**/*.py", "path": "b"})),
     (("glob", {"pattern": "src/*.py"}), ("glob", {"pattern": "*.py", "path": "src"})),
 ]
 LISTS_SAME = [
@@ -140,7 +144,9 @@ def test_the_reason_says_what_differs(score: Callable[..., Any], expected: Any, 
         ({"read_max_ratio": 20.0}, view(40, 80), view(1, 400), 1),
         ({"read_max_ratio": 1.0, "read_extra_lines": 0}, view(40, 80), view(39, 80), 0),
         ({"search_wider_levels": 0}, ("grep", GREP), ("grep", {**GREP, "path": "/r"}), 0),
-        ({"search_wider_levels": 2}, ("grep", GREP), ("grep", {**GREP, "path": "/"}), 1),
+        ({"search_wider_levels": 1}, ("grep", {**GREP, "path": "/r/a/b"}), ("grep", {**GREP, "path": "/r"}), 0),
+        ({"search_wider_levels": 2}, ("grep", {**GREP, "path": "/r/a/b"}), ("grep", {**GREP, "path": "/r"}), 1),
+        ({"search_wider_levels": 9}, ("grep", GREP), ("grep", {**GREP, "path": "/"}), 0),
         ({"cwd": "/r"}, ("read", {"filePath": "/r/a.py"}), ("read", {"filePath": "a.py"}), 1),
         ({"cwd": "/q"}, ("read", {"filePath": "/r/a.py"}), ("read", {"filePath": "a.py"}), 0),
         ({"cwd": "/r"}, ("grep", {"pattern": "x", "path": "/r"}), ("grep", {"pattern": "x"}), 1),

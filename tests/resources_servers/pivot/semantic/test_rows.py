@@ -63,6 +63,21 @@ def test_every_published_row_played_back_scores_1_and_nothing_scores_0() -> None
     assert [line for path in published() for line in wrong_rows(rows_in(path))] == []
 
 
+def respelled(arguments: str) -> str:
+    value = json.loads(arguments)
+    return json.dumps(dict(reversed(value.items())), indent=1, ensure_ascii="\\u" not in arguments)
+
+
+def test_how_the_json_is_spelled_does_not_matter() -> None:
+    wrong = []
+    for row in rows_in(EXAMPLES):
+        expected = read_expected(row.task)
+        output = [call_item(call.name, respelled(call.arguments)) for call in expected_calls(expected)]
+        if output and compare(expected, {"output": output}, row.responses_create_params).reward != 1.0:
+            wrong.append(row.task.get("uuid"))
+    assert wrong == []
+
+
 def test_no_examples_action_passes_for_that_of_another_kind() -> None:
     rows = list(rows_in(EXAMPLES))
     kinds = [row.task["metadata"]["kind"] for row in rows]

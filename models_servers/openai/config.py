@@ -1,0 +1,79 @@
+"""Config of an openai server."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+
+from paddock.server import ServerConfig
+from paddock.tokens import TurnStoreSettings
+from paddock.types import JsonObject
+
+
+def _or_empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
+Block = Annotated[JsonObject, BeforeValidator(_or_empty)]
+
+
+class OpenAIConfig(ServerConfig):
+    """The endpoint, what is sent to it besides the client's request, and how long it is waited for."""
+
+    base_url: str | list[str]
+    """Base URL of the endpoint, with `/v1`; of several, each rollout keeps to one."""
+    api_key: SecretStr | None = None
+    """None or empty: the endpoint needs none."""
+    model: str
+    """The model's name at the endpoint; clients' own names for it are not passed on."""
+    upstream_api: Literal["responses", "chat"] = "chat"
+    """The dialect that the endpoint speaks; clients may use either."""
+    engine: Literal["text", "spliced"] = "text"
+    """`spliced`: the endpoint keeps each rollout's tokens as they were sampled, and an answer without token ids and
+    log-probs is a failure; `text`: ids are recorded if they come."""
+    request_token_ids: bool = False
+    """Asks a chat endpoint for token ids and log-probs (vLLM's `return_token_ids`)."""
+    sampling_overrides: Block = {}
+    """Request keys that are always as said here, whatever the client asks; null: the key is left out."""
+    extra_body: Block = {}
+    """Further request keys, over the client's."""
+    chat_template_kwargs: Block = {}
+    """Arguments of the chat template, over the client's."""
+    default_headers: Annotated[dict[str, str], BeforeValidator(_or_empty)] = Field(default={}, repr=False)
+    """Headers of every request to the endpoint."""
+    reasoning_fields: list[Literal["reasoning", "reasoning_content"]] = ["reasoning", "reasoning_content"]
+    """Fields of a chat message in which the reasoning of earlier turns is sent; empty: it is not sent."""
+    timeout_s: float = Field(default=1800.0, gt=0)
+    """Seconds for one exchange with the endpoint, first byte to last."""
+    attempts: int = Field(default=4, ge=1)
+    """How often one call is tried in all."""
+    first_retry_s: float = Field(default=0.5, ge=0)
+    """Seconds before the second try, at most; twice as long before each further one."""
+    max_retry_s: float = Field(default=30.0, ge=0)
+    """Longest wait between tries; also of one that the endpoint asks for."""
+    max_concurrency: int = Field(default=1024, ge=1)
+    """Exchanges with the endpoint at once; further calls wait."""
+    turn_store: TurnStoreSettings = TurnStoreSettings()
+
+    @field_validator("base_url")
+    @classmethod
+    def _usable(cls, value: str | list[str]) -> str | list[str]:
+        urls = [value] if isinstance(value, str) else value
+        if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+            raise ValueError("needs a URL such as http://127.0.0.1:8000/v1, or a list of them")
+        return value
+
+    @model_validator(mode="after")
+    def _ids_come_from_chat(self) -> "OpenAIConfig":
+        if self.upstream_api == "responses" and (self.request_token_ids or self.engine == "spliced"):
+            raise ValueError("token ids come from chat endpoints only: set `upstream_api: chat`, or `engine: text`")
+        return self
+
+    @property
+    def urls(self) -> list[str]:
+        """Base URLs without a slash at the end."""
+        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url
+        return [url.rstrip("/") for url in urls]
+
+    @property
+    def key(self) -> str | None:
+        return self.api_key.get_secret_value() or None if self.api_key else None

@@ -1,0 +1,96 @@
+"""One streamed exchange with the endpoint, as batches of parts.
+
+Law     the answer is the last part, and comes only when the stream was whole. Closing gives back the slot, and the
+        connection if the stream had ended, else closes it. A stream that nobody reads is closed when its time is over.
+Errors  those of `failures`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+
+from paddock.models_servers.openai.failures import attributed
+from paddock.server.dialects import Answer, EventReader, Part
+from paddock.server.dialects.chat_reader import ChatReader
+from paddock.server.dialects.failures import UnreadableError
+from paddock.server.dialects.responses_answers import ResponsesReader
+
+Reader = ChatReader | ResponsesReader
+END_WAIT_S = 1.0
+"""How long a connection is waited for to end after its last event, so that it can be used again."""
+
+
+class Stream:
+    """An open stream; `due` is the loop's time at which it is over."""
+
+    def __init__(
+        self,
+        response: httpx.Response,
+        reader: Reader,
+        host: str,
+        limit_s: float,
+        due: float,
+        release: Callable[[], None],
+    ) -> None:
+        self.host = host
+        self.headers = response.headers
+        self._response = response
+        self._chunks = response.aiter_bytes()
+        self._reader = reader
+        self._events = EventReader()
+        self._limit_s = limit_s
+        self._due = due
+        self._release: Callable[[], None] | None = release
+        self._first: list[Part] = []
+        self._closing: asyncio.Task[None] | None = None
+        self._guard = asyncio.get_running_loop().call_at(due + END_WAIT_S, self._expire)
+
+    async def begin(self) -> None:
+        """Wait for the first parts."""
+        if "text/event-stream" not in self.headers.get("content-type", ""):
+            raise UnreadableError(f"a stream was asked for, `{self.headers.get('content-type')}` came")
+        while not self._first:
+            self._first = await self._next()
+
+    async def batches(self) -> AsyncIterator[list[Part]]:
+        """Parts as they come, those of one chunk together."""
+        batch = self._first
+        while True:
+            yield batch
+            if batch and isinstance(batch[-1], Answer):
+                return
+            with attributed(self.host, self._limit_s):
+                batch = await self._next()
+
+    async def aclose(self) -> None:
+        """Again: nothing happens."""
+        release, self._release = self._release, None
+        if release is None:
+            return
+        self._guard.cancel()
+        try:
+            if self._reader.complete:
+                await self._drain()
+        finally:
+            release()
+            await self._response.aclose()
+
+    async def _next(self) -> list[Part]:
+        async with asyncio.timeout_at(self._due):
+            chunk = await anext(self._chunks, None)
+        if chunk is None:
+            return list(self._reader.end())
+        parts = [part for event in self._events.feed(chunk) for part in self._reader.read(event)]
+        return [*parts, *self._reader.end()] if self._reader.complete else parts
+
+    async def _drain(self) -> None:
+        try:
+            async with asyncio.timeout(END_WAIT_S):
+                async for _ in self._chunks:
+                    pass
+        except (TimeoutError, httpx.HTTPError):
+            return  # the answer is whole; only the connection is lost
+
+    def _expire(self) -> None:
+        self._closing = asyncio.get_running_loop().create_task(self.aclose())

@@ -1,0 +1,132 @@
+"""Exchanges with the endpoint: whole or streamed, bounded in time, number and tries.
+
+Retry   failures that may pass are tried again within the call's deadline, with waits that double and are spread at
+        random; `Retry-After` is honoured up to `max_retry_s`. A stream is tried again until its first parts are there.
+Bounds  one wall clock per exchange; `max_concurrency` exchanges at once. Cancelling a call closes its connection; a
+        stream that nobody reads is closed when its time is over.
+Errors  those of `failures`.
+"""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import NamedTuple, TypeVar
+
+import httpx
+
+from paddock.http import Call
+from paddock.http.transport import make_client
+from paddock.models_servers.openai.config import OpenAIConfig
+from paddock.models_servers.openai.failures import UpstreamError, attributed, host_of, status_error
+from paddock.models_servers.openai.streaming import Reader, Stream
+
+T = TypeVar("T")
+PATHS = {"responses": "/responses", "chat": "/chat/completions"}
+
+
+class Whole(NamedTuple):
+    """A whole answer as it came."""
+
+    content: bytes
+    headers: Mapping[str, str]
+
+
+class Upstream:
+    """The endpoint."""
+
+    def __init__(self, config: OpenAIConfig) -> None:
+        self._config = config
+        self._client = make_client(max_connections=config.max_concurrency)
+        self._slots = asyncio.Semaphore(config.max_concurrency)
+        self._turn = count()
+        self._headers = {"content-type": "application/json", **config.default_headers}
+        if config.key:
+            self._headers["authorization"] = f"Bearer {config.key}"
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def whole(self, body: bytes, read: Callable[[Whole], T], call: Call, secret: str | None) -> T:
+        """What `read` makes of the endpoint's answer."""
+        url = self._url(secret)
+
+        async def attempt() -> T:
+            limit_s = self._limit_s(call)
+            with attributed(host_of(url), limit_s):
+                return read(await self._post(url, body, limit_s))
+
+        return await self._tried(attempt, call)
+
+    async def stream(self, body: bytes, make_reader: Callable[[], Reader], call: Call, secret: str | None) -> Stream:
+        """A stream whose first parts are there."""
+        url = self._url(secret)
+
+        async def attempt() -> Stream:
+            limit_s = self._limit_s(call)
+            with attributed(host_of(url), limit_s):
+                return await self._open(url, body, make_reader(), limit_s)
+
+        return await self._tried(attempt, call)
+
+    def _url(self, secret: str | None) -> str:
+        urls = self._config.urls
+        # A rollout keeps to one endpoint: its prefix is in that one's cache.
+        number = next(self._turn) if secret is None else int.from_bytes(hashlib.sha256(secret.encode()).digest())
+        return urls[number % len(urls)] + PATHS[self._config.upstream_api]
+
+    def _limit_s(self, call: Call) -> float:
+        remaining = call.remaining_s
+        return self._config.timeout_s if remaining is None else min(self._config.timeout_s, remaining)
+
+    async def _tried(self, attempt: Callable[[], Awaitable[T]], call: Call) -> T:
+        failed = 0
+        while True:
+            try:
+                return await attempt()
+            except UpstreamError as error:
+                failed += 1
+                wait_s = self._wait_s(error, failed)
+                late = call.remaining_s is not None and call.remaining_s <= wait_s
+                if late or failed >= self._config.attempts:
+                    raise
+            await asyncio.sleep(wait_s)
+
+    def _wait_s(self, failure: UpstreamError, failed: int) -> float:
+        longest = min(self._config.max_retry_s, self._config.first_retry_s * 2.0 ** (failed - 1))
+        return max(longest * random.uniform(0.5, 1.0), min(failure.retry_after_s, self._config.max_retry_s))
+
+    async def _post(self, url: str, body: bytes, limit_s: float) -> Whole:
+        async with self._slots, asyncio.timeout(limit_s):
+            response = await self._client.post(url, content=body, headers=self._headers)
+        _require_ok(response)
+        return Whole(response.content, response.headers)
+
+    async def _open(self, url: str, body: bytes, reader: Reader, limit_s: float) -> Stream:
+        """The slot is the stream's until it is closed."""
+        due = asyncio.get_running_loop().time() + limit_s
+        await self._slots.acquire()
+        stream: Stream | None = None
+        try:
+            async with asyncio.timeout_at(due):
+                request = self._client.build_request("POST", url, content=body, headers=self._headers)
+                response = await self._client.send(request, stream=True)
+                stream = Stream(response, reader, host_of(url), limit_s, due, self._slots.release)
+                if response.status_code >= 300:
+                    await response.aread()
+            _require_ok(response)
+            await stream.begin()
+        except BaseException:
+            if stream is None:
+                self._slots.release()
+            else:
+                await stream.aclose()
+            raise
+        return stream
+
+
+def _require_ok(response: httpx.Response) -> None:
+    if response.status_code >= 300:
+        host = host_of(str(response.url))
+        raise status_error(host, response.status_code, response.content, response.headers.get("retry-after"))

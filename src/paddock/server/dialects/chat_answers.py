@@ -1,0 +1,121 @@
+"""An engine's chat completion, whole, as an `Answer`.
+
+Source  OpenAI, "The chat completion object"; reasoning as `reasoning` or `reasoning_content`. Token ids as vLLM gives
+        them (`prompt_token_ids` beside `choices`, `token_ids` and `logprobs` in the choice), or on the message
+        (`prompt_token_ids`, `generation_token_ids`, `generation_log_probs`).
+Law     a finish reason that is the engine's own trouble is no answer. Ids count only together with one log-prob each.
+Errors  UnreadableError, EngineFailedError.
+"""
+
+from typing import Any
+
+from paddock.server.dialects.answers import Answer, Tokens
+from paddock.server.dialects.failures import EngineFailedError, UnreadableError
+from paddock.server.dialects.items import custom_call_item, reasoning_item
+from paddock.server.dialects.tools import input_of
+from paddock.server.dialects.usage import read_chat_usage
+from paddock.types import FinishReason, JsonObject
+from paddock.types.responses import call_item, content_text, message_item, output_items
+
+_FINISH_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+def read_completion(body: Any, custom: frozenset[str]) -> Answer:
+    """`custom`: names of the tools whose calls are to be turned back into custom calls."""
+    choices = output_items(body.get("choices")) if isinstance(body, dict) else []
+    if not choices or not isinstance(choices[0].get("message"), dict):
+        if isinstance(body, dict) and body.get("error"):
+            raise EngineFailedError(body["error"])
+        raise UnreadableError("a chat completion needs `choices[0].message`")
+    choice = choices[0]
+    message: JsonObject = choice["message"]
+    return Answer(
+        _output(message, custom),
+        read_finish_reason(choice.get("finish_reason")),
+        read_chat_usage(body.get("usage")),
+        model=_string(body.get("model")),
+        tokens=_tokens(body, choice, message),
+        weight_version=_string(body.get("weight_version")),
+    )
+
+
+def read_finish_reason(given: Any) -> FinishReason | None:
+    """None where the engine gives none."""
+    if given is None:
+        return None
+    found = _FINISH_REASONS.get(str(given))
+    if found is None:
+        raise EngineFailedError({"message": f"the engine ended the answer with `{given}`", "code": "aborted"})
+    return found
+
+
+def reasoning_of(message: JsonObject) -> str:
+    """The reasoning of a message or delta, under either of its names."""
+    return content_text(message.get("reasoning")) or content_text(message.get("reasoning_content"))
+
+
+def call_of(name: str, arguments: str, call_id: str | None, custom: frozenset[str]) -> JsonObject:
+    """The item of one tool call."""
+    if name in custom:
+        return custom_call_item(name, input_of(arguments), call_id)
+    return call_item(name, arguments, call_id)
+
+
+def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any) -> Tokens | None:
+    """None unless all three are there; UnreadableError when they do not fit together."""
+    if not prompt_ids or sampled_ids is None or log_probs is None:
+        return None
+    if not (isinstance(prompt_ids, list) and isinstance(sampled_ids, list) and isinstance(log_probs, list)):
+        raise UnreadableError("token ids and log-probs need to be lists")
+    if len(sampled_ids) != len(log_probs):
+        raise UnreadableError(f"{len(sampled_ids)} token ids, but {len(log_probs)} log-probs")
+    return Tokens(prompt_ids, sampled_ids, log_probs)
+
+
+def log_probs_of(choice: JsonObject) -> list[float] | None:
+    """Log-probs of a choice or a chunk's choice."""
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list):
+        return None
+    try:
+        return [float(entry["logprob"]) for entry in content]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableError("an entry of `logprobs.content` has no `logprob`") from error
+
+
+def _output(message: JsonObject, custom: frozenset[str]) -> list[JsonObject]:
+    output: list[JsonObject] = []
+    thought = reasoning_of(message)
+    if thought:
+        output.append(reasoning_item(thought))
+    text = content_text(message.get("content"))
+    if text:
+        output.append(message_item(text))
+    seen: set[str] = set()
+    for call in output_items(message.get("tool_calls")):
+        function = call.get("function")
+        said = function if isinstance(function, dict) else {}
+        call_id = _string(call.get("id"))
+        name, arguments = _string(said.get("name")) or "", _string(said.get("arguments")) or ""
+        output.append(call_of(name, arguments, None if call_id in seen else call_id, custom))
+        seen.add(call_id or "")
+    return output or [message_item("")]
+
+
+def _tokens(body: JsonObject, choice: JsonObject, message: JsonObject) -> Tokens | None:
+    on_message = make_tokens(
+        message.get("prompt_token_ids"), message.get("generation_token_ids"), message.get("generation_log_probs")
+    )
+    return on_message or make_tokens(body.get("prompt_token_ids"), choice.get("token_ids"), log_probs_of(choice))
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

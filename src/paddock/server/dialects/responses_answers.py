@@ -1,0 +1,146 @@
+"""An engine's Responses object, whole or streamed, as an `Answer` or as parts.
+
+Law     items keep what the engine says of them; missing ids are minted, the same in every event. The stream is whole
+        when `response.completed` or `response.incomplete` came. A response that failed is no answer.
+Errors  UnreadableError, EngineFailedError.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from paddock.server.dialects.answers import Answer
+from paddock.server.dialects.failures import EngineFailedError, UnreadableError
+from paddock.server.dialects.items import with_ids
+from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.sse import Event
+from paddock.server.dialects.usage import read_responses_usage
+from paddock.types import FinishReason, JsonObject
+from paddock.types.responses import calls, is_cut, output_items
+
+_CHANNELS: dict[str, Channel] = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "summary",
+    "response.reasoning_text.delta": "reasoning",
+    "response.function_call_arguments.delta": "arguments",
+    "response.custom_tool_call_input.delta": "input",
+}
+
+
+def read_response(body: Any) -> Answer:
+    if not isinstance(body, dict):
+        raise UnreadableError("a response is no JSON object")
+    _require_answer(body)
+    if not isinstance(body.get("output"), list):
+        raise UnreadableError("a response needs `output`")
+    return _answer(body, [with_ids(item) for item in output_items(body)])
+
+
+class ResponsesReader:
+    """Events as parts."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, JsonObject] = {}
+        """Ids of the items that were opened."""
+        self._done: dict[int, JsonObject] = {}
+        self._final: JsonObject | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Nothing more is to come."""
+        return self._final is not None
+
+    def read(self, event: Event) -> Iterator[Part]:
+        """The parts of one event."""
+        data = _object(event.data)
+        kind = data.get("type") or event.name
+        if kind in _CHANNELS:
+            part = data.get("summary_index", data.get("content_index", 0))
+            yield from self._delta(_nth(data), _CHANNELS[kind], data.get("delta"), part)
+        elif kind == "response.output_item.added":
+            nth = _nth(data)
+            self._items[nth] = item = with_ids(_held(data, "item"))
+            yield Opened(nth, item)
+        elif kind == "response.output_item.done":
+            yield self._close(_nth(data), _held(data, "item"))
+        elif kind in ("response.completed", "response.incomplete"):
+            self._final = _held(data, "response")
+        elif kind == "response.failed":
+            raise EngineFailedError(_held(data, "response").get("error"))
+        elif kind == "error":
+            raise EngineFailedError(data.get("error") or data)
+
+    def end(self) -> Iterator[Part]:
+        """What is left when the stream has ended: items that it only told in the end, and the answer."""
+        if self._final is None:
+            raise UnreadableError("the stream ended without `response.completed`")
+        _require_answer(self._final)
+        for nth, item in enumerate(output_items(self._final)):
+            if nth not in self._done:
+                yield self._close(nth, item)
+        yield _answer(self._final, [self._done[nth] for nth in sorted(self._done)])
+
+    def _delta(self, nth: int, channel: Channel, text: Any, part: Any) -> Iterator[Part]:
+        if nth not in self._items or not isinstance(text, str):
+            raise UnreadableError(f"output item {nth} grows before it was added")
+        yield Delta(nth, channel, text, part if isinstance(part, int) else 0)
+
+    def _close(self, nth: int, item: JsonObject) -> Closed:
+        opened = self._items.get(nth, {})
+        known: JsonObject = {key: opened[key] for key in ("id", "call_id") if key in opened and not item.get(key)}
+        self._done[nth] = with_ids({**item, **known})
+        return Closed(nth, self._done[nth])
+
+
+def _answer(body: JsonObject, output: list[JsonObject]) -> Answer:
+    return Answer(
+        output,
+        _finish_reason(body, output),
+        read_responses_usage(body.get("usage")),
+        model=body.get("model"),
+        weight_version=body.get("weight_version"),
+        response=body,
+    )
+
+
+def _finish_reason(body: JsonObject, output: list[JsonObject]) -> FinishReason:
+    if is_cut(body):
+        return "length"
+    if body.get("status") == "incomplete":
+        return "content_filter"
+    return "tool_calls" if calls(output) else "stop"
+
+
+def _require_answer(body: JsonObject) -> None:
+    if body.get("error") or body.get("status") == "failed":
+        raise EngineFailedError(body.get("error"))
+    if body.get("status") in ("in_progress", "queued", "cancelled"):
+        raise UnreadableError(f"the response is {body['status']}")
+
+
+def _object(data: bytes) -> JsonObject:
+    if data == b"[DONE]":
+        return {}
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise UnreadableError(f"an event is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UnreadableError("an event is no JSON object")
+    return found
+
+
+def _held(data: JsonObject, key: str) -> JsonObject:
+    value = data.get(key)
+    if not isinstance(value, dict):
+        raise UnreadableError(f"event {data.get('type')} needs `{key}`")
+    return value
+
+
+def _nth(data: JsonObject) -> int:
+    nth = data.get("output_index")
+    if not isinstance(nth, int):
+        raise UnreadableError(f"event {data.get('type')} needs `output_index`")
+    return nth

@@ -1,0 +1,204 @@
+"""Claims about `paddock eval` and `paddock verify` as commands: exit codes, signals, kills, what can be resumed."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+import yaml
+
+from paddock.cli import main
+from paddock.testing.processes import Running, gone, running
+
+ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
+SCRIPTED = "paddock.conformance.scripted"
+
+
+class Case(NamedTuple):
+    config: Path
+    out: Path
+
+    def arguments(self, *more: str) -> list[str]:
+        return ["eval", str(self.config), "--out", str(self.out), "--retry-wait-s", "0", *more]
+
+    def keys(self) -> list[tuple[int, int]]:
+        lines = (self.out / "rollouts.jsonl").read_bytes().splitlines()
+        return [(line["_ng_task_index"], line["_ng_rollout_index"]) for line in map(orjson.loads, lines)]
+
+
+MakeCase = Callable[..., Case]
+
+
+@pytest.fixture
+def make_case(tmp_path: Path) -> MakeCase:
+    """A config file with scripted servers and a dataset of the given rows."""
+
+    def make(rows: list[Any], **model: Any) -> Case:
+        data = tmp_path / "rows.jsonl"
+        data.write_bytes(b"\n".join(row if isinstance(row, bytes) else orjson.dumps(row) for row in rows))
+        agent = {
+            "resources_server": {"type": "resources_servers", "name": "environment"},
+            "model_server": {"type": "models_servers", "name": "policy"},
+            "datasets": [{"name": "few", "type": "example", "jsonl_fpath": str(data)}],
+        }
+        tree = {
+            "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
+            "agent": {"agents": {"single_step": agent}},
+            "policy": {"models_servers": {f"{SCRIPTED}:ScriptedModel": model}},
+        }
+        path = tmp_path / "case.yaml"
+        path.write_text(yaml.safe_dump(tree))
+        return Case(path, tmp_path / "run")
+
+    return make
+
+
+def test_all_verdicts_is_exit_0_and_the_table_says_the_reward(
+    make_case: MakeCase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = make_case([ROW, {**ROW, "answer": "no"}])
+    assert main(case.arguments("--repeats", "2")) == 0
+    shown = capsys.readouterr().out
+    for text in ("0.500", "@2 0.500", "completed 4", "4 of 2 rows", "rollouts.jsonl"):
+        assert text in shown
+    assert main(["verify", str(case.out), str(case.config)]) == 0
+    assert "4 rollouts: 4 as stored" in capsys.readouterr().out
+
+
+def test_failures_are_exit_3(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(make_case([ROW, {**ROW, "grade": "raise"}, b"broken"]).arguments()) == 3
+    assert "2 of 3 rollouts have no verdict" in capsys.readouterr().out
+
+
+def test_a_changed_reward_is_exit_4(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    case = make_case([ROW, ROW])
+    main(case.arguments())
+    stored = case.out / "rollouts.jsonl"
+    stored.write_bytes(stored.read_bytes().replace(b'"answer":"yes"', b'"answer":"other"', 1))
+    assert main(["verify", str(case.out), str(case.config)]) == 4
+    assert "1 -> 0: right before, wrong now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--limit", "0"], "eval.limit"),
+        (["--rows", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--agent", "agnet"], "nearest: 'agent'"),
+        (["--shard", "3/2"], "eval.shard"),
+        (["--url", "agent=http://localhost:1"], "--no-serve"),
+        (["--no-serve"], "use --url agent=URL"),
+        (["--no-serve", "--url", "agnet=http://localhost:1"], "nearest: 'agent'"),
+        (["--strict-rows"], "1 of 2 rows are wrong"),
+        (["eval.concurency=3"], "concurrency"),
+    ],
+)
+def test_a_mistake_is_exit_2_and_starts_nothing(
+    more: list[str], message: str, make_case: MakeCase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = make_case([ROW, b"broken"])
+    assert main(case.arguments(*more)) == 2
+    assert message in capsys.readouterr().err
+    assert not (case.out / "summary.json").exists()
+
+
+def test_a_dry_run_checks_every_row_and_writes_nothing(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    case = make_case([ROW, {"responses_create_params": {"input": "q"}}])
+    assert main(case.arguments("--dry-run")) == 2
+    shown = capsys.readouterr().out
+    for text in ("2 rows, 2 rollouts", "server policy", "1 rows are wrong", "rows.jsonl:2: answer"):
+        assert text in shown
+    assert not case.out.exists()
+    assert main(make_case([ROW]).arguments("--dry-run")) == 0
+
+
+def test_settings_come_from_the_config_and_flags_come_before_them(make_case: MakeCase) -> None:
+    case = make_case([ROW] * 3)
+    assert main(case.arguments("eval.repeats=2", "eval.limit=2", "--limit", "1")) == 0
+    assert sorted(case.keys()) == [(0, 0), (0, 1)]
+
+
+def test_shards_are_merged_by_the_command(make_case: MakeCase, tmp_path: Path) -> None:
+    case = make_case([ROW] * 5)
+    shards = [str(tmp_path / f"shard{number}") for number in range(2)]
+    for number, shard in enumerate(shards):
+        assert main([*case.arguments("--shard", f"{number}/2")[:2], "--out", shard, "--shard", f"{number}/2"]) == 0
+    assert main(["eval", "--merge", *shards, "--out", str(case.out)]) == 0
+    assert case.keys() == [(row, 0) for row in range(5)]
+
+
+@pytest.mark.cli
+def test_a_killed_collection_is_completed_by_resuming(make_case: MakeCase) -> None:
+    case = make_case([ROW] * 60, delay_s=0.05)
+    with running("paddock", *case.arguments("--concurrency", "4", "--quiet")) as command:
+        wait_for_rollouts(command, case, 8)
+        command.send(signal.SIGKILL)
+        command.code()
+    before = set(case.keys())
+    assert 8 <= len(before) < 60
+    assert main(case.arguments("--resume", "--concurrency", "60")) == 0
+    assert sorted(case.keys()) == [(row, 0) for row in range(60)]
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase, number: signal.Signals) -> None:
+    case = make_case([ROW] * 60, delay_s=0.05)
+    with running("paddock", *case.arguments("--concurrency", "4")) as command:
+        wait_for_rollouts(command, case, 4)
+        command.send(number)
+        assert command.code() == 130
+        assert "go on with --resume" in command.line("interrupted")
+    summary = orjson.loads((case.out / "summary.json").read_bytes())
+    assert summary[0]["outcomes"] == {"completed": len(case.keys())}
+    assert main(case.arguments("--resume", "--concurrency", "60")) == 0
+    assert sorted(case.keys()) == [(row, 0) for row in range(60)]
+
+
+@pytest.mark.cli
+def test_isolated_servers_give_the_same_rewards_and_leave_no_process(make_case: MakeCase) -> None:
+    case = make_case([ROW, {**ROW, "answer": "no"}, {**ROW, "grade": "leak"}], delay_s=0.5)
+    with running("paddock", *case.arguments("--isolate", "--progress-every-s", "0.05")) as command:
+        command.line("| reward")
+        family = command.family()
+        assert command.code() == 3
+    assert gone(family, within_s=5)
+    summary = orjson.loads((case.out / "summary.json").read_bytes())
+    assert summary[0]["outcomes"] == {"completed": 2, "leak": 1}
+    assert summary[0]["mean_reward"] == 0.5
+
+
+@pytest.mark.cli
+def test_running_servers_are_used_where_the_config_or_the_flag_says(make_case: MakeCase) -> None:
+    case = make_case([ROW] * 3)
+    with running("paddock", "serve", case.config) as command:
+        url = command.line("agent ").split()[-1]
+        assert main(case.arguments("--no-serve", "--url", f"agent={url}")) == 0
+    assert sorted(case.keys()) == [(row, 0) for row in range(3)]
+
+
+@pytest.mark.cli
+def test_a_full_disk_is_exit_1_and_can_be_resumed(make_case: MakeCase) -> None:
+    case = make_case([ROW] * 30)
+    code = "import resource, sys; from paddock.cli import main\n"
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); sys.exit(main(sys.argv[1:]))"
+    script = case.config.with_name("limited.py")
+    script.write_text(code)
+    with running("limited", *case.arguments("--concurrency", "2"), env={"PYTHONPATH": str(script.parent)}) as command:
+        assert command.code() == 1
+        assert "can't be written" in command.line("paddock eval")
+    assert 0 < len(case.keys()) < 30
+    assert main(case.arguments("--resume")) == 0
+    assert sorted(case.keys()) == [(row, 0) for row in range(30)]
+
+
+def wait_for_rollouts(command: Running, case: Case, count: int) -> None:
+    """Until so many lines are stored; the command is at work meanwhile."""
+    end = time.monotonic() + 20
+    stored = case.out / "rollouts.jsonl"
+    while not stored.exists() or stored.read_bytes().count(b"\n") < count:
+        assert time.monotonic() < end, command.told()
+        time.sleep(0.01)
