@@ -1,7 +1,7 @@
 """The floor of whole rollouts: one process, one asyncio loop, no servers.
 
-Reads rows, posts each to the upstream, calls the same comparator function, appends a line. Prints one JSON object:
-rollouts per second over the loop, and CPU milliseconds per rollout.
+Reads rows, posts each to the upstream with the same HTTP client, calls the same comparator function, appends a line.
+Prints one JSON object: rollouts per second over the loop, and CPU milliseconds per rollout.
 """
 
 import argparse
@@ -10,29 +10,27 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
 import orjson
 import uvloop
 
 from benchmarks.floor_server import judge
+from paddock.http.transport import make_client
 from paddock.types import JsonObject
 
 
 async def collect(rows: Iterator[bytes], url: str, comparator: str, out: Path, concurrency: int) -> int:
     done = 0
-    connector = aiohttp.TCPConnector(limit=concurrency)
+    headers = {"content-type": "application/json"}
     with out.open("ab") as file:
-        async with aiohttp.ClientSession(connector=connector) as session:
+        async with make_client(max_connections=concurrency) as client:
 
             async def worker() -> None:
                 nonlocal done
                 for raw in rows:
                     line = orjson.loads(raw)
                     body = orjson.dumps({"model": "m", **line["responses_create_params"]})
-                    async with session.post(
-                        url + "/v1/responses", data=body, headers={"content-type": "application/json"}
-                    ) as reply:
-                        answer: JsonObject = orjson.loads(await reply.read())
+                    reply = await client.post(url + "/v1/responses", content=body, headers=headers)
+                    answer: JsonObject = orjson.loads(reply.content)
                     found = judge(comparator, {**line, "response": answer})
                     file.write(orjson.dumps({**line, "response": answer, "reward": found.reward}) + b"\n")
                     done += 1

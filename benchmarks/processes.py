@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,8 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
         try:
             with urllib.request.urlopen(url, timeout=1):
                 return
+        except urllib.error.HTTPError:
+            return  # it answers, if only that there is no such page
         except OSError:
             time.sleep(0.005)
     raise RuntimeError(f"{url} did not answer in {START_TIMEOUT_S} s")

@@ -32,15 +32,15 @@ class OpenAIConfig(ServerConfig):
     log-probs is a failure; `text`: ids are recorded if they come."""
     request_token_ids: bool = False
     """Asks a chat endpoint for token ids and log-probs (vLLM's `return_token_ids`)."""
-    sampling_overrides: Block = {}
+    sampling_overrides: Block = Field(default={})
     """Request keys that are always as said here, whatever the client asks; null: the key is left out."""
-    extra_body: Block = {}
+    extra_body: Block = Field(default={})
     """Further request keys, over the client's."""
-    chat_template_kwargs: Block = {}
+    chat_template_kwargs: Block = Field(default={})
     """Arguments of the chat template, over the client's."""
     default_headers: Annotated[dict[str, str], BeforeValidator(_or_empty)] = Field(default={}, repr=False)
     """Headers of every request to the endpoint."""
-    reasoning_fields: list[Literal["reasoning", "reasoning_content"]] = ["reasoning", "reasoning_content"]
+    reasoning_fields: tuple[Literal["reasoning", "reasoning_content"], ...] = ("reasoning", "reasoning_content")
     """Fields of a chat message in which the reasoning of earlier turns is sent; empty: it is not sent."""
     timeout_s: float = Field(default=1800.0, gt=0)
     """Seconds for one exchange with the endpoint, first byte to last."""

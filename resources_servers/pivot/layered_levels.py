@@ -108,6 +108,7 @@ def _likeness(expected: Decoded, fields: Fields, options: LayeredOptions) -> flo
     shell = expected.kind == "shell"
     if not options.enable_argument_similarity and not (shell and options.enable_target_match):
         return None
+    names: list[str]
     if fields.by_role:
         names = [role for role in CONTENT_ROLES.get(expected.kind, ()) if role in fields.needed]
     else:

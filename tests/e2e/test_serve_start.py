@@ -58,6 +58,7 @@ MISTAKES = {
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Attempt:
     """The exit code and stderr of `paddock serve` over a config of that text, in a folder with some odd files."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "broken_plugin.py").write_text("import no_such_dependency\n")
     (tmp_path / "token").write_text("t")
@@ -98,14 +99,16 @@ def test_a_taken_port_is_a_mistake_that_names_it(flags: list[str], attempt: Atte
     [
         ("start: fail", 1, "cue: can't start: ValueError: cued to fail"),
         ("start: die", 1, "cue: its process ended with exit code 7 while starting"),
-        ("start: hang", 1, "not ready within 2 s: cue\n"),
+        ("start: hang", 1, "not ready within 1 s: cue\n"),
         ("sekret: x", 2, "nearest: `secret`"),
     ],
 )
 def test_a_child_that_can_not_start_says_why_through_its_parent(
     fields: str, code: int, message: str, attempt: Attempt
 ) -> None:
-    found, err = attempt("serve: {start_timeout_s: 2, stop_timeout_s: 0.5}\n" + MODEL + CUE % fields, "--isolate")
+    timeout_s = 1 if "hang" in fields else 20
+    text = f"serve: {{start_timeout_s: {timeout_s}, stop_timeout_s: 0.5}}\n" + CUE % fields
+    found, err = attempt(text, "--isolate")
     assert message in err
     assert found == code
     assert psutil.Process().children(recursive=True) == []
@@ -145,6 +148,21 @@ def test_a_dry_run_names_the_servers_and_starts_nothing(tmp_path: Path, capsys: 
         ["cue", "resources_servers/paddock.testing.servers:CueServer", "http://127.0.0.1:4321"],
         ["model", "models_servers/paddock.testing.servers:EchoModel"],
     ]
+
+
+def test_what_was_read_other_than_written_is_noted_once_or_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("p: {resources_servers: {swe_pivot: {entrypoint: app.py}}}\n")
+    assert main(["serve", str(config), "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    notes = printed.err.splitlines()
+    assert all(line.startswith("note: ") for line in notes)
+    assert sum("`p.resources_servers.swe_pivot.entrypoint` ignored" in line for line in notes) == 1
+    assert printed.out.split() == ["p", "resources_servers/pivot"]
+    assert main(["serve", str(config), "--dry-run", "--strict"]) == 2
+    assert "--strict refuses it" in capsys.readouterr().err
 
 
 def test_a_plugin_is_served_alone_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

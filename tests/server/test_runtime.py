@@ -61,10 +61,13 @@ async def test_only_what_is_named_and_needed_runs() -> None:
 
 
 async def test_what_had_started_is_stopped_when_a_later_server_can_not_start(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(InfraError, match="cue: can't start: ValueError: cued to fail"):
-        async with open_runtime(config(start="fail"), listen=True):
+    cue = f"{SERVERS}:CueServer"
+    first, second = {cue: {"stop": "fail"}}, {cue: {"start": "fail"}}
+    both = load([], extra={"first": {"resources_servers": first}, "second": {"resources_servers": second}})
+    with pytest.raises(InfraError, match="second: can't start: ValueError: cued to fail"):
+        async with open_runtime(both, listen=True):
             raise AssertionError("it did not open")
-    assert caplog.records == []
+    assert [record.getMessage() for record in caplog.records] == ["first: failed while stopping"]
 
 
 async def test_a_server_whose_stop_hangs_is_named_and_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:

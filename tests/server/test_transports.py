@@ -14,9 +14,9 @@ from paddock.server import Reference
 from paddock.server.app import build_app
 from paddock.testing import TRANSPORTS, Transport, over
 from paddock.testing.servers import CueConfig, CueServer, EchoConfig, EchoModel
-from paddock.types import Row, Session
+from paddock.types import JsonObject, Row, Session
 
-RESPONSE = {"output": []}
+RESPONSE: JsonObject = {"output": []}
 
 
 def row(**task: str) -> Row:

@@ -7,6 +7,7 @@ Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the
 Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
 """
 
+import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -15,7 +16,6 @@ from pydantic import ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.types import JsonObject, Record, Rollout, Row, Session, TurnRecord, Verdict
-from paddock.types.responses import new_id
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -272,5 +272,5 @@ SCRIPT: Route[Script, JsonObject] = Route(
 
 
 def new_secret() -> str:
-    """A fresh rollout secret: 96 random bits, safe in a URL path."""
-    return new_id("ro")
+    """A fresh rollout secret: 128 random bits, safe in a URL path."""
+    return f"ro_{secrets.token_hex(16)}"

@@ -91,10 +91,10 @@ class Server(Generic[ConfigT]):
         """By instance name; filled when all servers exist, so read it when serving, not in `__init__`."""
 
     async def start(self) -> None:
-        """Acquire what serving needs; an error here stops the start-up before anything is served."""
+        """Acquire what serving needs, without calling peers; an error here means that nothing is served."""
 
     async def stop(self) -> None:
-        """Release everything; called once, also after a failed start of another server."""
+        """Release everything; called once, also after a failed start, its own or another's."""
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         """The routes that this server answers."""

@@ -121,6 +121,7 @@ async def _serve(handover: Handover, channel: Channel, go: asyncio.Event) -> Non
     name = handover.name
     config = Config.from_yaml(handover.config, servers=[name])
     sock = socket.socket(fileno=handover.listen_fd)
+    sock.set_inheritable(False)
     client = make_client()
     peers = {peer: HttpPeer(peer, client, url, token=handover.token) for peer, url in handover.peers.items()}
     server = build_servers(config, peers, [name])[name]

@@ -22,7 +22,7 @@ from paddock.server.supervisor import Supervisor
 if TYPE_CHECKING:
     from paddock.server.runtime import Runtime
 
-KILL_S = 0.4
+KILL_S = 0.2
 """Seconds beyond the stop timeout in which killed processes are waited for."""
 
 

@@ -2,7 +2,7 @@
 
 Law     stopping ends every request in flight at once: one that was not answered yet gets a retryable InfraError of
         kind `stopping` (503), one that was half answered is cut off, so that no part passes for the whole.
-Errors  what an app raises, beyond what it answers itself, is logged and is BugError to the caller.
+Errors  what an app raises is logged; where it has not answered yet, the caller gets a BugError.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-GRACE_S = 0.5
+GRACE_S = 0.3
 """Seconds beyond the stop timeout: the timeouts inside come first."""
 
 

@@ -141,6 +141,8 @@ def _start(name: str, channel: socket.socket, listen_fd: int) -> "subprocess.Pop
         stderr=subprocess.STDOUT,
         pass_fds=(listen_fd,),
         start_new_session=True,
+        # Lines come when they are written, and the last words of one that dies are not lost.
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
 
 

@@ -4,7 +4,34 @@ Source  the manual pages of coreutils, findutils, util-linux, procps and git.
 Shapes  names without their directory. A program that no table names is unknown: not destructive, and not only reading.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+Level = Literal["reads", "unknown", "writes", "destroys"]
+Words: TypeAlias = Sequence[str | None]
+
+
+class Harm(NamedTuple):
+    level: Level
+    why: str = ""
+
+
+READS_ONLY = Harm("reads")
+
+
+class Place(NamedTuple):
+    """Where a command runs: paths as `paths.join` gives them."""
+
+    start: str
+    """The directory that the whole script started in."""
+    here: str
+
+
+class Handed(NamedTuple):
+    """Text that a program runs as a script of the shell."""
+
+    text: str
 
 
 def _names(text: str) -> frozenset[str]:

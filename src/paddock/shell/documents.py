@@ -70,7 +70,6 @@ class _Lifter:
                 self._command(char)
             else:
                 self._quoted(char)
-        self._copy(len(text) - self.at)
         error = "a here-document has no end" if self.pending else None
         return Lifted("".join(self.out), tuple(self.documents), error)
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from posixpath import basename
 from typing import NamedTuple
 
-from paddock.shell.danger import DOWNLOADERS, PYTHONS, SHELLS, WRAPPERS
-from paddock.shell.harm import READS_ONLY, Handed, Harm, is_system, judge, python_harm
+from paddock.shell.danger import DOWNLOADERS, PYTHONS, READS_ONLY, SHELLS, WRAPPERS, Handed, Harm, Place
+from paddock.shell.harm import is_system, judge
 from paddock.shell.parse import parse
 from paddock.shell.paths import START, join
+from paddock.shell.python_code import python_harm
 from paddock.shell.syntax import Block, Compound, Function, Node, Pipeline, Redirect, Script, Simple, Sub, Word
 from paddock.shell.walk import nodes, simple_commands
 
@@ -37,7 +38,7 @@ def effects(command: str, *, cwd: str | None = None) -> Effects:
     """`cwd`: the absolute path of the directory that the command starts in, None: unknown."""
     directory = join("/", cwd) if cwd and cwd.startswith("/") else START
     script = parse(command)
-    harms = list(_harms(script, directory, _MAX_HANDED))
+    harms = list(_harms(script, Place(directory, directory), _MAX_HANDED))
     if script.error:
         harms.append(Harm("unknown", script.error))
     for level in ("destroys", "writes", "unknown"):
@@ -47,7 +48,7 @@ def effects(command: str, *, cwd: str | None = None) -> Effects:
     return Effects(destructive=False, writes=False, reads_only=True, why="")
 
 
-def _harms(script: Script, directory: str, depth: int) -> Iterator[Harm]:
+def _harms(script: Script, place: Place, depth: int) -> Iterator[Harm]:
     if depth <= 0:
         yield Harm("unknown", "too many shells inside shells")
         return
@@ -56,17 +57,26 @@ def _harms(script: Script, directory: str, depth: int) -> Iterator[Harm]:
             yield from _fork_bomb(node)
             continue
         if isinstance(node, Pipeline):
-            yield from _pipeline(node, directory, depth)
+            yield from _pipeline(node, place, depth)
         if isinstance(node, (Simple, Block, Compound)):
-            yield from (_redirect(redirect, directory) for redirect in node.redirects)
+            yield from (_redirect(redirect, place) for redirect in node.redirects)
         if isinstance(node, Simple) and node.words:
-            yield from _simple(node, directory, depth)
+            yield from _simple(node, place, depth)
+            place = _after_cd(node, place)
 
 
-def _simple(node: Simple, directory: str, depth: int) -> Iterator[Harm]:
-    harm = judge([word.text for word in node.words], directory)
+def _after_cd(node: Simple, place: Place) -> Place:
+    """Where what follows runs, if this is a `cd`; one that may lead anywhere leads to the root."""
+    if node.words[0].text != "cd":
+        return place
+    target = node.words[1].text if len(node.words) > 1 else None
+    return place._replace(here=join(place.here, target) if target and not target.startswith("-") else "/")
+
+
+def _simple(node: Simple, place: Place, depth: int) -> Iterator[Harm]:
+    harm = judge([word.text for word in node.words], place)
     if isinstance(harm, Handed):
-        yield from _harms(parse(harm.text), directory, depth - 1)
+        yield from _harms(parse(harm.text), place, depth - 1)
         yield from (Harm("unknown", "what is not valid bash") for _ in [0] if parse(harm.text).error)
     else:
         yield harm
@@ -77,19 +87,19 @@ def _simple(node: Simple, directory: str, depth: int) -> Iterator[Harm]:
         yield Harm("destroys", "it runs what it downloads")
     for redirect in node.redirects:
         if redirect.op == "<<" and redirect.target.text is not None:
-            yield from _code(runner, redirect.target.text, directory, depth)
+            yield from _code(runner, redirect.target.text, place, depth)
 
 
-def _code(runner: str, text: str, directory: str, depth: int) -> Iterator[Harm]:
+def _code(runner: str, text: str, place: Place, depth: int) -> Iterator[Harm]:
     """Text on the standard input of an interpreter."""
     harm = python_harm(text) if runner == "python" else Handed(text)
     if isinstance(harm, Handed):
-        yield from _harms(parse(harm.text), directory, depth - 1)
+        yield from _harms(parse(harm.text), place, depth - 1)
     else:
         yield harm
 
 
-def _pipeline(node: Pipeline, directory: str, depth: int) -> Iterator[Harm]:
+def _pipeline(node: Pipeline, place: Place, depth: int) -> Iterator[Harm]:
     """What one stage hands to an interpreter in the next."""
     for left, right in zip(node.stages, node.stages[1:], strict=False):
         runner = _interpreter(right) if isinstance(right, Simple) else ""
@@ -99,7 +109,7 @@ def _pipeline(node: Pipeline, directory: str, depth: int) -> Iterator[Harm]:
             yield Harm("destroys", "it runs what it downloads")
         if isinstance(left, Simple) and left.words and left.words[0].text in ("echo", "printf"):
             texts = [word.text or "" for word in left.words[1:]]
-            yield from _code(runner, " ".join(texts), directory, depth)
+            yield from _code(runner, " ".join(texts), place, depth)
 
 
 def _interpreter(node: Simple) -> str:
@@ -119,11 +129,11 @@ def _downloads(tree: Script | Node) -> bool:
     return any(word.text in DOWNLOADERS for each in simple_commands(tree) for word in each.words[:1])
 
 
-def _redirect(redirect: Redirect, directory: str) -> Harm:
+def _redirect(redirect: Redirect, place: Place) -> Harm:
     if redirect.op not in (">", ">>", ">|", "<>"):
         return READS_ONLY
     text = redirect.target.text
-    path = join(directory, text) if text else None
+    path = join(place.here, text) if text else None
     if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
         return READS_ONLY
     if path and redirect.op != ">>" and is_system(path):

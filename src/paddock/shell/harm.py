@@ -2,15 +2,11 @@
 
 Law     `judge` knows the program behind paths, quotes and wrappers such as `sudo` and `xargs`, and looks into the
         text that a shell or Python is handed on its command line. A word that expands is any word.
-Shapes  words are strings, or None for a word that expands. Code of Python is judged by the calls that it names: best
-        effort, since a name can be built at run time.
+Shapes  words are strings, or None for a word that expands; the answer is a `Harm`, or text for a shell to be judged.
 """
 
-import ast
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from posixpath import basename
-from typing import Literal, NamedTuple, TypeAlias
 
 from paddock.shell.danger import (
     DESTROYS,
@@ -18,43 +14,33 @@ from paddock.shell.danger import (
     HARMLESS_FILES,
     PYTHONS,
     READS,
+    READS_ONLY,
     SCRATCH,
     SHELLS,
     SYSTEM,
     WRAPPERS,
     WRITES,
+    Handed,
+    Harm,
+    Place,
+    Words,
     Wrapper,
 )
 from paddock.shell.paths import START, join, within
+from paddock.shell.python_code import python_harm
 
-Level = Literal["reads", "unknown", "writes", "destroys"]
-Words: TypeAlias = Sequence[str | None]
-
-
-class Harm(NamedTuple):
-    level: Level
-    why: str = ""
-
-
-class Handed(NamedTuple):
-    """Text that a program runs as a script of the shell."""
-
-    text: str
-
-
-READS_ONLY = Harm("reads")
 _MAX_WRAPPERS = 16
 
 
-def judge(words: Words, directory: str) -> Harm | Handed:
-    """What `words` may do when run in `directory`."""
+def judge(words: Words, place: Place) -> Harm | Handed:
+    """What `words` may do when run at `place`."""
     for _ in range(_MAX_WRAPPERS):
         if not words or words[0] is None:
             return Harm("unknown", "a program that is not named") if words else READS_ONLY
         name = basename(words[0])
         wrapper = WRAPPERS.get(name)
         if wrapper is None:
-            return _program(name, words[1:], directory)
+            return _program(name, words[1:], place)
         inner = _inside(wrapper, words[1:])
         if not inner:
             return READS_ONLY if name in ("env", "command", "exec") else Harm("unknown", f"{name} of nothing")
@@ -98,10 +84,10 @@ def _inside(wrapper: Wrapper, words: Words) -> Words:
     return [*rest, None] if rest and wrapper.feeds else rest
 
 
-def _program(name: str, args: Words, directory: str) -> Harm | Handed:
+def _program(name: str, args: Words, place: Place) -> Harm | Handed:
     special = _SPECIAL.get(name)
     if special is not None:
-        return special(name, args, directory)
+        return special(name, args, place)
     if name in SHELLS:
         return _shell(args)
     if name in PYTHONS:
@@ -110,7 +96,7 @@ def _program(name: str, args: Words, directory: str) -> Harm | Handed:
     if name in DESTROYS or name.startswith("mkfs."):
         return READS_ONLY if args and args[0] in ("--help", "--version") else Harm("destroys", f"{name}")
     if name in WRITES:
-        return _writes(name, args, directory)
+        return _writes(name, args, place)
     return READS_ONLY if name in READS else Harm("unknown", f"{name} is not known")
 
 
@@ -148,60 +134,60 @@ def _operands(args: Words) -> list[str | None]:
     return [word for word in args if word is None or not word.startswith("-")]
 
 
-def _rm(name: str, args: Words, directory: str) -> Harm:
+def _rm(name: str, args: Words, place: Place) -> Harm:
     if _has(args, "rR", "--recursive"):
         return Harm("destroys", f"{name} of whole directories")
-    foreign = [word for word in _operands(args) if not _is_own(word, directory)]
+    foreign = [word for word in _operands(args) if not _is_own(word, place)]
     if foreign:
         return Harm("destroys", f"{name} of {foreign[0] or 'what an expansion yields'}")
     return Harm("writes", f"{name} of a named file")
 
 
-def _is_own(word: str | None, directory: str) -> bool:
-    """Whether a path is a plain file below the working directory or in a scratch directory."""
+def _is_own(word: str | None, place: Place) -> bool:
+    """Whether a path lies below the directory that all started in, or in a scratch directory."""
     if not word:
         return False
-    path = join(directory, word)
+    path = join(place.here, word)
     if any(within(path, each) and path != each for each in SCRATCH):
         return True
-    if directory == START:
+    if place.start == START:
         return not path.startswith(("/", "..")) and path != START
-    return within(path, directory) and path != directory
+    return within(path, place.start) and path != place.start
 
 
-def _writes(name: str, args: Words, directory: str) -> Harm:
+def _writes(name: str, args: Words, place: Place) -> Harm:
     """Programs that write; some of them only deeply, or elsewhere, with harm."""
     if name in ("chmod", "chown", "chgrp") and _has(args, "R", "--recursive"):
         return Harm("destroys", f"{name} of whole directories")
     if name == "rsync" and any(word and word.startswith("--del") for word in args):
         return Harm("destroys", "rsync that deletes")
     if name in ("tee", "truncate", "chmod", "chown", "chgrp"):
-        paths = [join(directory, word) for word in _operands(args) if word]
+        paths = [join(place.here, word) for word in _operands(args) if word]
         system = [path for path in paths if is_system(path)]
         if system:
             return Harm("destroys", f"{name} onto {system[0]}")
     return Harm("writes", name)
 
 
-def _dd(name: str, args: Words, directory: str) -> Harm:
+def _dd(name: str, args: Words, place: Place) -> Harm:
     onto = next((word for word in args if word is None or word.startswith("of=")), "")
     if onto == "":
         return READS_ONLY
     return READS_ONLY if onto == "of=/dev/null" else Harm("destroys", "dd onto a file or device")
 
 
-def _kill(name: str, args: Words, directory: str) -> Harm:
+def _kill(name: str, args: Words, place: Place) -> Harm:
     return READS_ONLY if not args or args[0] in ("-0", "-l", "-L", "--list") else Harm("destroys", "kill of a process")
 
 
-def _init(name: str, args: Words, directory: str) -> Harm:
+def _init(name: str, args: Words, place: Place) -> Harm:
     stops = {"0", "6", "poweroff", "reboot", "halt", "kexec", "kill", "rescue", "emergency"}
     if any(word in stops for word in args):
         return Harm("destroys", f"{name} that stops the machine or a service")
     return Harm("unknown", name)
 
 
-def _find(name: str, args: Words, directory: str) -> Harm | Handed:
+def _find(name: str, args: Words, place: Place) -> Harm | Handed:
     if "-delete" in args:
         return Harm("destroys", "find that deletes")
     worst: Harm | Handed = READS_ONLY
@@ -209,7 +195,7 @@ def _find(name: str, args: Words, directory: str) -> Harm | Handed:
         if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"):
             rest = args[index + 1 :]
             end = next((at for at, each in enumerate(rest) if each in (";", "+")), len(rest))
-            inner = judge([None if each and "{}" in each else each for each in rest[:end]], directory)
+            inner = judge([None if each and "{}" in each else each for each in rest[:end]], place)
             if isinstance(inner, Handed) or inner.level == "destroys":
                 return inner
             worst = inner if inner != READS_ONLY else worst
@@ -218,52 +204,52 @@ def _find(name: str, args: Words, directory: str) -> Harm | Handed:
     return worst
 
 
-def _sed(name: str, args: Words, directory: str) -> Harm:
+def _sed(name: str, args: Words, place: Place) -> Harm:
     if any(word and word.startswith(("-i", "--in-place")) for word in args) or _has(args, "i"):
         return Harm("writes", "sed in place")
     script = _after(args, "-e") or next(iter(_operands(args)), None) or ""
     return READS_ONLY if not set(script) & set("wWe") else Harm("unknown", "a sed script that may write")
 
 
-def _awk(name: str, args: Words, directory: str) -> Harm:
+def _awk(name: str, args: Words, place: Place) -> Harm:
     program = next(iter(_operands(args)), None)
     harmless = program is not None and not any(text in program for text in (">", "|", "system"))
     return READS_ONLY if harmless else Harm("unknown", "an awk program that may write or run another")
 
 
-def _sort(name: str, args: Words, directory: str) -> Harm:
+def _sort(name: str, args: Words, place: Place) -> Harm:
     return Harm("writes", "sort -o") if _has(args, "o", "--output") else READS_ONLY
 
 
-def _curl(name: str, args: Words, directory: str) -> Harm:
+def _curl(name: str, args: Words, place: Place) -> Harm:
     return (
         Harm("writes", "curl into a file") if _has(args, "oO", "--output", "--remote-name") else Harm("unknown", "curl")
     )
 
 
-def _date(name: str, args: Words, directory: str) -> Harm:
+def _date(name: str, args: Words, place: Place) -> Harm:
     return Harm("unknown", "date that sets the clock") if _has(args, "s", "--set") else READS_ONLY
 
 
-def _eval(name: str, args: Words, directory: str) -> Harm | Handed:
+def _eval(name: str, args: Words, place: Place) -> Harm | Handed:
     texts = [word for word in args if word is not None]
     return Handed(" ".join(texts)) if len(texts) == len(args) else Harm("unknown", "eval of what an expansion yields")
 
 
-def _su(name: str, args: Words, directory: str) -> Harm | Handed:
+def _su(name: str, args: Words, place: Place) -> Harm | Handed:
     at = next((index for index, word in enumerate(args[:-1]) if word in ("-c", "--command")), None)
     text = args[at + 1] if at is not None else None
     return Handed(text) if text is not None else Harm("unknown", "another user's shell")
 
 
-def _containers(name: str, args: Words, directory: str) -> Harm:
+def _containers(name: str, args: Words, place: Place) -> Harm:
     deadly = {"rm", "rmi", "kill", "prune", "delete", "drain"}
     if any(word in deadly for word in _operands(args)[:3]):
         return Harm("destroys", f"{name} that removes")
     return Harm("unknown", name)
 
 
-def _git(name: str, args: Words, directory: str) -> Harm:
+def _git(name: str, args: Words, place: Place) -> Harm:
     rest = list(args)
     while rest and rest[0] and rest[0].startswith("-"):
         rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
@@ -303,64 +289,7 @@ def _git_destroys(command: str, options: Words) -> bool:
     return rules.get(command, False)
 
 
-_CALLS = {
-    "os": {"remove", "unlink", "rmdir", "removedirs", "kill", "killpg", "truncate", "abort"},
-    "shutil": {"rmtree"},
-}
-_RUNNERS = {
-    "os": {"system", "popen"},
-    "subprocess": {"run", "call", "check_call", "check_output", "Popen", "getoutput"},
-}
-_METHODS = {"unlink", "rmdir", "rmtree"}
-
-
-def python_harm(code: str) -> Harm | Handed:
-    """Python source by the calls that it names."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Harm("unknown", "Python that does not parse")
-    imported = {
-        alias.asname or alias.name: (node.module or "", alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call):
-            continue
-        module, function = _callee(call.func, imported)
-        if function in _CALLS.get(module, ()) or (isinstance(call.func, ast.Attribute) and function in _METHODS):
-            return Harm("destroys", f"Python that calls {function}")
-        if function in _RUNNERS.get(module, ()) and (text := _literal_command(call)):
-            return Handed(text)
-    return Harm("unknown", "a Python program")
-
-
-def _callee(function: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    if isinstance(function, ast.Attribute):
-        return (function.value.id if isinstance(function.value, ast.Name) else "", function.attr)
-    return imported.get(function.id, ("", function.id)) if isinstance(function, ast.Name) else ("", "")
-
-
-def _literal_command(call: ast.Call) -> str | None:
-    first = call.args[0] if call.args else None
-    if isinstance(first, ast.Constant) and isinstance(first.value, str):
-        return first.value
-    if isinstance(first, (ast.List, ast.Tuple)):
-        return " ".join(_quoted(first.elts))
-    return None
-
-
-def _quoted(elements: Sequence[ast.expr]) -> Iterator[str]:
-    for element in elements:
-        known = isinstance(element, ast.Constant) and isinstance(element.value, str)
-        yield "'" + str(element.value).replace("'", "'\\''") + "'" if known else '"$unknown"'  # type: ignore[attr-defined]
-
-
-_SPECIAL: dict[str, Callable[[str, Words, str], Harm | Handed]] = {
+_SPECIAL: dict[str, Callable[[str, Words, Place], Harm | Handed]] = {
     "rm": _rm,
     "unlink": _rm,
     "dd": _dd,

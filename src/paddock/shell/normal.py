@@ -30,7 +30,7 @@ from paddock.shell.syntax import (
     Sub,
     Word,
 )
-from paddock.shell.tables import COMMANDS, FOLLOWS_SHELL, SHELL_STATE, SHELL_NAMES
+from paddock.shell.tables import COMMANDS, FOLLOWS_SHELL, SHELL_NAMES, SHELL_STATE
 
 TRUE: Form = ("true",)
 

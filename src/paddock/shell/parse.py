@@ -1,8 +1,8 @@
 """`parse(command)`: text to `Script`, by the tree-sitter grammar for bash.
 
 Law     never raises on any `str`; time grows linearly with valid text, and text that goes wrong is given up early.
-Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands and a second of time; beyond one of them, and for a NUL or a
-        lone surrogate, the script is an error.
+Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and a second of time; beyond
+        one of them, and for a NUL or a lone surrogate, the script is an error.
 Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
         reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
 """
@@ -21,10 +21,12 @@ from paddock.shell.words import Unsupported
 
 MAX_CHARS = 200_000
 MAX_DEPTH = 60
+MAX_PIPES = 1000
+"""The grammar takes quadratic time to give up a long pipeline, and cannot be stopped meanwhile."""
 _PATIENCE_BYTES = 2048
 """How far an erroneous text is followed: the grammar's recovery takes quadratic time."""
 _PATIENCE_S = 1.0
-"""How long any text is followed. Thousands of stages in one pipeline take the grammar that long, and nothing real does."""
+"""How long any text is followed: nothing real takes the grammar that long."""
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
@@ -46,6 +48,8 @@ def _parse(command: str) -> Script:
     if any(char in command for char in ("\0", MARK, STRING, QUOTE)):
         return Script((), "a character that no command may hold")
     lifted = lift(command)
+    if lifted.text.count("|") > MAX_PIPES:
+        return Script((), f"more than {MAX_PIPES} pipes")
     try:
         data = lifted.text.encode()
     except UnicodeEncodeError:

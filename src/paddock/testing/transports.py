@@ -1,7 +1,7 @@
 """Running servers for a test, over each of the three ways to reach them, so that one test proves all three.
 
-Shapes  `over` starts built servers and gives peers by name: `direct` passes records, `asgi` goes through the app and the
-        codecs without a socket, `http` through real connections on loopback.
+Shapes  `over` starts built servers and gives peers by name: `direct` passes records, `asgi` goes through the app and
+        the codecs without a socket, `http` through real connections on loopback.
 Law     servers are started before and stopped after; a server that was made with a dict as `peers` finds the others
         there.
 """

@@ -5,7 +5,7 @@ Shapes  an item is a JSON object with `type`; a message without `type` but with 
 Errors  readers never raise on any JSON: what is not of the expected shape is as if it were not there.
 """
 
-import secrets
+import random
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -23,9 +23,12 @@ class Call(NamedTuple):
     call_id: str | None = None
 
 
+_random = random.Random()  # ids must be unique, not secret
+
+
 def new_id(prefix: str) -> str:
-    """A fresh globally unique id such as `resp_…`; 96 random bits."""
-    return f"{prefix}_{secrets.token_hex(12)}"
+    """A fresh globally unique id such as `resp_…`: 96 random bits, which may be guessed from others."""
+    return f"{prefix}_{_random.getrandbits(96):024x}"
 
 
 def output_items(response: Any) -> list[JsonObject]:

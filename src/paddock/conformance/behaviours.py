@@ -1,0 +1,80 @@
+"""What a suite is made of: named behaviours, each a check that real servers pass or fail.
+
+Law     a check passes by returning, fails by raising anything, and is skipped by raising `NotApplicable`, which says
+        what the plugin lacks. Every check has a deadline, and leaves no task of the plugin's behind.
+Shapes  `suite_for(kind)` lists a kind's behaviours; `run_suite` gives one Result for each.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, NamedTuple
+
+from paddock.conformance.subjects import Subject
+
+CHECK_TIMEOUT_S = 60.0
+SETTLE_S = 0.5
+"""Seconds that tasks have to end after a check."""
+
+
+class NotApplicable(Exception):  # noqa: N818 - no error: it says why a check says nothing about this plugin
+    """The plugin is not of the sort that the behaviour is about."""
+
+
+class Behaviour(NamedTuple):
+    """One claim about a plugin kind."""
+
+    name: str
+    """A sentence that is true of a conforming plugin."""
+    check: Callable[[Subject], Awaitable[None]]
+
+
+class Result(NamedTuple):
+    behaviour: str
+    outcome: Literal["passed", "failed", "skipped"]
+    detail: str
+    """What was expected and what came; or why it was skipped."""
+    seconds: float
+
+
+def expect(holds: object, message: str) -> None:
+    """Fail the check with `message` unless it holds."""
+    if not holds:
+        raise AssertionError(message)
+
+
+async def run_suite(
+    behaviours: Iterable[Behaviour], subject: Subject, *, timeout_s: float = CHECK_TIMEOUT_S
+) -> list[Result]:
+    """Each behaviour, one after the other."""
+    return [await run_one(behaviour, subject, timeout_s=timeout_s) for behaviour in behaviours]
+
+
+async def run_one(behaviour: Behaviour, subject: Subject, *, timeout_s: float = CHECK_TIMEOUT_S) -> Result:
+    started = time.monotonic()
+
+    def result(outcome: Literal["passed", "failed", "skipped"], detail: str = "") -> Result:
+        return Result(behaviour.name, outcome, detail, time.monotonic() - started)
+
+    before = asyncio.all_tasks()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await behaviour.check(subject)
+        left = await _left_behind(before)
+        if left:
+            return result("failed", f"{len(left)} tasks were left running: {', '.join(sorted(left))[:300]}")
+        return result("passed")
+    except NotApplicable as reason:
+        return result("skipped", str(reason))
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is what its result says
+        name = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return result("failed", f"{name}{error}")
+
+
+async def _left_behind(before: set["asyncio.Task[Any]"]) -> list[str]:
+    due = time.monotonic() + SETTLE_S
+    while left := [task for task in asyncio.all_tasks() - before if not task.done()]:
+        if time.monotonic() > due:
+            return [str(task.get_coro()) for task in left]
+        await asyncio.sleep(0.01)
+    return []

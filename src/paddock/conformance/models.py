@@ -1,0 +1,271 @@
+"""What every model server does: speaks both dialects, records each call of a rollout once, and guesses nothing."""
+
+import asyncio
+import time
+from typing import Any
+
+from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
+from paddock.conformance.model_streams import SUITE as STREAMS
+from paddock.conformance.stand import Stand, chat_question, needs_upstream, question, standing
+from paddock.conformance.subjects import Subject
+from paddock.errors import ConfigError, InfraError, PaddockError, RequestError
+from paddock.http import CHAT, PLAIN_RESPONSES, RESPONSES, Call, new_secret
+from paddock.testing.transports import TRANSPORTS
+from paddock.testing.upstream import Status
+from paddock.types import JsonObject
+from paddock.types.responses import messages
+
+ENGINES = ("exact", "spliced", "text")
+PROMPT_S = 10.0
+"""Seconds within which a call to a dead upstream has to be over."""
+
+
+async def answers_responses(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        reply = await stand.ask(await stand.open())
+        expect(reply.get("object") == "response", f"object is {reply.get('object')!r}")
+        expect(reply.get("status") == "completed", f"status is {reply.get('status')!r}")
+        for key in ("id", "created_at", "model", "output", "usage", "tools", "tool_choice", "parallel_tool_calls"):
+            expect(key in reply, f"the response has no `{key}`")
+        expect(stand.is_known("".join(messages(reply))), f"it said {messages(reply)}")
+        for item in reply["output"]:
+            expect(item.get("type") and item.get("id"), f"an output item without type or id: {item}")
+
+
+async def answers_chat(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        reply = await stand.peer.call(CHAT, chat_question(), Call(), secret=await stand.open())
+        if not isinstance(reply, dict):
+            raise AssertionError("a stream came where a whole answer was asked for")
+        expect(reply.get("object") == "chat.completion", f"object is {reply.get('object')!r}")
+        choice = reply["choices"][0]
+        expect(choice["message"]["role"] == "assistant", f"the message is {choice['message']}")
+        expect(stand.is_known(choice["message"]["content"]), f"it said {choice['message']['content']!r}")
+        expect(choice["finish_reason"] == "stop", f"finish_reason is {choice['finish_reason']!r}")
+        expect("prompt_tokens" in (reply.get("usage") or {}), f"usage is {reply.get('usage')}")
+
+
+async def each_call_is_one_turn(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        replies = await _conversation(stand, secret, 3)
+        record = await stand.record(secret)
+        expect(len(record.turns) == 3, f"3 calls, {len(record.turns)} turns")
+        expect(record.engine in ENGINES, f"engine {record.engine}")
+        for reply, turn in zip(replies, record.turns, strict=True):
+            expect(_said(turn.output) == _said(reply["output"]), "a turn's output is not what was answered")
+        ids = [turn.id for turn in record.turns]
+        expect(len(set(ids)) == 3, "turns share an id")
+        for place, turn in enumerate(record.turns):
+            expect(
+                turn.parent is None or turn.parent in ids[:place],
+                f"turn {place} continues {turn.parent}, no earlier turn",
+            )
+
+
+async def ids_are_complete_or_absent(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        await _conversation(stand, secret, 2)
+        record = await stand.record(secret)
+    for turn in record.turns:
+        given = (turn.prompt_ids is not None, turn.sampled_ids is not None)
+        expect(given[0] == given[1], "a turn has prompt ids or sampled ids, and not both")
+        expect(record.engine == "text" or given[0], f"an engine that is {record.engine} gave no ids")
+        expect(turn.log_probs is None or len(turn.log_probs) == len(turn.sampled_ids or []), "log-probs do not fit")
+        expect(len(turn.request_hash) == 64, f"request_hash {turn.request_hash!r} is no SHA-256")
+
+
+async def reading_turns_freezes_them(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        await stand.ask(secret)
+        record = await stand.record(secret)
+        try:
+            await stand.ask(secret)
+        except RequestError as error:
+            expect(error.kind == "frozen", f"the refusal's kind is {error.kind!r}, not `frozen`")
+        else:
+            raise AssertionError("a call was answered after the turns had been read")
+        expect(await stand.record(secret) == record, "reading the turns again gives others")
+
+
+async def forgetting_forgets(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        await stand.ask(secret)
+        await stand.forget(secret)
+        await stand.forget(secret)
+        expect((await stand.record(secret)).turns == [], "a forgotten rollout has turns")
+        left = [file.name for file in stand.folder.rglob("*") if file.is_file() and file.stat().st_size > 0]
+        expect(not any(secret in name for name in left), "a forgotten rollout's file is left")
+
+
+async def unknown_rollouts_have_no_turns(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = new_secret()
+        expect((await stand.record(secret)).turns == [], "an unknown rollout has turns")
+        await stand.forget(secret)
+
+
+async def rollouts_do_not_mix(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secrets = [await stand.open() for _ in range(8)]
+        await asyncio.gather(*(_conversation(stand, secret, 2) for secret in secrets))
+        records = [await stand.record(secret) for secret in secrets]
+        expect([len(record.turns) for record in records] == [2] * 8, f"turns: {[len(one.turns) for one in records]}")
+        ids = [turn.id for record in records for turn in record.turns]
+        expect(len(ids) == len(set(ids)), "a turn stands in two rollouts")
+
+
+async def the_api_key_names_the_rollout(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        reply = await stand.http("/v1/responses", question(), authorization=f"Bearer {secret}")
+        expect(reply.status_code == 200, f"answered {reply.status_code}: {reply.text[:200]}")
+        expect(len((await stand.record(secret)).turns) == 1, "the call is not in the rollout that its API key names")
+
+
+async def calls_outside_a_rollout_are_not_recorded(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        try:
+            await stand.peer.call(PLAIN_RESPONSES, question(), Call(bearer="any-key"))
+        except RequestError as error:
+            raise NotApplicable(f"it answers within rollouts only ({error.kind})") from error
+        left = [file for file in stand.folder.rglob("*") if file.is_file() and file.stat().st_size > 0]
+        expect(not left, f"a call outside any rollout left {left}")
+
+
+async def clients_may_say_more(subject: Subject) -> None:
+    extra: JsonObject = {"no_such_field": {"a": 1}, "temperature": None, "metadata": None, "prompt_cache_key": "k"}
+    async with standing(subject) as stand:
+        reply = await stand.ask(await stand.open(), {**question(), **extra})
+        expect(reply.get("status") == "completed", f"status is {reply.get('status')!r}")
+
+
+async def bad_bodies_are_400(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        for body in (b"{", b"[]", b'"text"'):
+            reply = await stand.http(f"/r/{secret}/v1/responses", body)
+            expect(reply.status_code == 400, f"{body.decode()} answered {reply.status_code}")
+            expect(reply.json().get("error", {}).get("message"), f"its error says nothing: {reply.text[:200]}")
+        expect((await stand.record(secret)).turns == [], "a refused call was recorded")
+
+
+async def transports_agree(subject: Subject) -> None:
+    found = []
+    for transport in TRANSPORTS:
+        async with standing(subject, transport) as stand:
+            secret = await stand.open()
+            replies = await _conversation(stand, secret, 2)
+            record = await stand.record(secret)
+            found.append(([_said(reply["output"]) for reply in replies], len(record.turns), record.engine))
+    expect(found[0] == found[1] == found[2], f"directly, over ASGI and over HTTP: {found}")
+
+
+async def secrets_are_written_nowhere(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        await stand.ask(secret)
+        expect(secret not in repr(stand.server) + repr(vars(stand.server).get("config")), "the secret is shown")
+        for file in stand.folder.rglob("*"):
+            expect(secret not in file.name, "the secret is a file's name")
+            expect(not file.is_file() or secret.encode() not in file.read_bytes(), "the secret stands in a file")
+
+
+async def dead_upstreams_are_infra(subject: Subject) -> None:
+    for fault in (Status(500), Status(429), "drop", "half_body", "not_json", "not_an_answer"):
+        async with standing(subject, faults=lambda _number, fault=fault: fault) as stand:  # type: ignore[misc]
+            upstream = needs_upstream(stand)
+            error = await _refused(stand, str(fault))
+            expect(isinstance(error, InfraError), f"{fault}: {type(error).__name__}, of owner {error.owner}")
+            expect(upstream.calls <= 2, f"{fault}: {upstream.calls} calls upstream where 2 were allowed")
+
+
+async def hanging_upstreams_are_infra(subject: Subject) -> None:
+    async with standing(subject, faults=lambda _number: "hang") as stand:
+        needs_upstream(stand)
+        started = time.monotonic()
+        secret = await stand.open()
+        try:
+            await stand.peer.call(RESPONSES, question(), Call().within(0.3), secret=secret)
+        except InfraError:
+            expect(time.monotonic() - started < PROMPT_S, "the caller's deadline did not end the call")
+            return
+        raise AssertionError("a call was answered by an upstream that never answers")
+
+
+async def a_passing_failure_is_mended(subject: Subject) -> None:
+    async with standing(subject, faults=lambda number: Status(500) if number == 0 else None) as stand:
+        needs_upstream(stand)
+        secret = await stand.open()
+        await stand.ask(secret)
+        expect(len((await stand.record(secret)).turns) == 1, "a call that was tried twice is not one turn")
+
+
+async def refusals_are_not_tried_again(subject: Subject) -> None:
+    async with standing(subject, faults=lambda _number: Status(400, "no such thing")) as stand:
+        upstream = needs_upstream(stand)
+        error = await _refused(stand, "status 400")
+        expect(isinstance(error, RequestError), f"a refusal became {type(error).__name__}")
+        expect(upstream.calls == 1, f"a refusal was asked for {upstream.calls} times")
+
+
+async def unknown_config_is_refused(subject: Subject) -> None:
+    try:
+        subject.build(no_such_key=1)
+    except ConfigError as error:
+        expect("no_such_key" in error.message, f"the refusal does not name the key: {error.message}")
+        return
+    raise AssertionError("a config key that does not exist was accepted")
+
+
+async def _refused(stand: Stand, what: str) -> PaddockError:
+    """The error of a call; nothing of it may be recorded."""
+    secret = await stand.open()
+    try:
+        await stand.ask(secret)
+    except PaddockError as error:
+        expect((await stand.record(secret)).turns == [], f"{what}: a failed call was recorded")
+        return error
+    raise AssertionError(f"{what}: the call was answered")
+
+
+async def _conversation(stand: Stand, secret: str, count: int) -> list[JsonObject]:
+    """Calls that each continue the one before."""
+    history: list[Any] = list(question()["input"])
+    replies = []
+    for _ in range(count):
+        replies.append(await stand.ask(secret, {**question(), "input": history}))
+        history = [*history, *replies[-1]["output"], {"role": "user", "content": "And then?"}]
+    return replies
+
+
+def _said(items: list[JsonObject]) -> list[tuple[Any, str]]:
+    """Items without their ids."""
+    return [(item.get("type"), "".join(messages([item])) or str(item.get("arguments"))) for item in items]
+
+
+SUITE = [
+    Behaviour("a Responses call gets a standard response", answers_responses),
+    Behaviour("a Chat call gets a standard completion", answers_chat),
+    Behaviour("each call of a rollout is one turn, as it was answered", each_call_is_one_turn),
+    Behaviour("token ids are complete or absent, never guessed", ids_are_complete_or_absent),
+    Behaviour("reading the turns freezes the rollout", reading_turns_freezes_them),
+    Behaviour("a forgotten rollout has no turns", forgetting_forgets),
+    Behaviour("an unknown rollout has no turns, and that is no error", unknown_rollouts_have_no_turns),
+    Behaviour("rollouts at the same time do not mix", rollouts_do_not_mix),
+    Behaviour("the API key names the rollout", the_api_key_names_the_rollout),
+    Behaviour("a call outside any rollout is not recorded", calls_outside_a_rollout_are_not_recorded),
+    Behaviour("a client may say more than the standard", clients_may_say_more),
+    Behaviour("a body that is no JSON object is 400 and no turn", bad_bodies_are_400),
+    Behaviour("answers are the same directly, over ASGI and over HTTP", transports_agree),
+    Behaviour("the secret is written nowhere", secrets_are_written_nowhere),
+    Behaviour("a dead upstream is infra after a bounded number of tries, and no turn", dead_upstreams_are_infra),
+    Behaviour("a hanging upstream is infra within the caller's deadline", hanging_upstreams_are_infra),
+    Behaviour("a failure that passes is tried again, as one turn", a_passing_failure_is_mended),
+    Behaviour("a refusal is not tried again", refusals_are_not_tried_again),
+    Behaviour("an unknown config key is refused by name", unknown_config_is_refused),
+    *STREAMS,
+]

@@ -1,0 +1,149 @@
+"""A model server under test, made to answer something known.
+
+A server with the route `PUT /r/<secret>/script` is scripted through it; one with a `base_url` in its config is put in
+front of a scripted upstream; any other answers as it likes. Its turns, where its config says where they are, are kept
+in a folder of the check's own.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+
+from paddock.conformance.behaviours import NotApplicable, expect
+from paddock.conformance.subjects import Subject
+from paddock.errors import ConfigError
+from paddock.http import FORGET, RESPONSES, SCRIPT, TURNS, Call, EventStream, Peer, Script, new_secret
+from paddock.server import Server
+from paddock.server.app import build_app
+from paddock.testing.transports import Transport, over
+from paddock.testing.upstream import Faults, Said, ScriptedUpstream
+from paddock.types import JsonObject, TurnRecord
+from paddock.types.responses import message_item
+
+SAID = "One small step, and then another one."
+SCRIPTED_TURNS = 8
+QUICK = {"attempts": 2, "first_retry_s": 0.0, "max_retry_s": 0.0, "timeout_s": 2.0}
+"""Keys that make a server give up soon, where its config has them."""
+
+
+class Stand(NamedTuple):
+    """The server and what stands behind it."""
+
+    server: Server[Any]
+    peer: Peer
+    upstream: ScriptedUpstream | None
+    folder: Path
+    """Where its turns are, if its config says where they are."""
+
+    @property
+    def is_scripted(self) -> bool:
+        return SCRIPT in self.server.handlers()
+
+    async def open(self) -> str:
+        """The secret of a new rollout that can be answered."""
+        secret = new_secret()
+        if self.is_scripted:
+            turns = [[message_item(SAID)] for _ in range(SCRIPTED_TURNS)]
+            await self.peer.call(SCRIPT, Script(turns=turns), Call(), secret=secret)
+        return secret
+
+    async def ask(self, secret: str, body: JsonObject | None = None) -> JsonObject:
+        """One call of the Responses dialect."""
+        reply = await self.peer.call(RESPONSES, question() if body is None else body, Call(), secret=secret)
+        if isinstance(reply, EventStream):
+            raise AssertionError("a stream came where a whole answer was asked for")
+        return reply
+
+    async def record(self, secret: str) -> TurnRecord:
+        return await self.peer.call(TURNS, {}, Call(), secret=secret)
+
+    async def forget(self, secret: str) -> None:
+        await self.peer.call(FORGET, {}, Call(), secret=secret)
+
+    async def http(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        """A POST through its app."""
+        app = httpx.ASGITransport(build_app(self.server))
+        async with httpx.AsyncClient(transport=app, base_url="http://subject") as client:
+            content = body if isinstance(body, bytes) else orjson.dumps(body)
+            return await client.post(path, content=content, headers=headers)
+
+    def is_known(self, text: str) -> bool:
+        """Whether `text` is what the server had to say, as far as that is known."""
+        return text == SAID if self.is_scripted or self.upstream is not None else bool(text)
+
+
+@asynccontextmanager
+async def standing(
+    subject: Subject,
+    transport: Transport = "direct",
+    *,
+    faults: Faults | None = None,
+    event_delay_s: float = 0.0,
+    folder: Path | None = None,
+) -> AsyncIterator[Stand]:
+    fields = subject.cls.config_type.model_fields
+    changes: dict[str, Any] = {key: value for key, value in QUICK.items() if key in fields}
+    async with AsyncExitStack() as stack:
+        where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paddock-check-")))
+        if "turn_store" in fields:
+            changes["turn_store"] = {"folder": str(where)}
+        upstream = None
+        if "base_url" in fields:
+            upstream = ScriptedUpstream(Said(SAID), faults=faults, event_delay_s=event_delay_s)
+            await stack.enter_async_context(upstream)
+            changes |= {"base_url": upstream.url, "model": "scripted"}
+        server = _built(subject, changes)
+        peers = await stack.enter_async_context(over(transport, server))
+        yield Stand(server, peers["subject"], upstream, where)
+
+
+def needs_upstream(stand: Stand) -> ScriptedUpstream:
+    if stand.upstream is None:
+        raise NotApplicable("the server has no upstream: its config has no `base_url`")
+    return stand.upstream
+
+
+def question(*, stream: bool = False, text: str = "What next?") -> JsonObject:
+    """A request of the Responses dialect."""
+    return {"model": "any", "input": [{"role": "user", "content": text}], **({"stream": True} if stream else {})}
+
+
+def chat_question(*, stream: bool = False) -> JsonObject:
+    body: JsonObject = {"model": "any", "messages": [{"role": "user", "content": "What next?"}]}
+    return {**body, "stream": True, "stream_options": {"include_usage": True}} if stream else body
+
+
+class Event(NamedTuple):
+    """One server-sent event."""
+
+    name: str | None
+    data: Any
+    """Parsed JSON; the text `[DONE]` as it is."""
+
+
+def read_events(text: str) -> list[Event]:
+    """Server-sent events, strictly: each block has one `data` line and at most one `event` line."""
+    events = []
+    expect(text.endswith("\n\n"), "the stream does not end with an empty line")
+    for block in text.removesuffix("\n\n").split("\n\n"):
+        fields = [line.split(": ", 1) for line in block.split("\n") if not line.startswith(":")]
+        if not fields:
+            continue
+        expect(all(len(field) == 2 and field[0] in ("event", "data") for field in fields), f"no event: {block[:200]!r}")
+        data = [value for key, value in fields if key == "data"]
+        names = [value for key, value in fields if key == "event"]
+        expect(len(data) == 1 and len(names) <= 1, f"an event has one data line: {block[:200]!r}")
+        events.append(Event(names[0] if names else None, data[0] if data[0] == "[DONE]" else orjson.loads(data[0])))
+    return events
+
+
+def _built(subject: Subject, changes: dict[str, Any]) -> Server[Any]:
+    try:
+        return subject.build(**changes)
+    except ConfigError as error:
+        raise NotApplicable(f"it can't be built for a check: {error.message}; give a config") from error

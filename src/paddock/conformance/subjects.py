@@ -1,0 +1,98 @@
+"""What is under test: a plugin's class, the block it is configured with, and rows for it.
+
+Words   `resources_server:pivot`, `agents:single_step`, `models_server:my_pkg.mod:Class`; singular and plural are the
+        same. The block is that of the plugin's own `configs/<name>.yaml` unless a config is given; rows are its
+        `data/example.jsonl` unless a file is.
+Errors  ConfigError: an unknown kind or plugin with the nearest, an unreadable file of rows.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paddock.collect.rows import Source, lines, read_line
+from paddock.collect.settings import Selection
+from paddock.config import KINDS, Config, Kind, find_file, load, resolve_class, validate
+from paddock.config.problems import suggestion
+from paddock.config.reading import parse
+from paddock.errors import ConfigError
+from paddock.http import Peer
+from paddock.server import Server
+from paddock.types import JsonObject, Row
+
+_KIND_WORDS: dict[str, Kind] = {
+    "resources_server": "resources_servers",
+    "agent": "agents",
+    "models_server": "models_servers",
+    "model_server": "models_servers",
+    "model_servers": "models_servers",
+}
+REFERENCES = {
+    "resources_server": {"type": "resources_servers", "name": "environment"},
+    "model_server": {"type": "models_servers", "name": "policy"},
+}
+"""What an agent under test refers to."""
+
+
+class Subject(NamedTuple):
+    """A plugin under test."""
+
+    kind: Kind
+    spec: str
+    cls: type[Server[Any]]
+    block: JsonObject
+    rows: list[Row]
+
+    def build(self, peers: Mapping[str, Peer] | None = None, **changes: Any) -> Server[Any]:
+        """A server of it, not started, with keys of its block changed."""
+        config = validate(self.cls.config_type, {**self.block, **changes}, self.spec)
+        return self.cls(config, name="subject", peers={} if peers is None else peers)
+
+
+def find_subject(words: str, *, config: Config | None = None, rows: Path | None = None) -> Subject:
+    """The plugin that `KIND:NAME` names."""
+    kind_word, colon, spec = words.partition(":")
+    kind = kind_of(kind_word)
+    if not colon or not spec:
+        raise ConfigError(f"{words!r}: needs KIND:NAME, such as resources_server:pivot", kind="subject_invalid")
+    cls = resolve_class(spec, kind)
+    block = _block(kind, spec, config)
+    if kind == "agents":
+        block = {**{key: value for key, value in block.items() if key != "datasets"}, **REFERENCES}
+    return Subject(kind, spec, cls, block, read_rows(rows or _own_rows(cls)))
+
+
+def kind_of(word: str) -> Kind:
+    kind = next((kind for kind in KINDS if kind == word), None) or _KIND_WORDS.get(word)
+    if kind is None:
+        raise ConfigError(f"no kind {word!r}{suggestion(word, [*_KIND_WORDS, *KINDS])}", kind="kind_unknown")
+    return kind
+
+
+def read_rows(path: Path | None) -> list[Row]:
+    """All rows of a file; None: no rows."""
+    return [read_line(line) for line in lines([Source(path)], Selection())] if path is not None else []
+
+
+def _block(kind: Kind, spec: str, config: Config | None) -> JsonObject:
+    """The plugin's first block in the config, else in its own config file, resolved; else an empty one."""
+    if config is None:
+        try:
+            path = find_file(f"{kind}/{spec}/configs/{spec}.yaml")
+        except ConfigError:
+            return {}
+        config = load([path], servers=())
+    tree = parse(config.to_yaml(), "composed config").tree
+    names = [name for name, one in config.instances.items() if (one.kind, one.implementation) == (kind, spec)]
+    if not names:
+        return {}
+    block: JsonObject = tree[names[0]][kind][spec] or {}
+    # What the environment must give is not there in a check: such keys keep their defaults.
+    return {key: value for key, value in block.items() if "${" not in str(value) and value != "???"}
+
+
+def _own_rows(cls: type[Server[Any]]) -> Path | None:
+    file = sys.modules[cls.__module__].__file__
+    path = Path(file).parent / "data" / "example.jsonl" if file else None
+    return path if path is not None and path.is_file() else None

@@ -1,0 +1,67 @@
+"""What Python source may do, by the calls that it names: best effort, since a name can be built at run time.
+
+Law     a call that removes files or ends processes destroys; a literal command that is run is handed on; all else is unknown.
+Errors  none: source that does not parse is unknown.
+"""
+
+import ast
+import warnings
+from collections.abc import Iterator, Sequence
+
+from paddock.shell.danger import Handed, Harm
+
+_CALLS = {
+    "os": {"remove", "unlink", "rmdir", "removedirs", "kill", "killpg", "truncate", "abort"},
+    "shutil": {"rmtree"},
+}
+_RUNNERS = {
+    "os": {"system", "popen"},
+    "subprocess": {"run", "call", "check_call", "check_output", "Popen", "getoutput"},
+}
+_METHODS = {"unlink", "rmdir", "rmtree"}
+
+
+def python_harm(code: str) -> Harm | Handed:
+    """Python source by the calls that it names."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Harm("unknown", "Python that does not parse")
+    imported = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        module, function = _callee(call.func, imported)
+        if function in _CALLS.get(module, ()) or (isinstance(call.func, ast.Attribute) and function in _METHODS):
+            return Harm("destroys", f"Python that calls {function}")
+        if function in _RUNNERS.get(module, ()) and (text := _literal_command(call)):
+            return Handed(text)
+    return Harm("unknown", "a Python program")
+
+
+def _callee(function: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    if isinstance(function, ast.Attribute):
+        return (function.value.id if isinstance(function.value, ast.Name) else "", function.attr)
+    return imported.get(function.id, ("", function.id)) if isinstance(function, ast.Name) else ("", "")
+
+
+def _literal_command(call: ast.Call) -> str | None:
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return first.value
+    if isinstance(first, (ast.List, ast.Tuple)):
+        return " ".join(_quoted(first.elts))
+    return None
+
+
+def _quoted(elements: Sequence[ast.expr]) -> Iterator[str]:
+    for element in elements:
+        known = isinstance(element, ast.Constant) and isinstance(element.value, str)
+        yield "'" + str(element.value).replace("'", "'\\''") + "'" if known else '"$unknown"'  # type: ignore[attr-defined]
