@@ -125,15 +125,13 @@ class TurnStore:
                 continue
             if now - stat.st_mtime > self._max_age_s:
                 self._delete(path.stem)
-            else:
+            elif stat.st_size > len(files.state_line("dropped")):  # dropped ones wait for their age
                 total += stat.st_size
                 kept.append((stat.st_mtime, stat.st_size, path.stem))
         kept.sort()
         for _, size, key in kept:
             if total <= self._max_disk_bytes:
                 return
-            if size <= len(files.state_line("dropped")):
-                continue  # dropped before; written again it would never grow old
             self._drop(key)
             total -= size
 

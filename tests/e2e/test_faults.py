@@ -1,0 +1,178 @@
+"""Claims about the whole line under faults: no failure becomes a reward, everything ends, nothing is lost, all resumes.
+
+Real servers, a real upstream on loopback that fails on cue, real kills.
+"""
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+
+from paddock.cli import main
+from paddock.collect import EvalSettings, evaluate, make_plan
+from paddock.config import Config, load
+from paddock.testing import Said, ScriptedUpstream, Status, first, share
+from paddock.testing.processes import Running, gone, running
+from paddock.testing.upstream import Fault
+from paddock.types import REWARDED, JsonObject
+
+CONFIGS = ("resources_servers/pivot/configs/pivot.yaml", "models_servers/openai/configs/openai.yaml")
+POLICY = "policy_model.models_servers.openai"
+EXPECTED = '{"command": "pytest -q"}'
+SAID = Said(calls=(("bash", EXPECTED),))
+NEVER = 10**9
+
+
+def rows(path: Path, count: int) -> Path:
+    action = {"type": "function_call", "name": "bash", "arguments": EXPECTED}
+    line = {"responses_create_params": {"input": "run the tests"}, "expected_action": action}
+    path.write_bytes(b"".join(orjson.dumps({**line, "uuid": str(index)}) + b"\n" for index in range(count)))
+    return path
+
+
+def lines(path: Path) -> list[JsonObject]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def config(url: str, **fields: float) -> Config:
+    policy = (f"policy_base_url={url}", "policy_api_key=none", "policy_model_name=scripted")
+    return load(CONFIGS, [*policy, *(f"{POLICY}.{key}={value}" for key, value in fields.items())])
+
+
+def settings(data: Path, **fields: Any) -> EvalSettings:
+    return EvalSettings(rows=[str(data)], retry_wait_s=0.0, **fields)
+
+
+def assert_lawful(folder: Path, count: int) -> Counter[str]:
+    """Every row ended, exactly one way; whatever has a reward has a verdict, and only that enters the mean."""
+    rollouts, failures = lines(folder / "rollouts.jsonl"), lines(folder / "failures.jsonl")
+    final = [line for line in failures if line.get("final")]
+    ended = [line["_ng_task_index"] for line in rollouts] + [line["group_id"] for line in final]
+    assert sorted(ended) == list(range(count))
+    assert all(line["rollout"]["outcome"] in REWARDED for line in rollouts)
+    assert not any("reward" in line for line in failures)
+    (summary,) = orjson.loads((folder / "summary.json").read_bytes())
+    rewards = [line["reward"] for line in rollouts]
+    assert summary["mean_reward"] == (pytest.approx(sum(rewards) / len(rewards)) if rewards else None)
+    return Counter(summary["outcomes"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (Status(500), "upstream_status"),
+        (Status(429, retry_after_s=0.01), "upstream_status"),
+        ("hang", "upstream_timeout"),
+        ("drop", "upstream_connection"),
+        ("half_body", "upstream_connection"),
+        ("not_json", "upstream_unreadable"),
+        ("not_an_answer", "upstream_unreadable"),
+        (Status(401), "upstream_auth"),
+    ],
+)
+async def test_an_upstream_that_never_answers_well_gives_no_reward_and_ends(
+    tmp_path: Path, fault: Fault, kind: str
+) -> None:
+    data = rows(tmp_path / "rows.jsonl", 3)
+    async with ScriptedUpstream(SAID, faults=first(NEVER, fault)) as upstream:
+        quick = config(upstream.url, timeout_s=0.3, attempts=2, first_retry_s=0.01, max_retry_s=0.01)
+        plan = make_plan(quick, settings(data, max_attempts=2))
+        started = time.monotonic()
+        await evaluate(plan, tmp_path / "run", quiet=True)
+    assert time.monotonic() - started < 10.0
+    assert assert_lawful(tmp_path / "run", 3) == {"infra": 3}
+    assert {(line["owner"], line["kind"], line.get("stage")) for line in lines(tmp_path / "run/failures.jsonl")} == {
+        ("infra", kind, "model")
+    }
+
+
+async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(tmp_path: Path) -> None:
+    data = rows(tmp_path / "rows.jsonl", 6)
+    async with ScriptedUpstream(SAID, faults=first(NEVER, Status(500))) as upstream:
+        quick = config(upstream.url, attempts=1)
+        plan = make_plan(quick, settings(data, max_attempts=2))
+        await evaluate(plan, tmp_path / "run", quiet=True)
+        assert assert_lawful(tmp_path / "run", 6) == {"infra": 6}
+        upstream.faults = None
+        await evaluate(plan, tmp_path / "run", resume=True, quiet=True)
+    (summary,) = orjson.loads((tmp_path / "run/summary.json").read_bytes())
+    assert (summary["outcomes"], summary["mean_reward"]) == ({"completed": 6}, 1.0)
+
+
+async def test_thirty_percent_errors_over_2000_rows_lose_nothing(tmp_path: Path) -> None:
+    count = 2000
+    data = rows(tmp_path / "rows.jsonl", count)
+    async with ScriptedUpstream(SAID, faults=share(0.3, Status(500), seed=1)) as upstream:
+        plan = make_plan(config(upstream.url), EvalSettings(rows=[str(data)], concurrency=256))
+        await evaluate(plan, tmp_path / "run", quiet=True)
+    outcomes = assert_lawful(tmp_path / "run", count)
+    assert set(outcomes) <= {"completed", "infra"}
+    assert outcomes["completed"] >= 0.99 * count
+
+
+@pytest.fixture
+def slow_upstream() -> Iterator[str]:
+    """A model that takes its time, in a process of its own, so that a kill finds rollouts in flight."""
+    with running(
+        "paddock.testing.upstream", "--delay-s", "0.2", "--call", "bash", EXPECTED, env={"PYTHONUNBUFFERED": "1"}
+    ) as command:
+        yield command.line("http://").strip()
+
+
+def arguments(url: str, data: Path, out: Path) -> list[str]:
+    policy = [f"policy_base_url={url}", "policy_api_key=none", "policy_model_name=scripted"]
+    flags = ["--rows", str(data), "--out", str(out), "--concurrency", "8", "--isolate", "--retry-wait-s", "0.1"]
+    return ["eval", *CONFIGS, *policy, *flags, "serve.restart_wait_s=0.1"]
+
+
+def until(path: Path, count: int) -> None:
+    end = time.monotonic() + 20.0
+    while len(lines(path)) < count:
+        assert time.monotonic() < end, f"{path} has {len(lines(path))} lines"
+        time.sleep(0.02)
+
+
+def child(command: Running, name: str) -> psutil.Process:
+    return next(process for process in command.family() if process.cmdline()[-1] == name)
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("victim", ["policy_model", "pivot", "pivot_agent"])
+def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
+    victim: str, slow_upstream: str, tmp_path: Path
+) -> None:
+    data, out = rows(tmp_path / "rows.jsonl", 60), tmp_path / "run"
+    with running("paddock", *arguments(slow_upstream, data, out)) as command:
+        until(out / "rollouts.jsonl", 10)
+        family = command.family()
+        child(command, victim).kill()
+        code = command.code(timeout_s=40.0)
+        family += command.family()
+    assert code in (0, 1, 3), command.told()
+    assert gone(family, within_s=5.0)
+    assert all(line["reward"] == 1.0 for line in lines(out / "rollouts.jsonl"))
+    assert not any("reward" in line for line in lines(out / "failures.jsonl"))
+    assert main([*arguments(slow_upstream, data, out), "--resume"]) == 0
+    (summary,) = orjson.loads((out / "summary.json").read_bytes())
+    assert (summary["outcomes"], summary["mean_reward"]) == ({"completed": 60}, 1.0)
+
+
+@pytest.mark.cli
+def test_the_collector_killed_in_mid_run_leaves_no_process_and_resumes(slow_upstream: str, tmp_path: Path) -> None:
+    data, out = rows(tmp_path / "rows.jsonl", 60), tmp_path / "run"
+    with running("paddock", *arguments(slow_upstream, data, out)) as command:
+        until(out / "rollouts.jsonl", 10)
+        family = command.family()
+        command.send(signal.SIGKILL)
+        command.code()
+        assert gone(family, within_s=5.0)
+    before = len(lines(out / "rollouts.jsonl")[:-1])
+    assert main([*arguments(slow_upstream, data, out), "--resume"]) == 0
+    assert before >= 9
+    assert sorted(line["_ng_task_index"] for line in lines(out / "rollouts.jsonl")) == list(range(60))
