@@ -55,20 +55,20 @@ class Lowering:
 
     def __init__(
         self,
-        data: bytes,
+        source: str,
         documents: Sequence[Document],
         *,
-        parse_document: Callable[[bytes], Tree | None],
+        parse_document: Callable[[str], Tree | None],
         depth_left: int,
     ) -> None:
-        self.data = data
+        self.source = source
         self.documents = documents
         self.parse_document = parse_document
         self.depth_left = depth_left
-        self.continued = b"\\\n" in data
+        self.continued = "\\\n" in source
 
     def slice(self, start: int, end: int) -> str:
-        return self.data[start:end].decode()
+        return self.source[start:end]
 
     def text(self, tree: Syntax) -> str:
         return self.slice(tree.start_byte, tree.end_byte)
@@ -160,7 +160,7 @@ class Lowering:
 
     def _apart(self, end: int, start: int) -> None:
         """The grammar ends a word at a line continuation and before `$"`; bash does not."""
-        if end == start or (self.continued and self.data[end:start] == b"\\\n"):
+        if end == start or (self.continued and self.source[end:start] == "\\\n"):
             raise Unsupported("two words that touch")
 
     def _redirect(self, tree: Syntax, into: list[Redirect]) -> Iterator[Word]:
@@ -219,16 +219,16 @@ class Lowering:
         return self._expanding(document.body)
 
     def _expanding(self, body: str) -> Word:
-        data = b': "' + body.replace('"', QUOTE).encode() + b'"'
-        tree = self.parse_document(data)
+        source = ': "' + body.replace('"', QUOTE) + '"'
+        tree = self.parse_document(source)
         if tree is None or tree.root_node.has_error:
             raise Unsupported("a here-document whose expansions are not understood")
         found = tree.root_node.descendant_for_byte_range(2, 2)
         while found is not None and found.type != "string":
             found = found.parent
-        if found is None or found.end_byte != len(data):
+        if found is None or found.end_byte != len(source):
             raise Unsupported("a here-document whose expansions are not understood")
-        inner = Lowering(data, (), parse_document=self.parse_document, depth_left=self.depth_left)
+        inner = Lowering(source, (), parse_document=self.parse_document, depth_left=self.depth_left)
         parts = [_unquote(part) for part in quoted(found, inner, document=True)]
         return concat(Word(tuple(parts)))
 

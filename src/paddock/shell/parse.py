@@ -2,11 +2,12 @@
 
 Law     never raises on any `str`; time grows linearly with valid text, and text that goes wrong is given up early.
 Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and a second of time; beyond
-        one of them, and for a NUL or a lone surrogate, the script is an error.
+        one of them, and for a NUL, the script is an error.
 Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
         reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
 """
 
+import re
 import threading
 import time
 from functools import lru_cache
@@ -27,6 +28,10 @@ _PATIENCE_BYTES = 2048
 """How far an erroneous text is followed: the grammar's recovery takes quadratic time."""
 _PATIENCE_S = 1.0
 """How long any text is followed: nothing real takes the grammar that long."""
+
+_STRANGE = re.compile(r"[^\n\t\x20-\x7e]")
+"""What bash takes for an ordinary character and the grammar may take for a blank, or crash on: its scanner looks up any
+character in C tables that are made for bytes. One stand-in each keeps the offsets."""
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
@@ -50,14 +55,10 @@ def _parse(command: str) -> Script:
     lifted = lift(command)
     if lifted.text.count("|") > MAX_PIPES:
         return Script((), f"more than {MAX_PIPES} pipes")
-    try:
-        data = lifted.text.encode()
-    except UnicodeEncodeError:
-        return Script((), "a character that no command may hold")
-    tree = _tree(data)
+    tree = _tree(lifted.text)
     if tree is None:
         return Script((), "not understood")
-    lowering = Lowering(data, lifted.documents, parse_document=_tree, depth_left=MAX_DEPTH)
+    lowering = Lowering(lifted.text, lifted.documents, parse_document=_tree, depth_left=MAX_DEPTH)
     root = tree.root_node
     try:
         if root.has_error or lifted.error:
@@ -76,8 +77,9 @@ def _parser() -> Parser:
     return parser
 
 
-def _tree(data: bytes) -> Tree | None:
-    """None: given up."""
+def _tree(text: str) -> Tree | None:
+    """The grammar's tree, whose offsets count characters of `text`. None: given up."""
+    data = _STRANGE.sub("\x01", text).encode()
     if len(data) <= _PATIENCE_BYTES:
         return _parser().parse(data)
     deadline = time.monotonic() + _PATIENCE_S

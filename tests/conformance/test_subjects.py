@@ -1,0 +1,72 @@
+"""Claims about naming what is under test, and about `paddock check`."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from paddock.cli import main
+from paddock.conformance import find_subject, kind_of, suite_for
+from paddock.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("resources_server", "resources_servers"),
+        ("resources_servers", "resources_servers"),
+        ("agent", "agents"),
+        ("agents", "agents"),
+        ("models_server", "models_servers"),
+        ("model_server", "models_servers"),
+        ("models_servers", "models_servers"),
+    ],
+)
+def test_a_kind_may_be_said_in_singular_and_plural(word: str, kind: str) -> None:
+    assert kind_of(word) == kind
+    assert suite_for(word) == suite_for(kind)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("resource_server:pivot", "nearest: `resources_server`"),
+        ("resources_server", "needs KIND:NAME"),
+        ("resources_server:pivto", "pivot"),
+        ("agent:paddock.no_such:Agent", "no_such"),
+    ],
+)
+def test_a_wrong_name_is_refused_with_what_there_is(words: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        find_subject(words)
+
+
+def test_every_suite_has_its_behaviours_under_different_names() -> None:
+    for kind, least in {"resources_server": 12, "agent": 10, "models_server": 12}.items():
+        names = [behaviour.name for behaviour in suite_for(kind)]
+        assert len(set(names)) == len(names) >= least
+
+
+def test_a_plugin_brings_its_own_block_and_rows() -> None:
+    subject = find_subject("resources_server:pivot")
+    assert subject.block == {"comparator": "semantic"}
+    assert len(subject.rows) >= 50
+
+
+def test_the_command_says_each_behaviour_and_exits_1_for_a_broken_plugin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(orjson.dumps({"responses_create_params": {"input": "q"}, "answer": "the known answer"}))
+    plugin = "resources_server:paddock.conformance.scripted:ScriptedEnvironment"
+    assert main(["check", plugin, "--rows", str(rows), "--only", "score"]) == 0
+    shown = capsys.readouterr().out
+    assert "passed  known-good turns score 1" in shown
+    assert "2 behaviours, 0 broken" in shown
+    config = tmp_path / "broken.yaml"
+    config.write_text(
+        orjson.dumps({"e": {"resources_servers": {plugin.partition(":")[2]: {"grade": "raise"}}}}).decode()
+    )
+    assert main(["check", plugin, str(config), "--rows", str(rows), "--only", "score"]) == 1
+    assert "failed  known-good turns score 1: VerifierError" in capsys.readouterr().out
+    assert main(["check", "agnet:single_step"]) == 2
