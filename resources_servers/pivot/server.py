@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from paddock.errors import RowError
 from paddock.resources_servers.pivot import compat, layered, semantic
 from paddock.resources_servers.pivot.compat import CompatOptions
 from paddock.resources_servers.pivot.layered import LayeredOptions
@@ -56,10 +57,13 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         return PivotTask.model_construct(expected=read_expected(row.task))
 
     async def seed_session(self, task: PivotTask, row: Row) -> Session:
+        self._require_usable(task, row)
         return Session()
 
     async def verify(self, task: PivotTask, row: Row, response: JsonObject) -> Verdict:
         found = self.compare(task.expected, row.responses_create_params, response)
+        if found.reward < 1.0:
+            self._require_usable(task, row)
         return Verdict(
             reward=found.reward,
             reason=found.reason,
@@ -84,3 +88,10 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         if isinstance(task.expected, ExpectedMessage):
             return [[message_item(content_text(task.expected.content))]]
         return [[call_item(call.name, call.arguments) for call in expected_calls(task.expected)]]
+
+    def _require_usable(self, task: PivotTask, row: Row) -> None:
+        """RowError when no response could match; checked in `verify` too, for who calls it alone."""
+        if self.config.comparator == "semantic":
+            problem = semantic.expected_problem(task.expected, row.responses_create_params)
+            if problem:
+                raise RowError(f"expected_action: {problem}", kind="expected_action_unusable")

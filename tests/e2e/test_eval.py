@@ -11,7 +11,10 @@ import pytest
 import yaml
 
 from paddock.cli import main
+from paddock.collect import EvalSettings, evaluate, make_plan
+from paddock.config import load
 from paddock.testing.processes import Running, gone, running
+from paddock.testing.upstream import Said, ScriptedUpstream, Status, share
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 SCRIPTED = "paddock.conformance.scripted"
@@ -24,7 +27,7 @@ class Case(NamedTuple):
     def arguments(self, *more: str) -> list[str]:
         return ["eval", str(self.config), "--out", str(self.out), "--retry-wait-s", "0", *more]
 
-    def keys(self) -> list[tuple[int, int]]:
+    def ended(self) -> list[tuple[int, int]]:
         lines = (self.out / "rollouts.jsonl").read_bytes().splitlines()
         return [(line["_ng_task_index"], line["_ng_rollout_index"]) for line in map(orjson.loads, lines)]
 
@@ -118,7 +121,7 @@ def test_a_dry_run_checks_every_row_and_writes_nothing(make_case: MakeCase, caps
 def test_settings_come_from_the_config_and_flags_come_before_them(make_case: MakeCase) -> None:
     case = make_case([ROW] * 3)
     assert main(case.arguments("eval.repeats=2", "eval.limit=2", "--limit", "1")) == 0
-    assert sorted(case.keys()) == [(0, 0), (0, 1)]
+    assert sorted(case.ended()) == [(0, 0), (0, 1)]
 
 
 def test_shards_are_merged_by_the_command(make_case: MakeCase, tmp_path: Path) -> None:
@@ -127,7 +130,7 @@ def test_shards_are_merged_by_the_command(make_case: MakeCase, tmp_path: Path) -
     for number, shard in enumerate(shards):
         assert main([*case.arguments("--shard", f"{number}/2")[:2], "--out", shard, "--shard", f"{number}/2"]) == 0
     assert main(["eval", "--merge", *shards, "--out", str(case.out)]) == 0
-    assert case.keys() == [(row, 0) for row in range(5)]
+    assert case.ended() == [(row, 0) for row in range(5)]
 
 
 @pytest.mark.cli
@@ -137,10 +140,10 @@ def test_a_killed_collection_is_completed_by_resuming(make_case: MakeCase) -> No
         wait_for_rollouts(command, case, 8)
         command.send(signal.SIGKILL)
         command.code()
-    before = set(case.keys())
+    before = set(case.ended())
     assert 8 <= len(before) < 60
     assert main(case.arguments("--resume", "--concurrency", "60")) == 0
-    assert sorted(case.keys()) == [(row, 0) for row in range(60)]
+    assert sorted(case.ended()) == [(row, 0) for row in range(60)]
 
 
 @pytest.mark.cli
@@ -153,9 +156,9 @@ def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase,
         assert command.code() == 130
         assert "go on with --resume" in command.line("interrupted")
     summary = orjson.loads((case.out / "summary.json").read_bytes())
-    assert summary[0]["outcomes"] == {"completed": len(case.keys())}
+    assert summary[0]["outcomes"] == {"completed": len(case.ended())}
     assert main(case.arguments("--resume", "--concurrency", "60")) == 0
-    assert sorted(case.keys()) == [(row, 0) for row in range(60)]
+    assert sorted(case.ended()) == [(row, 0) for row in range(60)]
 
 
 @pytest.mark.cli
@@ -172,12 +175,56 @@ def test_isolated_servers_give_the_same_rewards_and_leave_no_process(make_case: 
 
 
 @pytest.mark.cli
+def test_a_server_that_is_given_up_ends_the_collection_with_exit_1(make_case: MakeCase) -> None:
+    rows = [{"responses_create_params": {"input": "q"}, "cue": cue} for cue in ("answer", "die", "answer")]
+    case = make_case(rows)
+    tree = yaml.safe_load(case.config.read_text())
+    tree["environment"] = {"resources_servers": {"paddock.testing.servers:CueServer": {}}}
+    case.config.write_text(yaml.safe_dump({**tree, "serve": {"max_restarts": 0}}))
+    more = ["--isolate", "--concurrency", "1", "--max-attempts", "1000", "--retry-wait-s", "0.05"]
+    with running("paddock", *case.arguments(*more)) as command:
+        family = command.family()
+        assert command.code() == 1
+        assert "environment: its process" in command.line("the servers failed for good")
+    assert gone(family, within_s=5)
+    assert case.ended() == [(0, 0)]
+
+
+def test_the_oracle_needs_no_model_in_the_config(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    case = make_case([{**ROW, "answer": f"answer {number}"} for number in range(4)])
+    tree = yaml.safe_load(case.config.read_text())
+    del tree["policy"]
+    case.config.write_text(yaml.safe_dump(tree))
+    assert main(case.arguments()) == 2
+    assert "policy" in capsys.readouterr().err
+    assert main(case.arguments("--oracle")) == 0
+    assert orjson.loads((case.out / "summary.json").read_bytes())[0]["mean_reward"] == 1.0
+
+
+async def test_a_third_of_upstream_calls_failing_still_gives_verdicts(make_case: MakeCase) -> None:
+    case = make_case([ROW] * 300)
+    tree = yaml.safe_load(case.config.read_text())
+    async with ScriptedUpstream(Said("yes"), faults=share(0.3, Status(500), seed=7)) as upstream:
+        openai = {"base_url": upstream.url, "model": "scripted", "attempts": 2, "first_retry_s": 0.0}
+        openai["turn_store"] = {"folder": str(case.out.with_name("turns"))}
+        config = load([], extra={**tree, "policy": {"models_servers": {"openai": openai}}})
+        collected = await evaluate(make_plan(config, EvalSettings(retry_wait_s=0)), case.out, quiet=True)
+        assert upstream.calls > 390
+    failures = [orjson.loads(line) for line in (case.out / "failures.jsonl").read_bytes().splitlines()]
+    given_up = {line["group_id"] for line in failures if line.get("final")}
+    assert {row for row, _ in case.ended()} | given_up == set(range(300))
+    assert collected.n_verdicts >= 297
+    assert collected.summary[0]["mean_reward"] == 1.0
+    assert len(failures) > 10
+
+
+@pytest.mark.cli
 def test_running_servers_are_used_where_the_config_or_the_flag_says(make_case: MakeCase) -> None:
     case = make_case([ROW] * 3)
     with running("paddock", "serve", case.config) as command:
         url = command.line("agent ").split()[-1]
         assert main(case.arguments("--no-serve", "--url", f"agent={url}")) == 0
-    assert sorted(case.keys()) == [(row, 0) for row in range(3)]
+    assert sorted(case.ended()) == [(row, 0) for row in range(3)]
 
 
 @pytest.mark.cli
@@ -190,9 +237,9 @@ def test_a_full_disk_is_exit_1_and_can_be_resumed(make_case: MakeCase) -> None:
     with running("limited", *case.arguments("--concurrency", "2"), env={"PYTHONPATH": str(script.parent)}) as command:
         assert command.code() == 1
         assert "can't be written" in command.line("paddock eval")
-    assert 0 < len(case.keys()) < 30
+    assert 0 < len(case.ended()) < 30
     assert main(case.arguments("--resume")) == 0
-    assert sorted(case.keys()) == [(row, 0) for row in range(30)]
+    assert sorted(case.ended()) == [(row, 0) for row in range(30)]
 
 
 def wait_for_rollouts(command: Running, case: Case, count: int) -> None:

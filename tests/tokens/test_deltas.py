@@ -32,7 +32,7 @@ def calls(draw: st.DrawFn) -> list[tuple[Ids, Ids]]:
     made: list[tuple[Ids, Ids]] = []
     for _ in range(draw(st.integers(1, 8))):
         base: Ids = []
-        if made and draw(st.integers(0, 4)):
+        if made and draw(st.integers(0, 4)) > 0:
             prompt, sampled = draw(st.sampled_from(made))
             base = prompt + sampled
             if base and draw(st.integers(0, 3)) == 0:

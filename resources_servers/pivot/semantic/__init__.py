@@ -4,8 +4,8 @@ Shapes  `compare` is pure: expected action, response and the row's request in, `
         `SemanticOptions` are its knobs.
 """
 
-from paddock.resources_servers.pivot.semantic.compare import compare
+from paddock.resources_servers.pivot.semantic.compare import compare, expected_problem
 from paddock.resources_servers.pivot.semantic.findings import Reason
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 
-__all__ = ["Reason", "SemanticOptions", "compare"]
+__all__ = ["Reason", "SemanticOptions", "compare", "expected_problem"]

@@ -67,6 +67,14 @@ def compare(
     return _score(table, ours, theirs, counts, options)
 
 
+def expected_problem(expected: ExpectedAction, params: JsonObject) -> str | None:
+    """Why no response can match the expected action: the row's fault, not the policy's. None: it can be matched."""
+    for reading in RowTools(params).expected(expected_calls(expected)):
+        if reading.problem is not None and reading.problem.reason == "expected_unusable":
+            return reading.problem.detail
+    return None
+
+
 def _compare_message(response: object, counts: _Counts) -> Comparison:
     if counts.actual:
         return counts.judged(0.0, "message_expected", f"expected a message, came {counts.actual} calls")

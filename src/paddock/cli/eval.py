@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isolate", action="store_true", help="each server in a process of its own")
     parser.add_argument("--no-serve", action="store_true", help="use servers that run already")
     parser.add_argument("--url", action="append", default=[], metavar="NAME=URL", help="where a running server is")
-    parser.add_argument("--token-file", metavar="FILE", help="token that running servers ask for")
+    parser.add_argument("--token-file", metavar="FILE", help="file with the token that servers ask for")
     parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
     parser.add_argument("--merge", nargs="+", metavar="DIR", help="put the shards in DIRs together into --out")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -137,7 +137,7 @@ def _serving(args: argparse.Namespace) -> Any:
         raise ConfigError("--url: needs NAME=URL", kind="url_invalid")
     if pairs and not args.no_serve:
         raise ConfigError("--url says where running servers are: it needs --no-serve", kind="url_unused")
-    token = find_token(args.token_file) if args.no_serve else None
+    token = find_token(args.token_file)
     urls = {name: url for name, _, url in pairs}
     return Serving(start=not args.no_serve, isolate=args.isolate, urls=urls, token=token)
 

@@ -9,6 +9,7 @@ Errors  only what the disk refuses (OSError) and cancellation leave this module.
 import asyncio
 import time
 from collections.abc import Mapping
+from math import isfinite
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -18,7 +19,7 @@ from paddock.collect.journal import Journal
 from paddock.collect.plan import Group
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
-from paddock.errors import BugError, InfraError, PaddockError
+from paddock.errors import BugError, InfraError, PaddockError, VerifierError
 from paddock.http import RUN, Call, Peer, new_secret, rollout_to_wire
 from paddock.types import Failure, Outcome, Rollout, Row
 
@@ -100,6 +101,11 @@ class Attempts:
 def _line(rollout: Rollout, row: Row) -> bytes:
     """The rollout's line, with the row as it was sent; BugError when it can't be written."""
     stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
+    wrong = [
+        name for name, value in (rollout.verdict.metrics if rollout.verdict else {}).items() if not isfinite(value)
+    ]
+    if wrong:
+        raise VerifierError(f"metric {wrong[0]!r} is no finite number", kind="metric_invalid", stage="verify")
     try:
         return orjson.dumps(rollout_to_wire(stored)) + b"\n"
     except TypeError as error:

@@ -56,7 +56,9 @@ async def evaluate(
             prompter = OraclePrompter(run.plan, servers.peers) if plan.identity.oracle else None
             failed = servers.runtime.failed.wait() if servers.runtime is not None else None
             watcher = shown(run.board, plan.n_rollouts, every_s=plan.settings.progress_every_s, quiet=quiet)
-            return await run.collect(servers.peers, prompter=prompter, failed=failed, watcher=watcher)
+            collected = await run.collect(servers.peers, prompter=prompter, failed=failed, watcher=watcher)
+            failure = servers.runtime.failure if servers.runtime is not None else None
+            return collected._replace(why=str(failure) if failure else None)
 
 
 @asynccontextmanager
@@ -64,7 +66,9 @@ async def _servers(config: Config, run: Run, where: Serving) -> AsyncIterator[_S
     async with AsyncExitStack() as stack:
         if where.start:
             names = list(run.plan.router.agents)
-            runtime = await stack.enter_async_context(open_runtime(config, names=names, isolate=where.isolate))
+            runtime = await stack.enter_async_context(
+                open_runtime(config, names=names, isolate=where.isolate, token=where.token)
+            )
             yield _Servers(runtime.peers, runtime)
             return
         client = make_client(max_connections=2 * run.plan.settings.concurrency + 16)

@@ -47,8 +47,8 @@ def print_summary(collected: Collected, folder: Path) -> None:
         console.print(_table(run))
     missing = collected.n_rollouts - collected.n_verdicts
     if missing:
-        ending = {"deadline": "the deadline came; ", "servers_failed": "the servers failed for good; "}
-        why = ending.get(collected.how, "")
+        failed = f"the servers failed for good ({collected.why}); "
+        why = {"deadline": "the deadline came; ", "servers_failed": failed}.get(collected.how, "")
         console.print(f"{why}{missing} of {collected.n_rollouts} rollouts have no verdict: {folder / FAILURES}")
     console.print(f"{folder}: {ROLLOUTS}, {RESULTS}, {SUMMARY}")
 

@@ -39,6 +39,8 @@ class Collected(NamedTuple):
     summary: list[JsonObject]
     n_rollouts: int
     """Rollouts that the run has when it is complete."""
+    why: str | None = None
+    """What the servers failed of, when they did."""
 
     @property
     def n_verdicts(self) -> int:

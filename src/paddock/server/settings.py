@@ -20,7 +20,7 @@ class ServeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_restarts: int = Field(default=3, ge=0)
+    max_restarts: int = Field(default=20, ge=0)
     """How often one isolated server that died is started again, in all; then the runtime has failed."""
     restart_wait_s: float = Field(default=0.5, ge=0)
     """Wait before the first restart; twice as long before each further one of the same server, at most 30 s."""

@@ -1,7 +1,7 @@
 """The normal form of one command's words: what it does, without how it was spelled.
 
-Shapes  `command_form(argv, context, stdin)` -> `Meaning`: a form that starts with the command's name or with `exec`, which
-        stands for a program of which nothing is known, its exact words and the directory it runs in.
+Shapes  `command_form(argv, context, stdin)` -> `Meaning`: a form that starts with the command's name or with `exec`,
+        which stands for a program of which nothing is known, its exact words and the directory it runs in.
 Law     each rewrite here holds in every directory whose named inputs exist; `tests/shell` runs both sides of each.
 """
 

@@ -1,9 +1,9 @@
 """What a command may do, judged on its parsed words: never by looking for names in its text.
 
-Law     destructive: it may delete or overwrite what cannot be had back, stop processes or the machine, publish, or run what
-        it downloads. Writing, appending and moving files is `writes` and no more; a named file that a task may well have
-        made itself (below the working directory, or in /tmp) may be removed. A program of which nothing is known is not
-        destructive and not only reading. All commands in the text count, whether they would run or not.
+Law     destructive: it may delete or overwrite what cannot be had back, stop processes or the machine, publish, or run
+        what it downloads. Writing, appending and moving files is `writes` and no more; a named file that a task may
+        well have made itself (below the working directory, or in /tmp) may be removed. A program of which nothing is
+        known is not destructive and not only reading. All commands in the text count, whether they would run or not.
 Limits  a script in a file, a name that an expansion yields and code built at run time are not seen.
 Errors  none: text that is not valid bash is judged by what was understood of it, and never reads only.
 """

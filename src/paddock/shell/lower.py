@@ -1,7 +1,7 @@
 """The grammar's tree to the shell's tree: one method per kind of node.
 
-Law     an and-or list is flat, a redirection belongs to the command it stands at, `|&` and `&>` are spelled out, comments
-        and separators are gone. Positions are used for one thing: words that touch are one word.
+Law     an and-or list is flat, a redirection belongs to the command it stands at, `|&` and `&>` are spelled out,
+        comments and separators are gone. Positions are used for one thing: words that touch are one word.
 Errors  `Unsupported` for what is not understood; `salvage` then keeps the statements that are.
 """
 

@@ -1,8 +1,8 @@
 """The normal form of a whole command line: `normal_form(script, cwd)`; equal forms do the same.
 
 Law     a `cd` that surely happens becomes the directory of what follows, an exported literal the environment of what
-        follows, groups and harmless stages vanish. Whatever this cannot follow (functions, `set`, a `cd` that depends on
-        another command's success, ...) makes the whole command's form its tree as written.
+        follows, groups and harmless stages vanish. Whatever this cannot follow (functions, `set`, a `cd` that depends
+        on another command's success, ...) makes the whole command's form its tree as written.
 Shapes  `Normal(form, tracked)`; forms are nested tuples that begin with a tag.
 """
 
@@ -36,8 +36,8 @@ TRUE: Form = ("true",)
 
 
 Sink = Literal["shown", "counted", "read"]
-"""Where standard output goes: to the reader of the whole command, as does standard error; through stages that only count
-lines; or to anything that may look at how a path in it is spelled."""
+"""Where standard output goes: to the reader of the whole command, as does standard error; through stages that only
+count lines; or to anything that may look at how a path in it is spelled."""
 
 
 class Normal(NamedTuple):
@@ -149,7 +149,8 @@ class _Normalizer:
         return ("sequence", *before_last, ("and or", last, *chain[1:]))
 
     def pipeline(self, node: Pipeline, *, sink: Sink) -> Form:
-        """Stages run in shells of their own, so none changes the state. Read from the last, which tells what it looks at."""
+        """Stages run in shells of their own, so none changes the state. Read from the last, which tells what it looks
+        at."""
         before = self.state
         stages, stdin = self._without_cats(node.stages)
         meanings: list[Meaning] = []

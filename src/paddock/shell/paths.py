@@ -25,7 +25,8 @@ def join(directory: str, path: str) -> str:
 
 
 def path_form(word: Word, directory: str, part_form: PartForm, *, keep_slash: bool = False) -> Form | None:
-    """The form of a word that is a path; `keep_slash` where a final `/`, `.` or `..` can change what the command does."""
+    """The form of a word that is a path; `keep_slash` where a final `/`, `.` or `..` can change what the command
+    does."""
     text = word.text
     if text is not None:
         if not text:

@@ -1,6 +1,7 @@
 """What Python source may do, by the calls that it names: best effort, since a name can be built at run time.
 
-Law     a call that removes files or ends processes destroys; a literal command that is run is handed on; all else is unknown.
+Law     a call that removes files or ends processes destroys; a literal command that is run is handed on; all else is
+        unknown.
 Errors  none: source that does not parse is unknown.
 """
 
@@ -64,4 +65,5 @@ def _literal_command(call: ast.Call) -> str | None:
 def _quoted(elements: Sequence[ast.expr]) -> Iterator[str]:
     for element in elements:
         known = isinstance(element, ast.Constant) and isinstance(element.value, str)
-        yield "'" + str(element.value).replace("'", "'\\''") + "'" if known else '"$unknown"'  # type: ignore[attr-defined]
+        yield "'" + str(element.value).replace("'", "'\\''") + "'" if known else '"$unknown"'  # type:
+        ignore[attr-defined]

@@ -198,7 +198,8 @@ def _split_raw(text: str, active: str) -> Iterator[Part]:
 
 
 def _merge(parts: list[Part]) -> Word:
-    """Neighbouring literals become one, neighbouring active characters too; empty literals go where they say nothing."""
+    """Neighbouring literals become one, neighbouring active characters too; empty literals go where they say
+    nothing."""
     merged: list[Part] = []
     empty = False
     for part in parts:

@@ -11,6 +11,7 @@ from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.testing import ScriptedUpstream, Transport
 from paddock.testing.models import ModelClient, asking
+from paddock.types import JsonObject
 
 Proxied = Callable[..., AbstractAsyncContextManager[tuple[ModelClient, OpenAIServer]]]
 
@@ -28,7 +29,7 @@ def proxied(tmp_path: Path) -> Proxied:
         **config: Any,
     ) -> AsyncIterator[tuple[ModelClient, OpenAIServer]]:
         urls = [upstream.url, second.url] if second else upstream.url
-        settings = {"base_url": urls, "model": "policy", "first_retry_s": 0.001, "max_retry_s": 0.01}
+        settings: JsonObject = {"base_url": urls, "model": "policy", "first_retry_s": 0.001, "max_retry_s": 0.01}
         settings |= {"turn_store": {"folder": str(tmp_path / "turns")}, **config}
         server = OpenAIServer(OpenAIConfig.model_validate(settings), name="m", peers={})
         async with asking(transport, server) as client:

@@ -87,7 +87,7 @@ async def test_a_stream_records_the_same_tokens_as_a_whole_answer(proxied: Proxi
 async def test_a_changed_history_starts_a_branch(proxied: Proxied) -> None:
     async with ScriptedUpstream(said) as upstream, proxied(upstream, **EXACT) as (client, server):
         await agent_loop(client, "ro_1", dialect="chat", stream=False, steps=2)
-        compacted = {"messages": [{"role": "user", "content": "so far: step 0, step 1"}], "tools": TOOLS}
+        compacted: JsonObject = {"messages": [{"role": "user", "content": "so far: step 0, step 1"}], "tools": TOOLS}
         await client.ask("chat", compacted, "ro_1")
         record = await server.turns("ro_1")
     assert record.turns[2].parent is None

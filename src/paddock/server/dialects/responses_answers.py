@@ -55,7 +55,7 @@ class ResponsesReader:
     def read(self, event: Event) -> Iterator[Part]:
         """The parts of one event."""
         data = _object(event.data)
-        kind = data.get("type") or event.name
+        kind = str(data.get("type") or event.name)
         if kind in _CHANNELS:
             part = data.get("summary_index", data.get("content_index", 0))
             yield from self._delta(_nth(data), _CHANNELS[kind], data.get("delta"), part)

@@ -29,27 +29,37 @@ class EventReader:
     """Events from chunks that may break anywhere. An event that no blank line ended is no event."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        """Pieces of the line that has not ended."""
+        self._size = 0
         self._name = ""
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        data = self._rest + chunk
+        self._rest.append(chunk)
+        if b"\n" not in chunk and b"\r" not in chunk and not self._rest[0].endswith(b"\r"):
+            self._grow(len(chunk))
+            return
+        data = b"".join(self._rest)
         # A CR at the very end may be half of a CRLF.
         held = b"\r" if data.endswith(b"\r") else b""
         lines = data[: len(data) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop() + held
-        if len(self._rest) > MAX_EVENT_BYTES:
-            raise UnreadableError(f"an event is longer than {MAX_EVENT_BYTES} bytes")
+        self._rest = [lines.pop() + held]
+        self._grow(len(chunk))
         for line in lines:
             event = self._line(line)
             if event is not None:
                 yield event
 
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > MAX_EVENT_BYTES:
+            raise UnreadableError(f"an event is longer than {MAX_EVENT_BYTES} bytes")
+
     def _line(self, line: bytes) -> Event | None:
         if not line:
             event = Event(self._name, b"\n".join(self._data)) if self._data else None
-            self._name, self._data = "", []
+            self._name, self._data, self._size = "", [], 0
             return event
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
