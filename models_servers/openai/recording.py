@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from paddock.errors import describe
 from paddock.models_servers.openai.failures import unreadable
 from paddock.server.dialects import Answer
-from paddock.tokens import Placed, Spoken, TurnStore, continued_turn, place, request_hash
+from paddock.tokens import Placed, TurnStore, continued_turn, place, request_hash
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import new_id
 
@@ -22,7 +22,7 @@ def record(store: TurnStore, secret: str, request: JsonObject, answer: Answer, *
     if tokens is not None:
         placed = place(turns, tokens.prompt_ids)
     else:
-        placed = Placed(continued_turn(turns, Spoken.of(request)), [])
+        placed = Placed(continued_turn(turns, request), [])
     try:
         turn = Turn(
             id=new_id("turn"),

@@ -15,7 +15,7 @@ from paddock.models_servers.replay.recorded import Recorded
 from paddock.models_servers.replay.scripts import Scripts
 from paddock.server import Handler, ModelServer
 from paddock.server.dialects import Answer, Dialect, whole_reply
-from paddock.tokens import Spoken, TurnStore, continued_turn, request_hash, rollout_of
+from paddock.tokens import TurnStore, continued_turn, request_hash, rollout_of
 from paddock.types import FinishReason, JsonObject, Turn, TurnRecord
 from paddock.types.responses import calls, new_id
 
@@ -80,7 +80,7 @@ class ReplayServer(ModelServer[ReplayConfig]):
             secret,
             Turn(
                 id=new_id("turn"),
-                parent=continued_turn(self._store.turns(secret), Spoken.of(body)),
+                parent=continued_turn(self._store.turns(secret), body),
                 prompt_ids=None,
                 sampled_ids=None,
                 log_probs=None,

@@ -148,3 +148,13 @@ def test_nothing_secret_is_written_with_a_run(
     assert public_tree(make_config(policy_api_key="${oc.env:SOME_KEY}"))["policy_api_key"] == "${oc.env:SOME_KEY}"
     plan = make_plan(config, EvalSettings(rows=[str(make_rows(1))]))
     assert "sk-" not in plan.identity.model_dump_json()
+
+
+def test_passwords_in_urls_and_headers_are_secrets_too(make_config: MakeConfig) -> None:
+    from paddock.collect.identity import public_tree
+
+    values = {
+        "judge_url": "https://user:hidden@host/v1",
+        "request_headers": {"x-team": "hidden", "x-other": ["hidden"]},
+    }
+    assert "hidden" not in orjson.dumps(public_tree(make_config(vars=values))).decode()

@@ -51,6 +51,13 @@ async def test_what_can_not_be_scored_is_no_reward(folder: Path, make_config: Ca
     assert (folder / "reverified.jsonl").read_bytes() == b""
 
 
+async def test_a_line_that_is_no_rollout_is_named(folder: Path, make_config: Callable[..., Config]) -> None:
+    rollouts = folder / "rollouts.jsonl"
+    rollouts.write_bytes(rollouts.read_bytes() + b'{"reward": 1}\n')
+    with pytest.raises(ConfigError, match=r"rollouts\.jsonl:13: no rollout"):
+        await reverify(make_config(), folder)
+
+
 async def test_no_rollouts_is_a_mistake(tmp_path: Path, make_config: Callable[..., Config]) -> None:
     with pytest.raises(ConfigError, match="there are no rollouts"):
         await reverify(make_config(), tmp_path)

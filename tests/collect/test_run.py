@@ -211,6 +211,16 @@ async def test_resuming_another_run_is_refused_in_words(
     assert (tmp_path / "run" / "rollouts.jsonl").read_bytes() == before
 
 
+async def test_another_model_of_the_same_config_is_another_run(
+    make_case: MakeCase, run_plan: RunPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_MODEL", "small")
+    await run_plan(make_case(2, model={"model": "${oc.env:SOME_MODEL}"}))
+    monkeypatch.setenv("SOME_MODEL", "large")
+    with pytest.raises(ConfigError, match="model of agent: small before, large now"):
+        await run_plan(make_case(2, model={"model": "${oc.env:SOME_MODEL}"}), resume=True)
+
+
 async def test_pace_and_places_may_change_on_resume(make_case: MakeCase, run_plan: RunPlan) -> None:
     await run_plan(make_case(3))
     moved = make_case(3, concurrency=2, max_attempts=9, model={"port": 4567})

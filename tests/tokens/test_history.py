@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import RequestError
 from paddock.http import Call
-from paddock.tokens import Spoken, continued_turn, request_hash, rollout_of
+from paddock.tokens import continued_turn, request_hash, rollout_of
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import call_item, message_item
 
@@ -51,12 +51,12 @@ TURNS = [
     ],
 )
 def test_the_latest_turn_that_the_history_holds_is_continued(request_body: JsonObject, found: str | None) -> None:
-    assert continued_turn(TURNS, Spoken.of(request_body)) == found
+    assert continued_turn(TURNS, request_body) == found
 
 
 @given(json_values, st.sampled_from(["input", "messages"]))
 def test_any_history_can_be_read(history: Any, key: str) -> None:
-    continued_turn(TURNS, Spoken.of({key: history}))
+    continued_turn(TURNS, {key: history})
 
 
 def test_the_hash_is_of_what_was_asked_and_not_of_how() -> None:

@@ -63,11 +63,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from paddock.errors import ConfigError, PaddockError
+
+    try:
+        return _merge(args) if args.merge else _run(args)
+    except ConfigError:
+        raise
+    except PaddockError as error:
+        print(f"paddock eval: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
+        return 1
+    except KeyboardInterrupt:
+        return 130  # before anything was started
+
+
+def _run(args: argparse.Namespace) -> int:
     from paddock.collect import make_plan
     from paddock.collect.report import plan_lines
 
-    if args.merge:
-        return _merge(args)
     config, settings = _configured(args)
     plan = make_plan(config, settings, oracle=args.oracle)
     folder = Path(settings.out or _default_out(args.config))
@@ -83,18 +95,13 @@ def run(args: argparse.Namespace) -> int:
 def _collect(args: argparse.Namespace, plan: Any, folder: Path) -> int:
     from paddock.collect import evaluate
     from paddock.collect.report import print_summary
-    from paddock.errors import ConfigError, PaddockError
-    from paddock.server.loops import loop_factory
+    from paddock.server.loops import loop_factory, spare_collector
 
     try:
+        spare_collector()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             work = evaluate(plan, folder, resume=args.resume, serving=_serving(args), quiet=args.quiet)
             collected = runner.run(work)
-    except ConfigError:
-        raise
-    except PaddockError as error:
-        print(f"paddock eval: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
-        return 1
     except (asyncio.CancelledError, KeyboardInterrupt):
         print(f"interrupted: go on with --resume --out {folder}", file=sys.stderr)  # noqa: T201 - the command's voice
         return 130

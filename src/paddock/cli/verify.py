@@ -1,15 +1,18 @@
 """`paddock verify`: score stored rollouts again, without a model.
 
-Exit    0 every reward is as stored; 2 a mistake; 3 some could not be scored; 4 some rewards differ.
+Exit    0 every reward is as stored; 1 the environment's server can't start; 2 a mistake; 3 some could not be scored;
+        4 some rewards differ.
 """
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 
 EXITS = """exit codes:
   0  every reward is as it was stored
-  2  a mistake in the command or the config; nothing was scored
+  1  the environment's server can't start
+  2  a mistake in the command, the config or the file; the rollouts are never changed
   3  some rollouts could not be scored, the others are as stored
   4  some rewards differ; each is printed, and the new verdicts are in reverified.jsonl
 
@@ -31,11 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from paddock.cli.configs import load_config
     from paddock.collect.reverify import reverify
+    from paddock.errors import ConfigError, PaddockError
 
     config = load_config(args.config)
     work = reverify(config, Path(args.rollouts), concurrency=args.concurrency, timeout_s=args.timeout_s)
     try:
         found = asyncio.run(work)
+    except ConfigError:
+        raise
+    except PaddockError as error:
+        print(f"paddock verify: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
+        return 1
     except KeyboardInterrupt:
         return 130
     shown = [*found.changed, *found.failed]

@@ -7,8 +7,9 @@ Errors  ConfigError before anything starts; InfraError when the folder or the se
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ async def evaluate(
 ) -> Collected:
     """Run the plan into the folder. Cancelling it, by SIGINT or SIGTERM too, leaves a folder that can be resumed."""
     where = serving or Serving()
-    with open_run(plan, folder, resume=resume) as run, interrupts():
+    with open_run(plan, folder, resume=resume) as run, interruptible():
         config = oracle_config(run.plan) if plan.identity.oracle else plan.config
         async with _servers(config, run, where) as servers:
             prompter = OraclePrompter(run.plan, servers.peers) if plan.identity.oracle else None
@@ -103,33 +104,26 @@ def addresses(plan: Plan, where: Serving) -> dict[str, str]:
     return found
 
 
-class interrupts:  # noqa: N801 - read as a statement: `with interrupts():`
-    """Turns the first SIGINT or SIGTERM into the cancellation of the current task."""
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """The first SIGINT or SIGTERM cancels the current task. Outside the main thread signals are somebody else's."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
-    def __init__(self) -> None:
-        self._task: asyncio.Task[object] | None = None
-
-    def __enter__(self) -> None:
-        self._task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
+    def release() -> None:
         for number in SIGNALS:
-            try:
-                loop.add_signal_handler(number, self._interrupt)
-            except (RuntimeError, ValueError):
-                return  # not the main thread: signals are somebody else's
+            loop.remove_signal_handler(number)
 
-    def __exit__(self, *_: object) -> None:
-        self._release()
+    def interrupt() -> None:
+        release()
+        if task is not None:
+            task.cancel("interrupted")
 
-    def _interrupt(self) -> None:
-        self._release()
-        if self._task is not None:
-            self._task.cancel("interrupted")
-
-    def _release(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            try:
-                loop.remove_signal_handler(number)
-            except (RuntimeError, ValueError):
-                return
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        release()

@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from paddock.collect.writer import sync_folder
 from paddock.errors import ConfigError
 
 ROLLOUTS = "rollouts.jsonl"
@@ -66,11 +67,7 @@ def write_whole(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:

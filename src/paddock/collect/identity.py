@@ -1,9 +1,10 @@
 """Which run a folder holds: what must be the same for a run to be resumed, and for shards to be one run.
 
-Counts  the config without secrets, addresses and settings of pace; each row file's content; which rows, how often.
-Not     where servers are (host, port, base URL), keys, timeouts of the collection, concurrency, versions: a run may
-        be resumed on other machines. Versions are noted for the reader.
-Law     nothing that an environment variable holds, and no literal under a key that names a secret, is ever written.
+Counts  the config without secrets, places and settings of pace; the models' names; each row file's content; which
+        rows, how often.
+Not     where servers are and how patiently they are waited for (`NOT_IDENTIFYING`), versions: a run may be resumed on
+        other machines. Versions are noted for the reader.
+Law     interpolations are written as they are; a literal under a key that names a secret is never written.
 """
 
 import hashlib
@@ -30,7 +31,11 @@ BLANK = "<not written>"
 SECRET_WORDS = ("api_key", "password", "secret", "bearer", "credential", "authorization")
 REFERENCE = re.compile(r"\$\{[^,{}]*\}")
 """Names a secret and is none; with a default after a comma it might be one."""
-PLACES = frozenset({"host", "port", "base_url", "policy_base_url", "default_host", "eval", "serve", "config_paths"})
+PLACES = ("host", "port", "default_host", "base_url", "policy_base_url", "turn_store", "config_paths")
+PATIENCE = ("timeout_s", "rollout_timeout_s", "attempts", "first_retry_s", "max_retry_s", "max_concurrency")
+NOT_IDENTIFYING = frozenset({*PLACES, *PATIENCE, "eval", "serve"})
+"""Keys that say where and how patiently, and nothing about what a verdict means."""
+_USER_OF_URL = re.compile(r"://[^/@\s]+@")
 
 
 class RowFile(Record):
@@ -137,6 +142,11 @@ def differences(before: RunIdentity, now: RunIdentity, trees: tuple[JsonObject, 
     for key in ("first", "end", "shard", "shards", "agent", "oracle"):
         if getattr(before, key) != getattr(now, key):
             found.append(f"{key}: {getattr(before, key)} before, {getattr(now, key)} now")
+    # A name that comes from the environment is the same in both configs, and another model.
+    for name in before.agents.keys() & now.agents.keys():
+        models = before.agents[name].model, now.agents[name].model
+        if models[0] != models[1]:
+            found.append(f"model of {name}: {models[0]} before, {models[1]} now")
     return found
 
 
@@ -160,21 +170,29 @@ def _changed(before: Any, now: Any, path: str = "") -> Iterator[str]:
 
 def _blanked(node: Any, key: str = "") -> Any:
     if isinstance(node, Mapping):
-        return {name: _blanked(value, str(name)) for name, value in node.items()}
+        # Any header may be a secret, whatever its name.
+        inside = key if key.lower().endswith("headers") else ""
+        return {name: _blanked(value, inside or str(name)) for name, value in node.items()}
     if isinstance(node, list):
         return [_blanked(item, key) for item in node]
-    return BLANK if _is_secret(key) and isinstance(node, str) and not REFERENCE.fullmatch(node) else node
+    if not isinstance(node, str) or REFERENCE.fullmatch(node):
+        return node
+    return BLANK if _is_secret(key) else _USER_OF_URL.sub(f"://{BLANK}@", node)
 
 
 def placeless(node: Any) -> Any:
     if isinstance(node, Mapping):
-        return {name: placeless(value) for name, value in node.items() if name not in PLACES and not _is_secret(name)}
+        return {name: placeless(value) for name, value in node.items() if _identifies(str(name))}
     return [placeless(item) for item in node] if isinstance(node, list) else node
 
 
-def _is_secret(key: object) -> bool:
-    name = str(key).lower()
-    return any(word in name for word in SECRET_WORDS) or name.endswith(("key", "token"))
+def _identifies(key: str) -> bool:
+    return key not in NOT_IDENTIFYING and not _is_secret(key)
+
+
+def _is_secret(key: str) -> bool:
+    name = key.lower()
+    return any(word in name for word in SECRET_WORDS) or name.endswith(("key", "token", "headers"))
 
 
 def _short(value: object) -> str:

@@ -15,7 +15,7 @@ from paddock.collect.routing import Agent, Router, environment
 from paddock.collect.rows import FileFacts, Line, Source, file_facts, lines, read_line
 from paddock.collect.settings import EvalSettings, Selection, selection
 from paddock.config import Config, find_file
-from paddock.errors import ConfigError, RowError
+from paddock.errors import BugError, ConfigError, RowError, boundary
 from paddock.types import AgentRef, Row, Stamp
 
 MAX_SHOWN = 20
@@ -128,7 +128,8 @@ def row_problems(plan: Plan) -> Iterator[RowError]:
             yield group.error
         elif group.agent is not None and group.row is not None:
             try:
-                servers[group.agent.environment].read_task(group.row)
+                with boundary(BugError, f"{group.agent.environment}: read_task of {group.line.where}"):
+                    servers[group.agent.environment].read_task(group.row)
             except RowError as error:
                 yield RowError(f"{group.line.where}: {error.message}", kind=error.kind)
 

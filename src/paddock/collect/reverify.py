@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
+from pydantic import ValidationError
 
 from paddock.collect.folder import ROLLOUTS
 from paddock.collect.routing import Agent, Router
@@ -70,7 +71,7 @@ async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout
     async with open_runtime(config, names=names) as runtime:
         with file.open("rb") as lines, out.open("wb") as target:
             for batch in _batches(lines, concurrency):
-                stored = [rollout_from_wire(orjson.loads(line)) for line in batch]
+                stored = [_read(line, file, n + nth) for nth, line in enumerate(batch, 1)]
                 results = await asyncio.gather(
                     *(_score(rollout, router, runtime.peers, timeout_s) for rollout in stored)
                 )
@@ -85,6 +86,13 @@ async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout
                     elif change:
                         failed.append(change)
     return Reverified(n, changed, failed, out)
+
+
+def _read(line: bytes, file: Path, number: int) -> Rollout:
+    try:
+        return rollout_from_wire(orjson.loads(line))
+    except (orjson.JSONDecodeError, PaddockError, ValidationError) as error:
+        raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
 
 
 async def _score(

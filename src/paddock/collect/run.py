@@ -7,6 +7,7 @@ Errors  ConfigError before anything starts; InfraError (kind `disk`) when the fo
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
@@ -29,6 +30,7 @@ from paddock.errors import ConfigError, InfraError
 from paddock.http import Peer
 from paddock.types import JsonObject
 
+_log = logging.getLogger("paddock.collect")
 How = Literal["finished", "deadline", "servers_failed"]
 
 
@@ -60,9 +62,6 @@ class Run:
         self.plan = plan
         self.folder = folder
         self.board = Board()
-        self.n_before = len(found.verdicts)
-        """Verdicts that earlier commands left."""
-        self.repairs = found.repairs
         self._found = found
         self.board.add_all(found.kept())
 
@@ -75,15 +74,25 @@ class Run:
         watcher: AbstractAsyncContextManager[object] | None = None,
     ) -> Collected:
         """Run what is missing. `failed` is done when the servers can't go on; `watcher` is open meanwhile."""
+        try:
+            return await self._collect(peers, prompter, failed, watcher or nullcontext())
+        except OSError as error:
+            raise InfraError(f"{self.folder}: can't be written: {error}", kind="disk", retryable=False) from error
+
+    async def _collect(
+        self,
+        peers: Mapping[str, Peer],
+        prompter: Prompter | None,
+        failed: Awaitable[object] | None,
+        watcher: AbstractAsyncContextManager[object],
+    ) -> Collected:
         (self.folder / RESULTS).write_bytes(b"")
         journal = Journal(self.folder, self.board, Groups(self._found.kept()))
         attempts = Attempts(peers, journal, self.plan.settings, prompter)
         started = time.monotonic()
         try:
-            async with watcher or nullcontext():
+            async with watcher:
                 how = await self._drive(journal, attempts, failed)
-        except OSError as error:
-            raise InfraError(f"{self.folder}: can't be written: {error}", kind="disk", retryable=False) from error
         finally:
             await journal.close()
             pace = Pace(time.monotonic() - started, journal.n_ended)
@@ -136,18 +145,29 @@ async def _all_done(workers: list[asyncio.Task[None]]) -> None:
 def open_run(plan: Plan, folder: Path, *, resume: bool = False) -> Iterator[Run]:
     """The folder, locked, with what it holds; a new one is given its identity."""
     with locked(folder):
-        if has_run(folder):
-            if not resume:
-                raise ConfigError(
-                    f"{folder} holds a run already: go on with it (--resume) or take another folder (--out)",
-                    kind="folder_taken",
-                )
-            before = _same_run(plan, folder)
-            plan = plan._replace(identity=plan.identity.model_copy(update={"run_id": before.run_id}))
-        else:
-            write_whole(folder / CONFIG, dump(public_tree(plan.config)).encode())
-            write_json(folder / RUN, plan.identity.model_dump())
-        yield Run(plan, folder, recover(folder))
+        try:
+            run = _opened(plan, folder, resume=resume)
+        except OSError as error:
+            raise ConfigError(f"{folder}: can't be used: {error}", kind="folder_unusable") from error
+        yield run
+
+
+def _opened(plan: Plan, folder: Path, *, resume: bool) -> Run:
+    if not has_run(folder):
+        write_whole(folder / CONFIG, dump(public_tree(plan.config)).encode())
+        write_json(folder / RUN, plan.identity.model_dump())
+        return Run(plan, folder, recover(folder))
+    if not resume:
+        raise ConfigError(
+            f"{folder} holds a run already: go on with it (--resume) or take another folder (--out)",
+            kind="folder_taken",
+        )
+    before = _same_run(plan, folder)
+    found = recover(folder)
+    for repair in found.repairs:
+        _log.warning("%s: %s", folder, repair)
+    identity = plan.identity.model_copy(update={"run_id": before.run_id})
+    return Run(plan._replace(identity=identity), folder, found)
 
 
 def read_identity(folder: Path) -> RunIdentity:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-MAX_BATCH = 512
-"""Parts that one sync may serve; bounds how long the first of them waits."""
+GATHER_S = 0.005
+"""How long parts are gathered for one hand-over to the thread: each one costs the event loop a switch of threads, and
+each sync the disk a flush."""
 
 
 class Part(NamedTuple):
@@ -52,13 +53,25 @@ class _File:
         self.size += len(data)
 
 
+def sync_folder(folder: Path) -> None:
+    """Put on the disk which files the folder has."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class Writer:
     """The files of one run. Used from one event loop; owns its thread and its descriptors until `close`."""
 
     def __init__(self, paths: Mapping[str, Path], *, durable: frozenset[str]) -> None:
         self._files = {name: _File(path, durable=name in durable) for name, path in paths.items()}
+        for folder in {path.parent for path in paths.values()}:
+            sync_folder(folder)
         self._ends = {name: file.size for name, file in self._files.items()}
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._gathered: list[_Job] = []
+        self._batches: queue.SimpleQueue[Sequence[_Job] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._error: OSError | None = None
         # A daemon: a process that dies without `close` must not wait for it; what it had not written was not finished.
@@ -81,7 +94,8 @@ class Writer:
 
     async def close(self) -> None:
         """Write what is left, then let go of the files."""
-        self._jobs.put(None)
+        self._hand_over()
+        self._batches.put(None)
         await asyncio.to_thread(self._thread.join)
         for file in self._files.values():
             os.close(file.fd)
@@ -89,29 +103,20 @@ class Writer:
     def _add(self, parts: Sequence[Part], done: "asyncio.Future[None] | None") -> None:
         for part in parts:
             self._ends[part.file] += len(part.data)
-        self._jobs.put(_Job(parts, done))
+        self._gathered.append(_Job(parts, done))
+        if len(self._gathered) == 1:
+            self._loop.call_later(GATHER_S, self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._batches.put(self._gathered)
+            self._gathered = []
 
     def _work(self) -> None:
-        while (batch := self._take()) is not None:
+        while (batch := self._batches.get()) is not None:
             error = self._error or self._write(batch)
             self._error = error
             self._loop.call_soon_threadsafe(_settle, batch, error)
-
-    def _take(self) -> list[_Job] | None:
-        first = self._jobs.get()
-        if first is None:
-            return None
-        batch = [first]
-        while len(batch) < MAX_BATCH:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                self._jobs.put(None)
-                break
-            batch.append(job)
-        return batch
 
     def _write(self, batch: Sequence[_Job]) -> OSError | None:
         by_file: dict[str, list[bytes]] = {}

@@ -71,6 +71,8 @@ class ScriptedEnvironment(ResourcesServer[EnvironmentConfig, EnvironmentTask]):
 
 
 class ModelConfig(ServerConfig):
+    model: str = "scripted"
+    """Its name in answers."""
     answer: str = "yes"
     """The text of every answer."""
     cut: bool = False
@@ -107,7 +109,7 @@ class ScriptedModel(ModelServer[ModelConfig]):
         item = message_item(self.config.answer)
         reason: Literal["max_output_tokens"] | None = "max_output_tokens" if self.config.cut else None
         self._record(secret, item, usage)
-        return make_response([item], body, model=self.name, usage=usage, incomplete_reason=reason)
+        return make_response([item], body, model=self.config.model, usage=usage, incomplete_reason=reason)
 
     async def turns(self, secret: str) -> TurnRecord:
         return TurnRecord(engine="text", turns=self._turns_of.get(secret, []))
@@ -122,7 +124,11 @@ class ScriptedModel(ModelServer[ModelConfig]):
 
     def _fail(self, body: JsonObject) -> JsonObject:
         if self.config.fail == "error_reply":
-            return {**make_response([], body, model=self.name), "status": "failed", "error": {"code": "server_error"}}
+            return {
+                **make_response([], body, model=self.config.model),
+                "status": "failed",
+                "error": {"code": "server_error"},
+            }
         if self.config.fail == "refuse":
             raise RequestError("scripted: the model refused the request", kind="upstream_refused")
         if self.config.fail == "raise":

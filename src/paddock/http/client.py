@@ -9,7 +9,6 @@ Source  httpx for HTTP and, through `httpx.ASGITransport`, for ASGI.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -57,7 +56,7 @@ class DirectPeer:
         handler = self._handlers().get(route)
         if handler is None:
             raise InfraError(f"{self.name} has no route {route.method} {route.path}", kind="no_route", retryable=False)
-        context = replace(call, path=path) if path else call
+        context = call.at(path) if path else call
         if context.deadline is None:
             return await handler(request, context)  # type: ignore[no-any-return]
         try:

@@ -6,7 +6,7 @@ object. The deadline is kept on the monotonic clock and sent as the seconds that
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.types.responses import new_id
@@ -16,7 +16,7 @@ TIMEOUT = "x-paddock-timeout-s"
 ROLLOUT = "x-paddock-rollout"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call's context."""
 
@@ -39,7 +39,11 @@ class Call:
         """This call, due no later than `timeout_s` from now."""
         due = time.monotonic() + timeout_s
         deadline = due if self.deadline is None else min(due, self.deadline)
-        return replace(self, deadline=deadline)
+        return Call(self.request_id, deadline, self.rollout_secret, self.path, self.bearer)
+
+    def at(self, path: Mapping[str, str]) -> "Call":
+        """This call, with values of path parameters."""
+        return Call(self.request_id, self.deadline, self.rollout_secret, path, self.bearer)
 
     def to_headers(self) -> dict[str, str]:
         headers = {REQUEST_ID: self.request_id}

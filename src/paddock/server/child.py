@@ -21,7 +21,7 @@ from paddock.http import HttpPeer
 from paddock.http.transport import make_client
 from paddock.server.handover import GO, Handover, Status
 from paddock.server.lifecycle import build_servers, listening, started
-from paddock.server.loops import loop_factory
+from paddock.server.loops import loop_factory, spare_collector
 from paddock.server.sockets import Bound
 
 
@@ -88,6 +88,7 @@ def main() -> int:
     lifeline = Lifeline(channel, handover.stop_timeout_s)
     lifeline.start()
     try:
+        spare_collector()
         with asyncio.Runner(loop_factory=lambda: lifeline.loop) as runner:
             code = runner.run(_until_stopped(handover, channel, lifeline))
     finally:

@@ -5,6 +5,7 @@ Law     SIGINT and SIGTERM cancel the coroutine, once; further ones change nothi
 """
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -24,8 +25,20 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
+def spare_collector() -> None:
+    """Make this process's garbage collector look less often, and never at what was imported.
+
+    For programs that parse rows all day: they make many containers and few cycles. Default thresholds cost a rollout
+    of 30 kB about a tenth of its CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
 def run_until_signalled(main: Coroutine[Any, Any, int], *, stop_timeout_s: float) -> int:
     """The exit code of `main`; 0 when a signal ended it. For the main thread."""
+    spare_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_signalled(main, stop_timeout_s))
 

@@ -6,14 +6,13 @@
 
 from paddock.tokens.calls import request_hash, rollout_of
 from paddock.tokens.deltas import Placed, chain, full_prompt, place, split_prompt
-from paddock.tokens.history import Spoken, continued_turn
+from paddock.tokens.history import continued_turn
 from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
 
 __all__ = [
     "FrozenError",
     "Placed",
-    "Spoken",
     "TurnStore",
     "TurnStoreSettings",
     "chain",

@@ -36,8 +36,11 @@ class Spoken(NamedTuple):
         return cls(call_ids, _stripped([content_text(message.get("content")) for message in said]))
 
 
-def continued_turn(turns: Sequence[Turn], spoken: Spoken) -> str | None:
-    """The id of the latest turn that the history holds; None: it holds none."""
+def continued_turn(turns: Sequence[Turn], request: JsonObject) -> str | None:
+    """The id of the latest turn that the request's history holds; None: it holds none."""
+    if not turns:
+        return None
+    spoken = Spoken.of(request)
     if not (spoken.call_ids or spoken.texts):
         return None
     for turn in reversed(turns):
