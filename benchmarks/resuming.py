@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 
 from benchmarks.bodies import row
-from paddock.collect import EvalSettings, Serving, evaluate, make_plan, open_run
+from paddock.collect import EvalSettings, Serving, evaluate, make_plan
+from paddock.collect.recovery import recover
 from paddock.config import load
 
 ROLLOUTS = 10_000
@@ -35,7 +36,7 @@ def run() -> dict[str, Any]:
         asyncio.run(evaluate(plan, out, serving=Serving(), quiet=True))
         scans, reads = [], []
         for _ in range(ROUNDS):
-            scans.append(_scan(plan, out))
+            scans.append(_scan(out))
             reads.append(_read(out / "rollouts.jsonl"))
         return {
             "rollouts": ROLLOUTS,
@@ -46,12 +47,12 @@ def run() -> dict[str, Any]:
         }
 
 
-def _scan(plan: Any, out: Path) -> float:
+def _scan(out: Path) -> float:
     started = time.perf_counter()
-    with open_run(plan, out, resume=True) as found:
-        seconds = time.perf_counter() - started
-        if found.n_before != ROLLOUTS:
-            raise RuntimeError(f"{out}: the scan found {found.n_before} of {ROLLOUTS} rollouts")
+    found = recover(out)
+    seconds = time.perf_counter() - started
+    if len(found.verdicts) != ROLLOUTS:
+        raise RuntimeError(f"{out}: the scan found {len(found.verdicts)} of {ROLLOUTS} rollouts")
     return seconds
 
 

@@ -17,6 +17,8 @@ from paddock.server.dialects.to_responses import responses_request
 from paddock.server.dialects.tools import custom_names
 from paddock.types import JsonObject
 
+_OURS = ("stream", "stream_options", "n")
+"""Keys that extras may not set: they change the form of the answer."""
 _BUDGET = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
 
 
@@ -42,6 +44,8 @@ def ask(config: OpenAIConfig, dialect: Dialect, request: JsonObject, drop: Calla
     if kwargs:
         found["chat_template_kwargs"] = kwargs
     _override(found, config.sampling_overrides, "max_tokens" if in_chat else "max_output_tokens")
+    for key in _OURS:
+        found.pop(key, None)
     found["model"] = config.model
     stream = body.get("stream") is True
     if stream:

@@ -19,10 +19,7 @@ def record(store: TurnStore, secret: str, request: JsonObject, answer: Answer, *
     """Append the answer to `request` to the rollout."""
     turns = store.turns(secret)
     tokens = answer.tokens
-    if tokens is not None:
-        placed = place(turns, tokens.prompt_ids)
-    else:
-        placed = Placed(continued_turn(turns, request), [])
+    placed = place(turns, tokens.prompt_ids) if tokens else Placed(continued_turn(turns, request), [])
     try:
         turn = Turn(
             id=new_id("turn"),

@@ -53,9 +53,10 @@ class Upstream:
         url = self._url(secret)
 
         async def attempt() -> T:
-            limit_s = self._limit_s(call)
-            with attributed(host_of(url), limit_s):
-                return read(await self._post(url, body, limit_s))
+            async with self._slots:
+                limit_s = self._limit_s(call)
+                with attributed(host_of(url), limit_s):
+                    return read(await self._post(url, body, limit_s))
 
         return await self._tried(attempt, call)
 
@@ -64,6 +65,7 @@ class Upstream:
         url = self._url(secret)
 
         async def attempt() -> Stream:
+            await self._slots.acquire()
             limit_s = self._limit_s(call)
             with attributed(host_of(url), limit_s):
                 return await self._open(url, body, make_reader(), limit_s)
@@ -98,15 +100,14 @@ class Upstream:
         return max(longest * random.uniform(0.5, 1.0), min(failure.retry_after_s, self._config.max_retry_s))
 
     async def _post(self, url: str, body: bytes, limit_s: float) -> Whole:
-        async with self._slots, asyncio.timeout(limit_s):
+        async with asyncio.timeout(limit_s):
             response = await self._client.post(url, content=body, headers=self._headers)
         _require_ok(response)
         return Whole(response.content, response.headers)
 
     async def _open(self, url: str, body: bytes, reader: Reader, limit_s: float) -> Stream:
-        """The slot is the stream's until it is closed."""
+        """The slot, taken already, is the stream's until it is closed."""
         due = asyncio.get_running_loop().time() + limit_s
-        await self._slots.acquire()
         stream: Stream | None = None
         try:
             async with asyncio.timeout_at(due):

@@ -48,6 +48,24 @@ def test_a_reward_is_a_number_that_can_be_averaged(reward: float) -> None:
     assert not _accepts_verdict(reward)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_metrics_and_log_probs_are_numbers_that_a_line_can_hold(number: float) -> None:
+    with pytest.raises(ValidationError, match="finite"):
+        Verdict(reward=0.0, reason="x", metrics={"m": number})
+    with pytest.raises(ValidationError, match="finite"):
+        Turn(
+            id="t",
+            parent=None,
+            prompt_ids=None,
+            sampled_ids=[1],
+            log_probs=[number],
+            weight_version=None,
+            finish_reason=None,
+            request_hash="0",
+            output=[],
+        )
+
+
 def _accepts(**fields: Any) -> bool:
     try:
         Rollout(**fields)

@@ -1,10 +1,11 @@
 """Command line options as GNU getopt reads them, into an order that does not depend on how they were written.
 
-Table   one string per command, one token per option: `r|recursive` a switch, `e|regexp=` takes a value, `f|file=@` takes
-        a path, `color?` a long or short option whose value, if any, is attached; the first name is the canonical one.
-        `/g` at the end puts the option into group `g`: options of one group, and one option given twice, keep their order.
-Law     switches may be clustered and repeated, long options take `=value` or the next word, options and operands mix, and
-        `--` ends the options. An option that the table lacks, or a word that may expand to one, makes the result None.
+Table   one string per command, one token per option: `r|recursive` a switch, `e|regexp=` takes a value, `f|file=@` a
+        path, `color?` a value only where it is attached; the first name is the canonical one. `/g` at the end puts the
+        option into group `g`: options of one group, and one option given twice, keep their order.
+Law     switches may be clustered and repeated, long options take `=value` or the next word, options and operands mix,
+        and `--` ends the options. An option that the table lacks, or a word that may expand to one, makes the result
+        None.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,6 +6,7 @@ Errors  none: source that does not parse is unknown.
 """
 
 import ast
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -65,5 +66,4 @@ def _literal_command(call: ast.Call) -> str | None:
 def _quoted(elements: Sequence[ast.expr]) -> Iterator[str]:
     for element in elements:
         known = isinstance(element, ast.Constant) and isinstance(element.value, str)
-        yield "'" + str(element.value).replace("'", "'\\''") + "'" if known else '"$unknown"'  # type:
-        ignore[attr-defined]
+        yield shlex.quote(ast.literal_eval(element)) if known else '"$unknown"'

@@ -1,6 +1,6 @@
 """Normal forms that `cat`, `head`, `tail`, `sed` and `grep` share: a range of lines of a file, and a set of patterns.
 
-Law     `sed -n 5,9p f`, `head -n 9 f | tail -n +5` and `tail -n +5 f | head -n 5` are one form, ("lines", 5, 9, f, ...).
+Law     `sed -n 5,9p f`, `head -n 9 f | tail -n +5` and `tail -n +5 f | head -n 5` are one form, ("lines", 5, 9, f, _).
         Patterns that are plain words mean the same in every dialect, so their dialect is left out.
 """
 

@@ -8,7 +8,7 @@ Units   seconds as float, token counts and ids as int, log-probs natural.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,6 +18,9 @@ Outcome = Literal["completed", "truncated", "infra", "row", "verifier", "leak", 
 Owner = Literal["row", "policy", "infra", "verifier", "us", "user"]
 Engine = Literal["exact", "spliced", "text"]
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""JSON knows no other numbers."""
 
 OUTCOMES: tuple[Outcome, ...] = ("completed", "truncated", "infra", "row", "verifier", "leak", "cancelled")
 REWARDED: frozenset[Outcome] = frozenset({"completed", "truncated"})
@@ -125,7 +128,7 @@ class Verdict(Record):
     """Which of the verifier's rule sets judged; None where it has only one."""
     detail: str | None = None
     """One sentence for a reader: what was expected and what was there."""
-    metrics: dict[str, float] = {}
+    metrics: dict[str, Finite] = {}
     """Numbers to average over rollouts; booleans as 0 and 1."""
     extras: JsonObject = {}
     """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
@@ -179,7 +182,7 @@ class Turn(Record):
     prompt_ids: list[int] | None
     """Prompt ids after the parent's end; the whole prompt when `parent` is None."""
     sampled_ids: list[int] | None
-    log_probs: list[float] | None
+    log_probs: list[Finite] | None
     """One per sampled id, of the sampling distribution."""
     weight_version: str | None
     """Of the policy when it sampled, as the engine names it."""

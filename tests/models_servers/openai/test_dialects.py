@@ -131,7 +131,10 @@ async def test_the_endpoint_gets_its_own_dialect_the_overrides_and_no_key_that_n
         "top_p": None,
         "client_metadata": {"a": 1},
         "model": "gpt-of-the-client",
-        "metadata": {"extra_body": '{"seed": 3}', "chat_template_kwargs": '{"enable_thinking": true, "a": 1}'},
+        "metadata": {
+            "extra_body": '{"seed": 3, "stream": true, "n": 2}',
+            "chat_template_kwargs": '{"enable_thinking": true, "a": 1}',
+        },
         "text": {"verbosity": "low"},
     }
     config = {

@@ -114,6 +114,17 @@ async def test_a_message_is_found_in_the_history_by_its_text(proxied: Proxied) -
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_the_weights_may_be_named_by_a_header(proxied: Proxied, stream: bool) -> None:
+    async with (
+        ScriptedUpstream(answer_headers={"X-Weight-Version": "step-7"}) as upstream,
+        proxied(upstream) as (client, server),
+    ):
+        await client.ask("responses", {"input": "hi", "stream": stream}, "ro_1")
+        record = await server.turns("ro_1")
+    assert record.turns[0].weight_version == "step-7"
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_an_engine_that_is_declared_spliced_and_gives_no_ids_is_a_failure(proxied: Proxied, stream: bool) -> None:
     async with ScriptedUpstream() as upstream, proxied(upstream, engine="spliced") as (client, server):
         got = await client.ask("chat", {"messages": [], "stream": stream}, "ro_1")

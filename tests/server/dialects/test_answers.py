@@ -109,6 +109,11 @@ def test_a_call_whose_text_stood_in_a_function_comes_back_as_custom() -> None:
             ],
         },
         {"choices": [{"message": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}]},
+        {
+            "prompt_token_ids": [1],
+            "choices": [{"message": {"content": "a"}, "token_ids": [2], "logprobs": {"content": [{"logprob": -1.0}]}}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+        },
     ],
 )
 def test_nonsense_is_no_completion(body: Any) -> None:

@@ -3,13 +3,14 @@
 Source  OpenAI, "The chat completion object"; reasoning as `reasoning` or `reasoning_content`. Token ids as vLLM gives
         them (`prompt_token_ids` beside `choices`, `token_ids` and `logprobs` in the choice), or on the message
         (`prompt_token_ids`, `generation_token_ids`, `generation_log_probs`).
-Law     a finish reason that is the engine's own trouble is no answer. Ids count only together with one log-prob each.
+Law     a finish reason that is the engine's own trouble is no answer. Ids count only together with one log-prob each,
+        and as many as the engine says it used: a parser that held some back would make a sample of something else.
 Errors  UnreadableError, EngineFailedError.
 """
 
 from typing import Any
 
-from paddock.server.dialects.answers import Answer, Tokens
+from paddock.server.dialects.answers import Answer, Counts, Tokens
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import custom_call_item, reasoning_item
 from paddock.server.dialects.tools import input_of
@@ -36,12 +37,13 @@ def read_completion(body: Any, custom: frozenset[str]) -> Answer:
         raise UnreadableError("a chat completion needs `choices[0].message`")
     choice = choices[0]
     message: JsonObject = choice["message"]
+    counts = read_chat_usage(body.get("usage"))
     return Answer(
         _output(message, custom),
         read_finish_reason(choice.get("finish_reason")),
-        read_chat_usage(body.get("usage")),
+        counts,
         model=_string(body.get("model")),
-        tokens=_tokens(body, choice, message),
+        tokens=_tokens(body, choice, message, counts),
         weight_version=_string(body.get("weight_version")),
     )
 
@@ -68,7 +70,7 @@ def call_of(name: str, arguments: str, call_id: str | None, custom: frozenset[st
     return call_item(name, arguments, call_id)
 
 
-def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any) -> Tokens | None:
+def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: Counts | None) -> Tokens | None:
     """None unless all three are there; UnreadableError when they do not fit together."""
     if not prompt_ids or sampled_ids is None or log_probs is None:
         return None
@@ -76,6 +78,11 @@ def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any) -> Tokens | N
         raise UnreadableError("token ids and log-probs need to be lists")
     if len(sampled_ids) != len(log_probs):
         raise UnreadableError(f"{len(sampled_ids)} token ids, but {len(log_probs)} log-probs")
+    if counts is not None and (len(prompt_ids), len(sampled_ids)) != counts[:2]:
+        raise UnreadableError(
+            f"{len(prompt_ids)} and {len(sampled_ids)} token ids in and out, but usage says "
+            f"{counts.input_tokens} and {counts.output_tokens}"
+        )
     return Tokens(prompt_ids, sampled_ids, log_probs)
 
 
@@ -110,11 +117,11 @@ def _output(message: JsonObject, custom: frozenset[str]) -> list[JsonObject]:
     return output or [message_item("")]
 
 
-def _tokens(body: JsonObject, choice: JsonObject, message: JsonObject) -> Tokens | None:
-    on_message = make_tokens(
-        message.get("prompt_token_ids"), message.get("generation_token_ids"), message.get("generation_log_probs")
-    )
-    return on_message or make_tokens(body.get("prompt_token_ids"), choice.get("token_ids"), log_probs_of(choice))
+def _tokens(body: JsonObject, choice: JsonObject, message: JsonObject, counts: Counts | None) -> Tokens | None:
+    if "generation_token_ids" in message:
+        sampled_ids, log_probs = message["generation_token_ids"], message.get("generation_log_probs")
+        return make_tokens(message.get("prompt_token_ids"), sampled_ids, log_probs, counts)
+    return make_tokens(body.get("prompt_token_ids"), choice.get("token_ids"), log_probs_of(choice), counts)
 
 
 def _string(value: Any) -> str | None:

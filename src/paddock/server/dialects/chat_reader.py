@@ -93,7 +93,7 @@ class ChatReader:
             self._finish_reason,
             self._counts,
             self._model,
-            make_tokens(self._prompt_ids, self._sampled_ids, self._log_probs),
+            make_tokens(self._prompt_ids, self._sampled_ids, self._log_probs, self._counts),
             self._weight_version,
         )
 

@@ -26,7 +26,7 @@ def completion(said: Said, body: JsonObject, mark: str) -> JsonObject:
         "created": 1,
         "model": "scripted",
         "choices": [choice],
-        "usage": _usage(said),
+        "usage": _usage(said, body),
     }
     if said.weight_version:
         whole["weight_version"] = said.weight_version
@@ -56,7 +56,7 @@ def chunks(said: Said, body: JsonObject, mark: str) -> Iterator[bytes]:
         last |= {"token_ids": [END], "logprobs": _log_probs(position, 1)}
     yield _event({**head, "choices": [last]})
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event({**head, "choices": [], "usage": _usage(said)})
+        yield _event({**head, "choices": [], "usage": _usage(said, body)})
     yield b"data: [DONE]\n\n"
 
 
@@ -92,12 +92,15 @@ def _log_probs(start: int, count: int) -> JsonObject:
     return {"content": [{"token": "", "logprob": value} for value in log_probs(start, count)]}
 
 
-def _usage(said: Said) -> JsonObject:
-    total = said.input_tokens + said.output_tokens
+def _usage(said: Said, body: JsonObject) -> JsonObject:
+    """What is said to be used; with token ids, what is."""
+    used = said.input_tokens, said.output_tokens
+    if body.get("return_token_ids"):
+        used = len(prompt_ids(body["messages"])), len(said.sampled_ids())
     return {
-        "prompt_tokens": said.input_tokens,
-        "completion_tokens": said.output_tokens,
-        "total_tokens": total,
+        "prompt_tokens": used[0],
+        "completion_tokens": used[1],
+        "total_tokens": sum(used),
         "prompt_tokens_details": {"cached_tokens": 3},
     }
 

@@ -5,7 +5,7 @@ Law     calls are numbered from 0 in the order in which they arrive whole, over 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +33,7 @@ class ScriptedUpstream:
         delay_s: float = 0.0,
         event_delay_s: float = 0.0,
         api_key: str | None = None,
+        answer_headers: Mapping[str, str] | None = None,
         keep_bodies: bool = False,
         port: int = 0,
     ) -> None:
@@ -44,6 +45,7 @@ class ScriptedUpstream:
         """Before each event of a stream."""
         self.api_key = api_key
         """Whoever brings another gets 401; None: nobody needs one."""
+        self.extra_head = "".join(f"{name}: {value}\r\n" for name, value in (answer_headers or {}).items())
         self.keep_bodies = keep_bodies
         self.port = port
         self.calls = 0
@@ -179,9 +181,8 @@ class _Connection(asyncio.Protocol):
         return render(self._upstream.said(body, nth), body, f"{nth:010x}")
 
     async def _stream(self, events: Iterator[bytes], fault: Fault | None) -> None:
-        self._transport.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        )
+        head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+        self._transport.write(f"{head}{self._upstream.extra_head}\r\n".encode())
         told = list(events)
         for event in told[: len(told) // 2] if fault else told:
             if self._upstream.event_delay_s:
@@ -214,7 +215,7 @@ class _Connection(asyncio.Protocol):
             self._write(200, b'{"error": {"message": "the engine died", "code": 500}, "status": "failed"}')
 
     def _write(self, status: int, body: bytes, extra: str = "") -> None:
-        self._transport.write(_head(status, len(body), extra) + body)
+        self._transport.write(_head(status, len(body), extra + self._upstream.extra_head) + body)
 
 
 def _head(status: int, length: int, extra: str) -> bytes:
