@@ -1,7 +1,7 @@
 """Runs commands for real, in scratch trees that nothing can leave: the oracle for what two commands do.
 
-Law     one bubblewrap process runs a whole batch: no network, a read-only root, own processes, a clean environment, and a
-        scratch file system in memory that is rebuilt for every run. Standard output and error share one pipe.
+Law     one bubblewrap process runs a whole batch: no network, a read-only root, own processes, a clean environment, and
+        a scratch file system in memory that is rebuilt for every run. Standard output and error share one pipe.
 """
 
 import json
@@ -39,7 +39,8 @@ def oracle() -> Oracle:
         pytest.skip("bubblewrap (bwrap) is not installed")
     sandbox = [
         bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--proc", "/proc",
-        "--dev", "/dev", "--tmpfs", "/mnt", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "LC_ALL", "C",
+        "--dev", "/dev", "--tmpfs", "/mnt", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
+        "--setenv", "LC_ALL", "C",
         "--setenv", "HOME", "/mnt/home", "--chdir", "/mnt",
     ]  # fmt: skip
     probe = subprocess.run([*sandbox, "/bin/true"], capture_output=True, text=True, timeout=30, check=False)

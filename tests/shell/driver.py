@@ -30,7 +30,8 @@ TREES: dict[str, dict[str, str]] = {
     "plain": {
         "a.txt": numbered(30), "b.txt": numbered(7), "c.log": "needle\nneedle\nhay\n", "src/m.py": code("one"),
         "src/pkg/n.py": code("two"), "src/pkg/data.txt": numbered(3), "docs/read.md": "needle and TODO\n",
-        "docs/old/o.md": "old\n", "old.tmp": "", "with space.txt": "needle spaced\n", "run.sh": "echo ran \"$@\"; pwd\n",
+        "docs/old/o.md": "old\n", "old.tmp": "", "with space.txt": "needle spaced\n",
+        "run.sh": "echo ran \"$@\"; pwd\n",
     },
     "crowded": {
         "a.txt": numbered(55, newline=False), "b.txt": "needle\n" * 12, "c.log": "", ".hidden": "needle\n",

@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -9,12 +10,14 @@ from hypothesis import strategies as st
 
 from paddock.shell import equivalent, parse
 
-BITS = (
-    "a b.txt -n --x=1 'q' \"$v\" $v $(a) `b` | || & && ; \n ( ) { } < > >> 2>&1 << EOF <<< [ ] [[ ]] * ~ {a,b} \\ ' \" # ! "
-    "if then fi for in do done case esac while cd src export A=1 echo grep sed find cat \t \0 \u00e9 \ud800 $'\\n' $(( )) =".split(
-        " "
-    )
-)
+BITS = [
+    "a", "b.txt",
+    "-n", "--x=1", "'q'", '"$v"', "$v", "$(a)", "`b`", "|", "||", "&", "&&", ";", "\n", "(", ")", "{", "}",
+    "<",
+    ">", ">>", "2>&1", "<<", "EOF", "<<<", "[", "]", "[[", "]]", "*", "~", "{a,b}", "\\", "'", '"', "#", "!", "if",
+    "then", "fi", "for", "in", "do", "done", "case", "esac", "while", "cd", "src", "export", "A=1", "echo", "grep", "sed",
+    "find", "cat", "\t", "\0", "\u00e9", "\ud800", "$'\\n'", "$((", "))", "=",
+]  # fmt: skip
 SHELL_TEXT = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(BITS), max_size=14).map(" ".join))
 WORD = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs", "Cn"]), min_size=1, max_size=8)
 
@@ -107,7 +110,7 @@ def test_a_command_is_equal_to_itself_with_other_blanks(text: str) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(WORD, min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_quoting_words_otherwise_changes_nothing(words: list[str], random: "st.random.Random") -> None:  # type: ignore[name-defined]
+def test_quoting_words_otherwise_changes_nothing(words: list[str], random: Random) -> None:
     def quote(word: str) -> str:
         return random.choice(
             [shlex.quote(word), "'" + word.replace("'", "'\"'\"'") + "'", "".join(map(shlex.quote, word))]

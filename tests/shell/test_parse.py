@@ -1,6 +1,7 @@
 """Reading commands: what the words are, where redirections and here-documents go, and what is refused."""
 
 import time
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -118,9 +119,10 @@ def test_a_here_document_inside_a_substitution_inside_quotes() -> None:
 
 
 def test_commands_are_found_wherever_they_stand() -> None:
-    command = "a $(b); for x in $(c); do d <(e) > $(f); done; if g; then h; fi; k() { l; }; [[ -n $(m) ]]; n=$(o) p ${q:-$(r)}"
+    loops = "for x in $(c); do d <(e) > $(f); done; if g; then h; fi; k() { l; }"
+    command = f"a $(b); {loops}; [[ -n $(m) ]]; n=$(o) p ${{q:-$(r)}}"
     found = [each.words[0].text for each in simple_commands(parse(command)) if each.words]
-    assert sorted(name for name in found if name) == sorted("abcdefghlmopr") + []
+    assert sorted(name for name in found if name) == sorted("abcdefghlmopr")
 
 
 @pytest.mark.parametrize(
@@ -155,10 +157,14 @@ def test_commands_before_an_error_are_kept_for_those_who_look_for_danger() -> No
     assert any(each.words[0].text == "rm" for each in simple_commands(script))
 
 
-UNITS = "a |<<a\n|((|$(|${|'|\"|`|<<<|[[|{ |if |case x in |a;|\\|$((|a>b |a=1 |! a|a && |(a|a&".split("|")
+UNITS = [
+    "a ",
+    "a;", "a&", "a && ", "! a", "a=1 ", "a>b ", "<<a\n", "<<<", "((", "(a", "$(", "$((", "${", "'", '"', "`", "\\",
+    "[[", "{ ", "if ", "case x in ", "a|", "a||", "a|&", "a|(", "a $(b|", "echo x|cat <<E\n",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", [*UNITS, "a|", "a||", "a|&", "a|(", "a $(b|", "echo x|cat <<E\n"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
     start = time.perf_counter()
     parse(unit * (100_000 // len(unit)))
@@ -170,3 +176,13 @@ def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
 def test_no_text_makes_reading_or_judging_raise(text: str) -> None:
     assert isinstance(parse(text), Script)
     effects(text)
+
+
+def test_characters_beyond_ascii_are_ordinary_ones() -> None:
+    """The grammar's scanner may read beyond its tables on them, and take some for blanks."""
+    random = Random(7)
+    for lead in ("", "{", "$", "${", "a=", "[[ ", "((", "~", "a[", "`", "<<", "for ", '"$'):
+        for _ in range(150):
+            char = chr(random.choice([random.randrange(0x80, 0xD800), random.randrange(0xE000, 0x110000)]))
+            assert isinstance(parse(f"{lead}{char}x"), Script)
+    assert words("a\u00a0b \u2003 c\r") == ["a\u00a0b", "\u2003", "c\r"]

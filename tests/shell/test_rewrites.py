@@ -1,7 +1,7 @@
 """Rewrites of commands: what a table claims is run for real, and `equivalent` must agree with what was seen.
 
-Law     a preserving rewrite prints the same (up to the spelling of one path), exits the same and leaves the same tree in
-        every tree it is run in; a changing one differs in at least one.
+Law     a preserving rewrite prints the same (up to the spelling of one path), exits the same and leaves the same tree
+        in every tree it is run in; a changing one differs in at least one.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -86,26 +86,22 @@ DESTROYS = _names(
 
 WRITES = _names(
     "cp mv ln touch mkdir rmdir tee patch install chmod chown chgrp truncate tar unzip gunzip gzip zip rsync split "
-    "mktemp "
-    "mkfifo rename pip pip3 npm yarn apt apt-get wget"
+    "mktemp mkfifo rename pip pip3 npm yarn apt apt-get wget"
 )
 
 READS = _names(
     "grep egrep fgrep rg ag ls dir cat head tail wc uniq cut tr nl tac rev column fold paste join comm echo printf "
-    "test [ "
-    "pwd which type file stat du df diff cmp md5sum sha1sum sha256sum sha512sum cksum basename dirname realpath "
-    "readlink "
-    "whoami id uname printenv ps tree less more jq xxd od hexdump strings true false : cd export set unset local "
-    "declare typeset readonly read return exit break continue shift pushd popd dirs alias unalias shopt wait sleep seq "
-    "expr hostname groups locale tty nproc free uptime man help history hash let numfmt base64 base32 getconf lsof "
-    "pgrep"
+    "test [ pwd which type file stat du df diff cmp md5sum sha1sum sha256sum sha512sum cksum basename dirname "
+    "realpath readlink whoami id uname printenv ps tree less more jq xxd od hexdump strings true false : cd export "
+    "set unset local declare typeset readonly read return exit break continue shift pushd popd dirs alias unalias "
+    "shopt wait sleep seq expr hostname groups locale tty nproc free uptime man help history hash let numfmt base64 "
+    "base32 getconf lsof pgrep"
 )
 """Programs that change no file, whatever their options."""
 
 GIT_READS = _names(
     "status log show blame grep ls-files ls-tree rev-parse rev-list describe shortlog cat-file name-rev merge-base "
-    "help version "
-    "whatchanged show-ref diff-tree for-each-ref count-objects"
+    "help version whatchanged show-ref diff-tree for-each-ref count-objects"
 )
 
 SYSTEM = (

@@ -3,11 +3,11 @@
 Law     equal means: run by bash from the same directory over the same files, both leave the same tree, exit with the
         same status and print the same, standard output and error seen as one text, up to the spelling of one path. It
         is an equivalence relation, and a command is equal to itself. Not equal means only that sameness is not sure.
-        Assumed each command has a shell of its own, whose output is no terminal; files and directories that it reads,
-        enters or removes exist, and text files are text; a component followed by `..` or by a final slash is no
-        symbolic link; no name that an expansion yields begins with a dash; sorting is by byte (LC_ALL=C); nothing
-        shadows a known command; `python` and `python3` are one program, and so are `pytest` and `python -m pytest`,
-        `pip` and `python -m pip`; git runs inside a work tree and its configuration adds no side effects.
+Given   each command has a shell of its own, whose output is no terminal; files that it reads or removes and directories
+        that it enters exist, and text files are text; a component followed by `..` or by a final slash is no symbolic
+        link; no name that an expansion yields begins with a dash; sorting is by byte (LC_ALL=C); nothing shadows a
+        known command; `python` and `python3`, `pytest` and `python -m pytest`, `pip` and `python -m pip` are one
+        program each; git runs inside a work tree and its configuration adds no side effects.
 Errors  none: text that is not understood is equal to the same text only.
 """
 
@@ -24,9 +24,8 @@ class Equivalence(NamedTuple):
     equal: bool
     reason: Reason
     """`identical`: the same text. `same_form`: the same normal form. `same_tree`: the same words in the same structure,
-    of
-    commands that are not followed further. `different`: the forms differ. `untracked`: at least one is not followed
-    further and the trees differ. `unparsed`: at least one is not valid bash."""
+    of commands that are not followed further. `different`: the forms differ. `untracked`: at least one is not followed
+    further, and the trees differ. `unparsed`: at least one is not valid bash."""
     detail: str
     """For a reader: the first place where the forms part, or why a command was not judged."""
 

@@ -1,4 +1,4 @@
-"""The normal form of `find`: starting points as paths, neighbouring tests in any order, no `-print` where it is implied.
+"""The normal form of `find`: starting points as paths, tests in any order, no `-print` where it is implied.
 
 Law     tests without side effects that stand next to each other under an implied `and` commute; options that warn when
         misplaced, actions, parentheses and `-o` stay where they are. Starting points are compared as spelled when a

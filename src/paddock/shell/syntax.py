@@ -1,7 +1,7 @@
 """The tree of a shell command: frozen, hashable, without positions; equal trees are the same text up to spelling.
 
 Source  the Shell Command Language of POSIX and the bash manual; only what bash does before it expands anything.
-Shapes  `Script` > `Statement` > `Node` (`Simple`, `Pipeline`, `AndOr`, `Block`, `Compound`, `Function`) > `Word` > `Part`.
+Shapes  `Script` > `Statement` > `Node` (`Simple`, `Pipeline`, `AndOr`, `Block`, `Compound`, `Function`) > `Word`.
 Words   quotes and escapes are resolved: `Lit` is text as the program will see it, every other part still expands.
 Errors  a script that is no valid bash has `error` set; its statements are then what could be recovered.
 """

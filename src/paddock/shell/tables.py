@@ -42,27 +42,23 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "grep": Command(
         "E|extended-regexp/matcher F|fixed-strings/matcher G|basic-regexp/matcher P|perl-regexp/matcher e|regexp= "
-        "f|file=@ "
-        "i|ignore-case/case no-ignore-case/case v|invert-match w|word-regexp x|line-regexp c|count "
-        "L|files-without-match/list "
-        "l|files-with-matches/list m|max-count= o|only-matching q|quiet|silent s|no-messages b|byte-offset "
-        "H|with-filename/name "
-        "h|no-filename/name label= n|line-number T|initial-tab Z|null A|after-context= B|before-context= C|context= "
-        "a|text/binary binary-files=/binary I/binary d|directories=/recurse R|dereference-recursive/recurse "
-        "r|recursive/recurse exclude=/glob exclude-dir=/glob include=/glob line-buffered z|null-data",
+        "f|file=@ i|ignore-case/case no-ignore-case/case v|invert-match w|word-regexp x|line-regexp c|count "
+        "L|files-without-match/list l|files-with-matches/list m|max-count= o|only-matching q|quiet|silent "
+        "s|no-messages b|byte-offset H|with-filename/name h|no-filename/name label= n|line-number T|initial-tab "
+        "Z|null A|after-context= B|before-context= C|context= a|text/binary binary-files=/binary I/binary "
+        "d|directories=/recurse R|dereference-recursive/recurse r|recursive/recurse exclude=/glob exclude-dir=/glob "
+        "include=/glob line-buffered z|null-data",
         first="text",
         number="C",
         filters=True,
     ),
     "ls": Command(
         "a|all/all A|almost-all/all b|escape/quote B|ignore-backups c/time C/format color?/color d|directory D|dired "
-        "F|classify?/mark "
-        "file-type/mark full-time/format g/format group-directories-first G|no-group h|human-readable/size si/size "
-        "H|dereference-command-line/link i|inode I|ignore= k|kibibytes/size l/format L|dereference/link m/format "
-        "n|numeric-uid-gid/format N|literal/quote o/format p/mark q|hide-control-chars/quote Q|quote-name/quote "
-        "r|reverse "
-        "R|recursive s|size S/sort sort=/sort t/sort time=/time time-style= u/time U/sort v/sort x/format X/sort "
-        "1/format",
+        "F|classify?/mark file-type/mark full-time/format g/format group-directories-first G|no-group "
+        "h|human-readable/size si/size H|dereference-command-line/link i|inode I|ignore= k|kibibytes/size l/format "
+        "L|dereference/link m/format n|numeric-uid-gid/format N|literal/quote o/format p/mark "
+        "q|hide-control-chars/quote Q|quote-name/quote r|reverse R|recursive s|size S/sort sort=/sort t/sort "
+        "time=/time time-style= u/time U/sort v/sort x/format X/sort 1/format",
         default=".",
         sure=True,
     ),
@@ -81,8 +77,7 @@ COMMANDS: dict[str, Command] = {
     "wc": Command("c|bytes l|lines m|chars w|words L|max-line-length", filters=True, sure=True),
     "sort": Command(
         "b|ignore-leading-blanks d|dictionary-order f|ignore-case g|general-numeric-sort h|human-numeric-sort "
-        "i|ignore-nonprinting "
-        "M|month-sort n|numeric-sort r|reverse V|version-sort k|key= m|merge o|output=@ s|stable "
+        "i|ignore-nonprinting M|month-sort n|numeric-sort r|reverse V|version-sort k|key= m|merge o|output=@ s|stable "
         "t|field-separator= u|unique z|zero-terminated",
         filters=True, nameless=True, prints_names="never",
     ),
@@ -94,8 +89,8 @@ COMMANDS: dict[str, Command] = {
         "b|bytes= c|characters= d|delimiter= f|fields= complement s|only-delimited output-delimiter= z|zero-terminated",
         filters=True, nameless=True, prints_names="never",
     ),
-    "tr": Command("c|C|complement d|delete s|squeeze-repeats "
-                  "t|truncate-set1", first="text", others="text", filters=True, prints_names="never"),
+    "tr": Command("c|C|complement d|delete s|squeeze-repeats t|truncate-set1",
+                  first="text", others="text", filters=True, prints_names="never"),
     "tac": Command("b|before s|separator=", filters=True, nameless=True, prints_names="never"),
     "nl": Command("b|body-numbering= n|number-format= s|number-separator= v|starting-line-number= w|number-width=",
                   filters=True, nameless=True, prints_names="never"),
@@ -110,14 +105,14 @@ COMMANDS: dict[str, Command] = {
     "mkdir": Command("p|parents v|verbose m|mode=", any_order="p", prints_names="verbose"),
     "rmdir": Command("p|parents v|verbose", prints_names="verbose", keep_slash=True),
     "touch": Command("a c|no-create m", any_order="", prints_names="verbose", keep_slash=True),
-    "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose "
-                  "d|dir", any_order="r", prints_names="verbose", keep_slash=True),
-    "chmod": Command("R|recursive v|verbose f|quiet|silent "
-                     "c|changes", first="text", prints_names="verbose", keep_slash=True),
+    "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir",
+                  any_order="r", prints_names="verbose", keep_slash=True),
+    "chmod": Command("R|recursive v|verbose f|quiet|silent c|changes",
+                     first="text", prints_names="verbose", keep_slash=True),
     "cp": Command(
         "a|archive/link d/link f|force/ask H/link i|interactive/ask l|link L|dereference/link n|no-clobber/ask p "
-        "P|no-dereference/link "
-        "r|R|recursive s|symbolic-link t|target-directory=@ T|no-target-directory u|update v|verbose x|one-file-system",
+        "P|no-dereference/link r|R|recursive s|symbolic-link t|target-directory=@ T|no-target-directory u|update "
+        "v|verbose x|one-file-system",
         prints_names="verbose", keep_slash=True,
     ),
     "mv": Command("f|force/ask i|interactive/ask n|no-clobber/ask t|target-directory=@ T|no-target-directory u|update "
@@ -126,47 +121,40 @@ COMMANDS: dict[str, Command] = {
     "pytest": Command(
         "x|exitfirst q|quiet v|verbose s/capture capture=/capture l|showlocals lf|last-failed ff|failed-first k= m= "
         "n|numprocesses= p= r= c|config-file=@ W|pythonwarnings= o|override-ini= tb= maxfail=/exitfirst durations= "
-        "timeout= rootdir=@ "
-        "ignore=@ deselect= no-header no-summary co|collect-only sw|stepwise color= "
-        "disable-warnings|disable-pytest-warnings "
-        "cache-clear junitxml|junit-xml=@ import-mode= runxfail",
+        "timeout= rootdir=@ ignore=@ deselect= no-header no-summary co|collect-only sw|stepwise color= "
+        "disable-warnings|disable-pytest-warnings cache-clear junitxml|junit-xml=@ import-mode= runxfail",
         in_place=False, prints_names="never",
     ),
     "pip install": Command(
         "r|requirement=@ e|editable=@ c|constraint=@ q|quiet v|verbose U|upgrade no-deps user pre no-build-isolation "
-        "no-cache-dir "
-        "force-reinstall i|index-url= t|target=@ break-system-packages",
+        "no-cache-dir force-reinstall i|index-url= t|target=@ break-system-packages",
         first="text", others="text", in_place=False, prints_names="never",
     ),
     "git status": Command("s|short/format long/format porcelain?/format b|branch u|untracked-files? ignored? z",
                           in_place=False, prints_names="never"),
     "git diff": Command(
         "stat?/format shortstat/format numstat/format name-only/format name-status/format p|u|patch/format "
-        "no-patch|s/format "
-        "cached|staged color?/color no-color/color w|ignore-all-space b|ignore-space-change U|unified=/format R "
-        "check/format "
-        "exit-code quiet no-ext-diff no-renames a|text",
+        "no-patch|s/format cached|staged color?/color no-color/color w|ignore-all-space b|ignore-space-change "
+        "U|unified=/format R check/format exit-code quiet no-ext-diff no-renames a|text",
         first="text", others="text", in_place=False, prints_names="never",
     ),
     "git log": Command(
         "oneline/format n|max-count= p|u|patch/format stat?/format name-only/format name-status/format pretty?/format "
-        "format=/format "
-        "graph all author= since|after= until|before= grep= reverse follow decorate?/decorate no-decorate/decorate "
-        "no-merges S= G=",
+        "format=/format graph all author= since|after= until|before= grep= reverse follow decorate?/decorate "
+        "no-decorate/decorate no-merges S= G=",
         first="text", others="text", number="n", in_place=False, prints_names="never",
     ),
     "git show": Command(
         "stat?/format name-only/format name-status/format p|u|patch/format no-patch|s/format pretty?/format "
-        "format=/format "
-        "oneline/format color?/color no-color/color",
+        "format=/format oneline/format color?/color no-color/color",
         first="text", others="text", in_place=False, prints_names="never",
     ),
-    "git add": Command("A|all u|update v|verbose n|dry-run "
-                       "f|force", in_place=False, any_order="", prints_names="never"),
+    "git add": Command("A|all u|update v|verbose n|dry-run f|force",
+                       in_place=False, any_order="", prints_names="never"),
     "git commit": Command("a|all m|message= q|quiet amend no-edit n|no-verify allow-empty s|signoff",
                           first="text", others="text", in_place=False, prints_names="never"),
-    "git branch": Command("a|all r|remotes v|verbose "
-                          "show-current", first="text", others="text", in_place=False, prints_names="never"),
+    "git branch": Command("a|all r|remotes v|verbose show-current",
+                          first="text", others="text", in_place=False, prints_names="never"),
 }  # fmt: skip
 
 PLAIN_NAMES: dict[str, tuple[str, ...]] = {
