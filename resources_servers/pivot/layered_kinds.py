@@ -2,32 +2,19 @@
 
 Law     a kind is what a call does; two names of one kind may stand for each other. Listing, finding by name and
         searching in text are three kinds, for a call of one never does the work of another.
-Names   of OpenHands, Codex, OpenCode and their established synonyms; any case, with or without `_` or `-`.
+Names   those of `paddock.tools`.
 Roles   what an argument means to the levels, under every spelling that the tools above use.
 """
 
-from typing import Literal
+from typing import Literal, get_args
+
+from paddock.tools.names import KIND_OF_FORM, Form, form_of
 
 Kind = Literal["edit", "shell", "search", "find", "list", "read", "finish", "think", "plan", "other"]
 Role = Literal[
     "subcommand", "path", "view_range", "offset", "limit", "line", "start", "end", "command", "pattern",
     "old", "new", "content",
 ]  # fmt: skip
-
-_NAMES: dict[Kind, str] = {
-    "edit": "str_replace_editor text_editor file_editor code_editor edit_file modify_file update_file file_edit edit"
-    " modify apply_patch patch_file apply_diff apply_changes write write_file save_file create_file",
-    "shell": "execute_bash run_bash bash_exec shell_run shell bash terminal shell_command shell_cmd run_shell_cmd"
-    " run_shell_command exec_command exec_cmd",
-    "search": "grep search_text find_pattern text_search grep_files search_files find_in_files code_search",
-    "find": "glob find_files file_glob match_files",
-    "list": "list_dir ls show_dir ls_dir list_directory list",
-    "read": "read read_file view_file cat_file view file_view inspect show_file read_file_content",
-    "finish": "finish submit",
-    "think": "think",
-    "plan": "task_tracker todo_tracker plan_tracker todo_read todo_write update_plan list_tasks update_tasks"
-    " read_todos write_todos edit_plan modify_plan",
-}
 
 ROLES: dict[Kind, tuple[Role, ...]] = {
     "edit": ("subcommand", "path", "view_range", "line", "start", "end", "old", "new", "content"),
@@ -67,13 +54,14 @@ PATH_COMPONENTS: dict[Kind, int] = {"edit": 2, "search": 3, "find": 3, "list": 3
 """How many last components of two paths must agree: repository roots differ between harnesses."""
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
-
-
-_KIND_OF: dict[str, Kind] = {_plain(name): kind for kind, names in _NAMES.items() for name in names.split()}
+_APART: dict[Form, Kind] = {"glob": "find", "stdin": "other", "ask": "other"}
+"""Where the levels look closer than the kinds of `paddock.tools`, or have nothing to look at."""
+_SHARED: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
 def kind_of(name: str) -> Kind:
     """`other` for a tool that no table names: it matches by its name alone."""
-    return _KIND_OF.get(_plain(name), "other")
+    form = form_of(name)
+    if form is None:
+        return "other"
+    return _APART.get(form) or _SHARED[KIND_OF_FORM[form]]

@@ -15,7 +15,8 @@ BITS = [
     "-n", "--x=1", "'q'", '"$v"', "$v", "$(a)", "`b`", "|", "||", "&", "&&", ";", "\n", "(", ")", "{", "}",
     "<",
     ">", ">>", "2>&1", "<<", "EOF", "<<<", "[", "]", "[[", "]]", "*", "~", "{a,b}", "\\", "'", '"', "#", "!", "if",
-    "then", "fi", "for", "in", "do", "done", "case", "esac", "while", "cd", "src", "export", "A=1", "echo", "grep", "sed",
+    "then", "fi", "for", "in", "do", "done", "case", "esac", "while", "cd", "src", "export", "A=1", "echo", "grep",
+    "sed",
     "find", "cat", "\t", "\0", "\u00e9", "\ud800", "$'\\n'", "$((", "))", "=",
 ]  # fmt: skip
 SHELL_TEXT = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(BITS), max_size=14).map(" ".join))

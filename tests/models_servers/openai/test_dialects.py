@@ -128,6 +128,7 @@ async def test_the_endpoint_gets_its_own_dialect_the_overrides_and_no_key_that_n
         "instructions": "Be short.",
         "max_output_tokens": 7,
         "temperature": 0.3,
+        "presence_penalty": 0.5,
         "top_p": None,
         "client_metadata": {"a": 1},
         "model": "gpt-of-the-client",
@@ -138,7 +139,7 @@ async def test_the_endpoint_gets_its_own_dialect_the_overrides_and_no_key_that_n
         "text": {"verbosity": "low"},
     }
     config = {
-        "sampling_overrides": {"temperature": 1.0, "max_output_tokens": 5},
+        "sampling_overrides": {"temperature": 1.0, "max_output_tokens": 5, "presence_penalty": None},
         "chat_template_kwargs": {"enable_thinking": False},
         "extra_body": {"top_k": -1},
         "default_headers": {"x-team": "blue"},

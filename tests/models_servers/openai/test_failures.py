@@ -100,8 +100,11 @@ async def test_a_stream_that_stops_coming_is_given_up_in_time(proxied: Proxied) 
         ScriptedUpstream(LONG, event_delay_s=0.08) as upstream,
         proxied(upstream, timeout_s=0.5) as (client, _),
     ):
+        started = time.monotonic()
         got = await client.ask("responses", {**RESPONSES, "stream": True})
+        took_s = time.monotonic() - started
     assert read_responses_stream(got.stream)["error"]["code"] == "upstream_timeout"
+    assert 0.5 <= took_s < 1.4
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -113,7 +116,8 @@ async def test_the_callers_deadline_ends_the_tries(proxied: Proxied, stream: boo
         started = time.monotonic()
         with pytest.raises(InfraError) as caught:
             await server.chat({**CHAT, "stream": stream}, Call().within(0.5))
-    assert caught.value.kind == "upstream_status"
+    # The last try may be the one that the deadline cuts short.
+    assert caught.value.kind in ("upstream_status", "upstream_timeout")
     assert time.monotonic() - started < 2
     assert upstream.calls < 5
 

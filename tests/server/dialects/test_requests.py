@@ -125,6 +125,18 @@ def test_the_items_of_one_turn_become_one_message() -> None:
     ]
 
 
+def test_what_is_said_after_a_call_does_not_part_it_from_its_output() -> None:
+    items = [
+        {"type": "function_call", "call_id": "c1", "name": "bash", "arguments": "{}"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {"type": "message", "role": "assistant", "content": "Running."},
+        {"type": "function_call_output", "call_id": "c1", "output": "ok"},
+    ]
+    called, output = chat_of(items)
+    assert (called["content"], called["reasoning"], called["tool_calls"][0]["id"]) == ("Running.", "Hm.", "c1")
+    assert output == {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+
+
 def test_a_bare_string_and_instructions_are_messages() -> None:
     assert chat_of("hi", instructions="Be short.") == [
         {"role": "system", "content": "Be short."},
