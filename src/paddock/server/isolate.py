@@ -8,19 +8,16 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from paddock.errors import InfraError
 from paddock.http import HttpPeer
 from paddock.http.transport import make_client
 from paddock.server.handover import Handover
 from paddock.server.lifecycle import stop_each
+from paddock.server.running import Runtime
 from paddock.server.settings import ServeSettings
 from paddock.server.sockets import Bound
 from paddock.server.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from paddock.server.runtime import Runtime
 
 KILL_S = 0.2
 """Seconds beyond the stop timeout in which killed processes are waited for."""
@@ -28,7 +25,7 @@ KILL_S = 0.2
 
 @asynccontextmanager
 async def isolated(
-    runtime: "Runtime", bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
+    runtime: Runtime, bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
 ) -> AsyncIterator[None]:
     """Fills the runtime's peers, and tells it when a server is given up."""
     urls = {name: at.url for name, at in bound.items()}

@@ -5,48 +5,16 @@ Law     nothing is served before everything that can be checked was checked and 
 Errors  ConfigError for what the config or an address should say; InfraError for a server that can't start.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple
 
 from paddock.config import Config, validate
-from paddock.errors import InfraError
-from paddock.http import DirectPeer, Peer
-from paddock.server.base import Server, ServerConfig
+from paddock.http import DirectPeer
+from paddock.server.base import ServerConfig
 from paddock.server.lifecycle import build_servers, listening, started
+from paddock.server.running import Runtime, Served
 from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
-
-
-class Served(NamedTuple):
-    """One running server."""
-
-    name: str
-    kind: str
-    implementation: str
-    url: str | None
-    """Where it listens; None: only this process reaches it."""
-
-
-class Runtime:
-    """Running servers, by instance name."""
-
-    def __init__(self, config: Config, servers: Mapping[str, Served]) -> None:
-        self.config = config
-        self.servers = servers
-        self.peers: dict[str, Peer] = {}
-        self.local: dict[str, Server[Any]] = {}
-        """The servers themselves, where they are in this process."""
-        self.failed = asyncio.Event()
-        """Set when a server was given up."""
-        self.failure: InfraError | None = None
-        """Why, once `failed` is set."""
-
-    def fail(self, error: InfraError) -> None:
-        """Give up; the first reason is kept."""
-        self.failure = self.failure or error
-        self.failed.set()
 
 
 @asynccontextmanager
@@ -71,7 +39,7 @@ async def open_runtime(
         bound = _bind_all(config, chosen, host, token, stack) if listen or isolate else {}
         runtime = Runtime(config, {name: _served(config, name, bound) for name in chosen})
         if isolate:
-            from paddock.server.isolate import isolated
+            from paddock.server.isolate import isolated  # with its HTTP client: only where it is wanted
 
             await stack.enter_async_context(isolated(runtime, bound, settings, token))
         else:
@@ -135,3 +103,6 @@ def _served(config: Config, name: str, bound: Mapping[str, Bound]) -> Served:
     instance = config.instance(name)
     url = bound[name].url if name in bound else None
     return Served(name, instance.kind, instance.implementation, url)
+
+
+__all__ = ["Runtime", "Served", "describe_servers", "open_runtime"]

@@ -1,0 +1,40 @@
+"""What a runtime is to those who use it: servers by name, ways to call them, and whether they can go on."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from paddock.config import Config
+from paddock.errors import InfraError
+from paddock.http import Peer
+from paddock.server.base import Server
+
+
+class Served(NamedTuple):
+    """One running server."""
+
+    name: str
+    kind: str
+    implementation: str
+    url: str | None
+    """Where it listens; None: only this process reaches it."""
+
+
+class Runtime:
+    """Running servers, by instance name."""
+
+    def __init__(self, config: Config, servers: Mapping[str, Served]) -> None:
+        self.config = config
+        self.servers = servers
+        self.peers: dict[str, Peer] = {}
+        self.local: dict[str, Server[Any]] = {}
+        """The servers themselves, where they are in this process."""
+        self.failed = asyncio.Event()
+        """Set when a server was given up."""
+        self.failure: InfraError | None = None
+        """Why, once `failed` is set."""
+
+    def fail(self, error: InfraError) -> None:
+        """Give up; the first reason is kept."""
+        self.failure = self.failure or error
+        self.failed.set()
