@@ -75,6 +75,7 @@ def _ours(out: Path, rows: Path, url: str, concurrency: int) -> dict[str, float]
         f"policy_base_url={url}/v1",
         "policy_api_key=none",
         "policy_model_name=scripted",
+        "policy_model.models_servers.openai.upstream_api=responses",
         f"pivot.resources_servers.pivot.comparator={COMPARATOR}",
         "--rows",
         str(rows),

@@ -10,7 +10,6 @@ Law     a message names the endpoint's host, never its key.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -47,10 +46,9 @@ class RefusedError(RequestError):
         return {"error": {**error, "type": "invalid_request_error", "code": self.kind, "param": None}}
 
 
-def host_of(url: str) -> str:
+def host_of(url: httpx.URL) -> str:
     """Host and port of a URL, without user and password."""
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    return f"{url.host}:{url.port}" if url.port else url.host
 
 
 def status_error(host: str, status: int, content: bytes, retry_after: str | None) -> PaddockError:

@@ -41,6 +41,8 @@ class Upstream:
         self._client = make_client(max_connections=config.max_concurrency)
         self._slots = asyncio.Semaphore(config.max_concurrency)
         self._turn = count()
+        # Parsed once: parsing a URL costs as much as sending a small request.
+        self._urls = [httpx.URL(url + PATHS[config.upstream_api]) for url in config.urls]
         self._headers = {"content-type": "application/json", **config.default_headers}
         if config.key:
             self._headers["authorization"] = f"Bearer {config.key}"
@@ -72,11 +74,10 @@ class Upstream:
 
         return await self._tried(attempt, call)
 
-    def _url(self, secret: str | None) -> str:
-        urls = self._config.urls
+    def _url(self, secret: str | None) -> httpx.URL:
         # A rollout keeps to one endpoint: its prefix is in that one's cache.
         number = next(self._turn) if secret is None else int.from_bytes(hashlib.sha256(secret.encode()).digest())
-        return urls[number % len(urls)] + PATHS[self._config.upstream_api]
+        return self._urls[number % len(self._urls)]
 
     def _limit_s(self, call: Call) -> float:
         remaining = call.remaining_s
@@ -99,13 +100,13 @@ class Upstream:
         longest = min(self._config.max_retry_s, self._config.first_retry_s * 2.0 ** (failed - 1))
         return max(longest * random.uniform(0.5, 1.0), min(failure.retry_after_s, self._config.max_retry_s))
 
-    async def _post(self, url: str, body: bytes, limit_s: float) -> Whole:
+    async def _post(self, url: httpx.URL, body: bytes, limit_s: float) -> Whole:
         async with asyncio.timeout(limit_s):
             response = await self._client.post(url, content=body, headers=self._headers)
         _require_ok(response)
         return Whole(response.content, response.headers)
 
-    async def _open(self, url: str, body: bytes, reader: Reader, limit_s: float) -> Stream:
+    async def _open(self, url: httpx.URL, body: bytes, reader: Reader, limit_s: float) -> Stream:
         """The slot, taken already, is the stream's until it is closed."""
         due = asyncio.get_running_loop().time() + limit_s
         stream: Stream | None = None
@@ -129,5 +130,5 @@ class Upstream:
 
 def _require_ok(response: httpx.Response) -> None:
     if response.status_code >= 300:
-        host = host_of(str(response.url))
+        host = host_of(response.url)
         raise status_error(host, response.status_code, response.content, response.headers.get("retry-after"))

@@ -15,8 +15,7 @@ A policy's own failure is no error here: it is a verdict. On the wire an error i
 table, never from a name that a peer sends.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
@@ -116,19 +115,28 @@ def from_wire(status: int, body: Any) -> PaddockError:
     return RequestError(text, kind="peer_status")
 
 
-@contextmanager
-def boundary(owner: type[PaddockError], what: str, *, stage: str | None = None) -> Iterator[None]:
+class boundary:  # noqa: N801 - read as a statement: `with boundary(VerifierError, "verify"):`
     """Plain exceptions that cross become `owner`; one that already has an owner passes, and learns its stage.
 
     Cancellation and interrupts are no errors and pass untouched.
     """
-    try:
-        yield
-    except PaddockError as error:
-        error.stage = error.stage or stage
-        raise
-    except Exception as error:
-        raise owner(f"{what}: {type(error).__name__}: {error}", kind=type(error).__name__, stage=stage) from error
+
+    __slots__ = ("_owner", "_stage", "_what")
+
+    def __init__(self, owner: type[PaddockError], what: str, *, stage: str | None = None) -> None:
+        self._owner = owner
+        self._what = what
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, PaddockError):
+            error.stage = error.stage or self._stage
+        elif isinstance(error, Exception):
+            kind = type(error).__name__
+            raise self._owner(f"{self._what}: {kind}: {error}", kind=kind, stage=self._stage) from error
 
 
 def describe(error: ValidationError) -> str:

@@ -292,12 +292,6 @@ async def test_servers_that_are_given_up_end_the_collection(make_case: MakeCase,
     assert (collected.how, collected.n_verdicts) == ("servers_failed", 0)
 
 
-async def test_a_metric_that_is_no_number_is_the_graders_failure(make_case: MakeCase, tmp_path: Path) -> None:
-    with open_run(make_case([ROW]), tmp_path / "run") as run:
-        collected = await run.collect({"agent": Peaks(metric=float("nan"))})
-    assert collected.summary[0]["outcomes"] == {"verifier": 1}
-
-
 async def test_shards_are_disjoint_and_together_the_whole(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines
 ) -> None:
@@ -327,12 +321,12 @@ class Peaks:
 
     name = "agent"
 
-    def __init__(self, *, fail: bool = False, delay_s: float = 0.005, metric: float = 1.0) -> None:
+    def __init__(self, *, fail: bool = False, delay_s: float = 0.005) -> None:
         self.peak = self._now = 0
         self.secrets: list[str] = []
         self._fail = fail
         self._delay_s = delay_s
-        self._verdict = Verdict(reward=1.0, reason="right", metrics={"metric": metric})
+        self._verdict = Verdict(reward=1.0, reason="right")
 
     async def call(self, route: Any, request: Any, call: Any, **path: str) -> Any:
         self._now += 1

@@ -21,15 +21,11 @@ def test_what_is_written_reads_back(value: Any) -> None:
     assert parse(dump(tree), "here").tree == tree
 
 
-# PyYAML folds line separators inside keys; no key of a config has any.
-printable_keys = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")))
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(printable_keys, inner, max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
         max_leaves=8,
     )
 )

@@ -23,9 +23,9 @@ def test_a_plugin_is_served_as_its_own_config_says_though_its_agent_has_no_model
 
 
 def test_a_plugin_without_a_config_is_one_instance_with_defaults() -> None:
-    target = load_target(["replay", "replay.models_servers.replay.model=m"])
-    assert target.names == ["replay"]
-    assert target.config.block("replay") == {"model": "m"}
+    target = load_target(["single_step", "single_step.agents.single_step.rollout_timeout_s=5"])
+    assert target.names == ["single_step"]
+    assert target.config.block("single_step") == {"rollout_timeout_s": 5}
 
 
 def test_a_file_comes_before_a_plugin_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

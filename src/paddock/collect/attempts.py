@@ -9,7 +9,6 @@ Errors  only what the disk refuses (OSError) and cancellation leave this module.
 import asyncio
 import time
 from collections.abc import Mapping
-from math import isfinite
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -19,7 +18,7 @@ from paddock.collect.journal import Journal
 from paddock.collect.plan import Group
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
-from paddock.errors import BugError, InfraError, PaddockError, VerifierError
+from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import RUN, Call, Peer, new_secret, rollout_to_wire
 from paddock.types import Failure, Outcome, Rollout, Row
 
@@ -77,10 +76,11 @@ class Attempts:
             rollout = await self._run(group.agent, row)
             if rollout.failure is not None:
                 return _Failed(rollout.outcome, rollout.failure, rollout)
-            line = _line(rollout, row)
+            stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
+            line = _line(stored)
         except PaddockError as error:
             return _Failed(error.outcome, error.failure())
-        return await self._journal.rollout(ending_of(rollout.model_copy(update={"row": row})), line)
+        return await self._journal.rollout(ending_of(stored), line)
 
     async def _run(self, agent: Agent, row: Row) -> Rollout:
         secret = new_secret()
@@ -98,16 +98,10 @@ class Attempts:
             raise BugError(f"{agent.name}/run: {type(error).__name__}: {error}", kind=type(error).__name__) from error
 
 
-def _line(rollout: Rollout, row: Row) -> bytes:
-    """The rollout's line, with the row as it was sent; BugError when it can't be written."""
-    stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
-    wrong = [
-        name for name, value in (rollout.verdict.metrics if rollout.verdict else {}).items() if not isfinite(value)
-    ]
-    if wrong:
-        raise VerifierError(f"metric {wrong[0]!r} is no finite number", kind="metric_invalid", stage="verify")
+def _line(rollout: Rollout) -> bytes:
+    """The rollout's line; BugError when it can't be written."""
     try:
-        return orjson.dumps(rollout_to_wire(stored)) + b"\n"
+        return orjson.dumps(rollout_to_wire(rollout)) + b"\n"
     except TypeError as error:
         raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
 

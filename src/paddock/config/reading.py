@@ -48,6 +48,14 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_text(self, data: str) -> yaml.Node:
+        # The other styles fold these as they fold line ends.
+        odd = any(separator in data for separator in "\x85\u2028\u2029")
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if odd else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
 
 def _use_house_scalars(cls: Any) -> None:
     cls.yaml_implicit_resolvers = {

@@ -205,8 +205,8 @@ def _model_reply_to_wire(_request: JsonObject, reply: ModelReply) -> JsonObject:
 
 
 def _model_route(path: str, summary: str) -> Route[JsonObject, ModelReply]:
-    # Sampling again would be a second answer to one question: never replayed here. The model server itself retries
-    # its engine, and answers a repeated request id from its record.
+    # Sampling again would be a second answer to one question: never replayed here. The model server itself retries its
+    # engine, as long as nothing of an answer has been recorded.
     return Route(
         "POST", path, summary, _same, _same, _model_reply_to_wire, lambda _r, wire: wire, replayable=False, long=True
     )

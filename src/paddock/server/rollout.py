@@ -6,8 +6,7 @@ passes. The record at the model server is frozen, joined and forgotten in every 
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from paddock.errors import BugError, InfraError, PaddockError
@@ -36,15 +35,10 @@ class Life:
         self._stage: Stage | None = None
         self._record: TurnRecord | None = None
 
-    @contextmanager
-    def stage(self, stage: Stage) -> Iterator[None]:
+    def stage(self, stage: Stage) -> "_Timed":
         """Times what runs inside, and names it in a failure."""
         self._stage = stage
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self._spent[f"{stage}_s"] = self._spent.get(f"{stage}_s", 0.0) + time.monotonic() - started
+        return _Timed(self._spent, f"{stage}_s")
 
     async def live(self, body: Callable[["Life"], Awaitable[None]]) -> Rollout:
         try:
@@ -94,6 +88,22 @@ class Life:
             timing=Timing(**self._spent, total_s=time.monotonic() - self._started),
             usage=usage if turns else usage_of(self.response),
         )
+
+
+class _Timed:
+    """Adds the seconds of its block to an entry."""
+
+    __slots__ = ("_key", "_spent", "_started")
+
+    def __init__(self, spent: dict[str, float], key: str) -> None:
+        self._spent = spent
+        self._key = key
+
+    def __enter__(self) -> None:
+        self._started = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._spent[self._key] = self._spent.get(self._key, 0.0) + time.monotonic() - self._started
 
 
 def require_answer(response: JsonObject) -> JsonObject:

@@ -14,6 +14,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from paddock.errors import BugError, InfraError, RequestError
@@ -72,6 +73,8 @@ class TurnStore:
         self._max_memory_bytes = max_memory_bytes
         self._clock = clock
         self._recent: OrderedDict[str, _Rollout] = OrderedDict()
+        self._on_disk: set[str] = set()
+        """Keys that may have a file; for others the disk is not asked."""
         self._memory_bytes = 0
         self._unswept_bytes = 0
         self.sweep()
@@ -119,6 +122,7 @@ class TurnStore:
         total = 0
         kept: list[tuple[float, int, str]] = []
         for path in self.folder.glob("*.jsonl"):
+            self._on_disk.add(path.stem)
             try:
                 stat = path.stat()
             except FileNotFoundError:
@@ -155,7 +159,8 @@ class TurnStore:
     def _rollout(self, key: str) -> _Rollout:
         rollout = self._recent.get(key)
         if rollout is None:
-            rollout = self._recent[key] = _Rollout(files.read(self._path(key)))
+            stored = files.read(self._path(key)) if key in self._on_disk else files.Stored([], "open", 0)
+            rollout = self._recent[key] = _Rollout(stored)
             self._memory_bytes += rollout.memory_bytes
             self._shrink()
         else:
@@ -163,6 +168,7 @@ class TurnStore:
         return rollout
 
     def _write(self, key: str, rollout: _Rollout, line: bytes) -> None:
+        self._on_disk.add(key)
         files.append(self._path(key), line, rollout.size)
         rollout.size += len(line)
         self._memory_bytes += OBJECTS_PER_BYTE * len(line)
@@ -180,6 +186,9 @@ class TurnStore:
 
     def _delete(self, key: str) -> None:
         self._leave_memory(key)
+        if key not in self._on_disk:
+            return
+        self._on_disk.discard(key)
         try:
             self._path(key).unlink(missing_ok=True)
         except OSError as error:
@@ -193,6 +202,7 @@ class TurnStore:
         return self.folder / f"{key}.jsonl"
 
 
+@lru_cache(maxsize=4096)
 def _key(secret: str) -> str:
     return hashlib.sha256(os.fsencode(secret)).hexdigest()
 
