@@ -27,19 +27,19 @@ examples:
 
 SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("--out", "out", {"metavar": "DIR", "help": "folder of the run (default: runs/NAME of the first config file)"}),
-    ("--rows", "rows", {"metavar": "FILE", "nargs": "+", "help": "row files; none: the agents' datasets"}),
-    ("--split", "split", {"choices": ["train", "validation", "example", "benchmark"], "help": "which datasets"}),
-    ("--agent", "agent", {"metavar": "NAME", "help": "agent for rows that name none"}),
-    ("--repeats", "repeats", {"metavar": "N", "type": int, "help": "rollouts per row"}),
+    ("--rows", "rows", {"metavar": "FILE", "action": "append", "help": "row file, may be repeated; none: the agents' datasets"}),
+    ("--split", "split", {"choices": ["train", "validation", "example", "benchmark"], "help": "which datasets (default: all, where they are of one type)"}),
+    ("--agent", "agent", {"metavar": "NAME", "help": "agent for rows that name none (default: the only one)"}),
+    ("--repeats", "repeats", {"metavar": "N", "type": int, "help": "rollouts per row (default: as the dataset says, 1 for row files)"}),
     ("--limit", "limit", {"metavar": "N", "type": int, "help": "at most N rows"}),
     ("--slice", "slice", {"metavar": "A:B", "help": "rows A to B, B excluded, counted from 0"}),
     ("--shard", "shard", {"metavar": "I/N", "help": "rows whose index modulo N is I; see --merge"}),
-    ("--concurrency", "concurrency", {"metavar": "N", "type": int, "help": "rollouts in flight"}),
-    ("--max-attempts", "max_attempts", {"metavar": "N", "type": int, "help": "attempts per rollout"}),
-    ("--retry-wait-s", "retry_wait_s", {"metavar": "S", "type": float, "help": "wait before the second attempt"}),
-    ("--rollout-timeout-s", "rollout_timeout_s", {"metavar": "S", "type": float, "help": "for one attempt"}),
-    ("--deadline-s", "deadline_s", {"metavar": "S", "type": float, "help": "for the whole collection"}),
-    ("--progress-every-s", "progress_every_s", {"metavar": "S", "type": float, "help": "between progress lines"}),
+    ("--concurrency", "concurrency", {"metavar": "N", "type": int, "help": "rollouts in flight (default: 64)"}),
+    ("--max-attempts", "max_attempts", {"metavar": "N", "type": int, "help": "attempts per rollout (default: 3)"}),
+    ("--retry-wait-s", "retry_wait_s", {"metavar": "S", "type": float, "help": "seconds before the second attempt, then twice as long each time (default: 1)"}),
+    ("--rollout-timeout-s", "rollout_timeout_s", {"metavar": "S", "type": float, "help": "seconds for one attempt (default: 3600)"}),
+    ("--deadline-s", "deadline_s", {"metavar": "S", "type": float, "help": "seconds for the whole collection (default: no end)"}),
+    ("--progress-every-s", "progress_every_s", {"metavar": "S", "type": float, "help": "seconds between progress lines where there is no terminal (default: 10)"}),
 )
 
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-serve", action="store_true", help="use servers that run already")
     parser.add_argument("--url", action="append", default=[], metavar="NAME=URL", help="where a running server is")
     parser.add_argument("--token-file", metavar="FILE", help="file with the token that servers ask for")
-    parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
+    parser.add_argument("--dry-run", action="store_true", help="check config and rows, print the plan, start nothing")
     parser.add_argument("--merge", nargs="+", metavar="DIR", help="put the shards in DIRs together into --out")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -77,22 +77,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from paddock.collect import make_plan
+    from paddock.collect import check_serving, make_plan
     from paddock.collect.report import plan_lines
 
     config, settings = _configured(args)
     plan = make_plan(config, settings, oracle=args.oracle)
+    serving = _serving(args)
     folder = Path(settings.out or _default_out(args.config))
     for note in config.notes:
-        print(note, file=sys.stderr)  # noqa: T201 - the command's voice
+        print(f"note: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
     if args.dry_run:
+        check_serving(plan, serving)
         lines = plan_lines(plan, folder)
         print("\n".join(lines.text))  # noqa: T201 - the command's voice
         return 0 if lines.n_wrong == 0 else 2
-    return _collect(args, plan, folder)
+    return _collect(args, plan, serving, folder)
 
 
-def _collect(args: argparse.Namespace, plan: Any, folder: Path) -> int:
+def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) -> int:
     from paddock.collect import evaluate
     from paddock.collect.report import print_summary
     from paddock.server.loops import loop_factory, spare_collector
@@ -100,7 +102,7 @@ def _collect(args: argparse.Namespace, plan: Any, folder: Path) -> int:
     try:
         spare_collector()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            work = evaluate(plan, folder, resume=args.resume, serving=_serving(args), quiet=args.quiet)
+            work = evaluate(plan, folder, resume=args.resume, serving=serving, quiet=args.quiet)
             collected = runner.run(work)
     except (asyncio.CancelledError, KeyboardInterrupt):
         print(f"interrupted: go on with --resume --out {folder}", file=sys.stderr)  # noqa: T201 - the command's voice
@@ -140,8 +142,9 @@ def _serving(args: argparse.Namespace) -> Any:
     from paddock.server.settings import find_token
 
     pairs = [pair.partition("=") for pair in args.url]
-    if any(not (name and url) for name, _, url in pairs):
-        raise ConfigError("--url: needs NAME=URL", kind="url_invalid")
+    wrong = [name for name, _, url in pairs if not (name and url.startswith(("http://", "https://")))]
+    if wrong:
+        raise ConfigError(f"--url {wrong[0]}: needs NAME=URL, such as agent=http://127.0.0.1:8000", kind="url_invalid")
     if pairs and not args.no_serve:
         raise ConfigError("--url says where running servers are: it needs --no-serve", kind="url_unused")
     token = find_token(args.token_file)

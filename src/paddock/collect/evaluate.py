@@ -22,7 +22,7 @@ from paddock.config.problems import nearest
 from paddock.errors import ConfigError
 from paddock.http import HttpPeer, Peer
 from paddock.http.transport import make_client
-from paddock.server.runtime import Runtime, open_runtime
+from paddock.server.runtime import Runtime, describe_servers, open_runtime
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -44,6 +44,17 @@ class _Servers(NamedTuple):
     peers: Mapping[str, Peer]
     runtime: Runtime | None
     """None: the servers are somebody else's."""
+
+
+def check_serving(plan: Plan, where: Serving) -> None:
+    """ConfigError for what can be known to be wrong with the servers before one is started or called."""
+    if plan.identity.oracle:
+        OraclePrompter(plan, {})
+    if where.start:
+        config = oracle_config(plan) if plan.identity.oracle else plan.config
+        describe_servers(config, list(plan.router.agents), token=where.token)
+    else:
+        addresses(plan, where)
 
 
 async def evaluate(

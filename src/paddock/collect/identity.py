@@ -28,6 +28,8 @@ from paddock.types import JsonObject, Record
 from paddock.types.responses import new_id
 
 BLANK = "<not written>"
+ORACLE = "oracle"
+"""Stands where a model's name would, when rows' known-good turns are played."""
 SECRET_WORDS = ("api_key", "password", "secret", "bearer", "credential", "authorization")
 REFERENCE = re.compile(r"\$\{[^,{}]*\}")
 """Names a secret and is none; with a default after a comma it might be one."""
@@ -111,7 +113,7 @@ def identify(config: Config, settings: EvalSettings, scope: Scope, router: Route
         n_rows=scope.n_rows,
         n_rollouts=scope.n_rollouts,
         agents={
-            name: Who(environment=agent.environment, harness=agent.harness, model=agent.model)
+            name: Who(environment=agent.environment, harness=agent.harness, model=ORACLE if oracle else agent.model)
             for name, agent in router.agents.items()
         },
         versions={"paddock": __version__, "python": platform.python_version()},

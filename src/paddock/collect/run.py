@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from paddock.collect.attempts import Attempts, Prompter
 from paddock.collect.endings import Member
-from paddock.collect.folder import CONFIG, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
+from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
 from paddock.collect.identity import RunIdentity, Who, differences, identifying_tree, placeless, public_tree
 from paddock.collect.journal import Groups, Journal
 from paddock.collect.plan import Group, Plan
@@ -62,6 +62,8 @@ class Run:
         self.plan = plan
         self.folder = folder
         self.board = Board()
+        self.begun = False
+        """True once the journals are open."""
         self._found = found
         self.board.add_all(found.kept())
 
@@ -86,6 +88,7 @@ class Run:
         failed: Awaitable[object] | None,
         watcher: AbstractAsyncContextManager[object],
     ) -> Collected:
+        self.begun = True
         (self.folder / RESULTS).write_bytes(b"")
         journal = Journal(self.folder, self.board, Groups(self._found.kept()))
         attempts = Attempts(peers, journal, self.plan.settings, prompter)
@@ -143,13 +146,23 @@ async def _all_done(workers: list[asyncio.Task[None]]) -> None:
 
 @contextmanager
 def open_run(plan: Plan, folder: Path, *, resume: bool = False) -> Iterator[Run]:
-    """The folder, locked, with what it holds; a new one is given its identity."""
+    """The folder, locked, with what it holds; a new one is given its identity.
+
+    When a mistake is found before the new run has begun, the folder is free again for the command without it.
+    """
     with locked(folder):
+        new = not has_run(folder)
         try:
             run = _opened(plan, folder, resume=resume)
         except OSError as error:
             raise ConfigError(f"{folder}: can't be used: {error}", kind="folder_unusable") from error
-        yield run
+        try:
+            yield run
+        except ConfigError:
+            if new and not run.begun:
+                for name in (CONFIG, RUN, INDEX):
+                    (folder / name).unlink(missing_ok=True)
+            raise
 
 
 def _opened(plan: Plan, folder: Path, *, resume: bool) -> Run:

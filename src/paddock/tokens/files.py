@@ -8,8 +8,7 @@ Errors  InfraError `turn_store` when the disk refuses, `turns_unreadable` when a
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -63,40 +62,76 @@ def read(path: Path) -> Stored:
     return Stored(turns, state, whole)
 
 
-def append(path: Path, line: bytes, size: int) -> None:
-    """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
-    with _disk(path):
-        try:
-            descriptor = _open(path)
-        except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = _open(path)
-        try:
+class Appending:
+    """Adds lines to rollouts' files. The latest files stay open: a rollout's lines come close together."""
+
+    def __init__(self, *, max_open: int = 64) -> None:
+        self._max_open = max_open
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def append(self, path: Path, line: bytes, size: int) -> None:
+        """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
+        with _disk(path):
+            descriptor = self._descriptor(path)
             written = os.write(descriptor, line)
             if written < len(line):
                 os.ftruncate(descriptor, size)
                 raise OSError(f"only {written} of {len(line)} bytes could be written")
-        finally:
+
+    def release(self, path: Path) -> None:
+        """Close the file, if it is open."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
             os.close(descriptor)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def _descriptor(self, path: Path) -> int:
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            while len(self._open) >= self._max_open:
+                os.close(self._open.popitem(last=False)[1])
+            try:
+                descriptor = _open(path)
+            except FileNotFoundError:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                descriptor = _open(path)
+            self._open[path] = descriptor
+        self._open.move_to_end(path)
+        return descriptor
 
 
 def replace(path: Path, line: bytes) -> None:
     """Make a line all that the file holds."""
     with _disk(path):
-        os.truncate(path, 0)
-    append(path, line, 0)
+        descriptor = _open(path)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
 
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
 
 
-@contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InfraError(f"turns in {path.parent}: {error.strerror or error}", kind="turn_store") from error
+class _disk:  # noqa: N801 - read as a statement: `with _disk(path):`
+    """What the disk refuses is the machine's failure."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            raise InfraError(f"turns in {self._path.parent}: {error.strerror or error}", kind="turn_store") from error
 
 
 def _parse(line: bytes, path: Path) -> dict[str, Any]:

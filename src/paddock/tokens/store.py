@@ -40,9 +40,10 @@ class FrozenError(RequestError):
 class _Rollout:
     """One rollout in memory."""
 
-    __slots__ = ("ids", "size", "state", "turns")
+    __slots__ = ("ids", "path", "size", "state", "turns")
 
-    def __init__(self, stored: files.Stored) -> None:
+    def __init__(self, stored: files.Stored, path: Path) -> None:
+        self.path = path
         self.turns = stored.turns
         self.ids = {turn.id for turn in stored.turns}
         self.state: State = stored.state
@@ -73,6 +74,7 @@ class TurnStore:
         self._max_memory_bytes = max_memory_bytes
         self._clock = clock
         self._recent: OrderedDict[str, _Rollout] = OrderedDict()
+        self._files = files.Appending()
         self._on_disk: set[str] = set()
         """Keys that may have a file; for others the disk is not asked."""
         self._memory_bytes = 0
@@ -141,6 +143,7 @@ class TurnStore:
 
     def close(self) -> None:
         """Leave memory; the files stay for the next start. A folder without files goes."""
+        self._files.close()
         self._recent.clear()
         self._memory_bytes = 0
         try:
@@ -159,8 +162,9 @@ class TurnStore:
     def _rollout(self, key: str) -> _Rollout:
         rollout = self._recent.get(key)
         if rollout is None:
-            stored = files.read(self._path(key)) if key in self._on_disk else files.Stored([], "open", 0)
-            rollout = self._recent[key] = _Rollout(stored)
+            path = self._path(key)
+            stored = files.read(path) if key in self._on_disk else files.Stored([], "open", 0)
+            rollout = self._recent[key] = _Rollout(stored, path)
             self._memory_bytes += rollout.memory_bytes
             self._shrink()
         else:
@@ -169,7 +173,7 @@ class TurnStore:
 
     def _write(self, key: str, rollout: _Rollout, line: bytes) -> None:
         self._on_disk.add(key)
-        files.append(self._path(key), line, rollout.size)
+        self._files.append(rollout.path, line, rollout.size)
         rollout.size += len(line)
         self._memory_bytes += OBJECTS_PER_BYTE * len(line)
         self._unswept_bytes += len(line)
@@ -189,14 +193,18 @@ class TurnStore:
         if key not in self._on_disk:
             return
         self._on_disk.discard(key)
+        path = self._path(key)
+        self._files.release(path)
         try:
-            self._path(key).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         except OSError as error:
             raise InfraError(f"turns in {self.folder}: {error.strerror or error}", kind="turn_store") from error
 
     def _drop(self, key: str) -> None:
         self._leave_memory(key)
-        files.replace(self._path(key), files.state_line("dropped"))
+        path = self._path(key)
+        self._files.release(path)
+        files.replace(path, files.state_line("dropped"))
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.jsonl"
