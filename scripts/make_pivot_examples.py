@@ -375,8 +375,7 @@ def row(key: str, params: Json, expected: Json, family: str, kind: str, place: s
         action = {"expected_answer": json.dumps(expected, ensure_ascii=False)}
     elif place == "metadata":
         action, metadata = {}, {**metadata, "expected_action": expected}
-    ref = {"type": "agents", "name": "pivot_agent"}
-    return {"uuid": str(stable), "agent_ref": ref, "responses_create_params": params, **action, "metadata": metadata}
+    return {"uuid": str(stable), "responses_create_params": params, **action, "metadata": metadata}
 
 
 def chat_rows(chats: list[Json]) -> Iterator[Json]:

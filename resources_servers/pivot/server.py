@@ -7,9 +7,9 @@ Errors  a row without a usable expected action is RowError: dropped, never score
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot import compat, layered, semantic
@@ -44,14 +44,21 @@ class PivotConfig(ServerConfig):
 class PivotTask(BaseModel):
     """The expected action; every other key of the row is kept and not read."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    expected: ExpectedAction
+    expected: ExpectedAction = Field(alias="expected_action")
 
 
 class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
     config_type = PivotConfig
     task_type = PivotTask
+    example: ClassVar[JsonObject] = {
+        "responses_create_params": {"input": "Run the tests."},
+        "expected_action": {"type": "function_call", "name": "bash", "arguments": '{"command": "pytest -q"}'},
+        "response": {
+            "output": [{"type": "function_call", "name": "bash", "arguments": '{"command": "python -m pytest -q"}'}]
+        },
+    }
 
     def read_task(self, row: Row) -> PivotTask:
         return PivotTask.model_construct(expected=read_expected(row.task))

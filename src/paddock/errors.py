@@ -142,9 +142,13 @@ class boundary:  # noqa: N801 - read as a statement: `with boundary(VerifierErro
 def describe(error: ValidationError) -> str:
     """A pydantic error as one line: each place, what was wrong there, and what was given."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in item['loc']) or 'value'}: {item['msg']} (got {_short(item.get('input'))})"
+        f"{_place(item['loc'])}{item['msg']} (got {_short(item.get('input'))})"
         for item in error.errors(include_url=False)
     )
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return f"{'.'.join(str(part) for part in location)}: " if location else ""
 
 
 def _short(value: object) -> str:

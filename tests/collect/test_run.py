@@ -233,6 +233,22 @@ async def test_a_folder_with_a_run_is_refused_without_resume(make_case: MakeCase
         await run_plan(make_case(2))
 
 
+async def test_a_mistake_found_at_start_leaves_the_folder_to_the_command_without_it(
+    make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="graed"):
+        await run_plan(make_case(2, environment={"graed": "raise"}))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.lock"]
+    assert (await run_plan(make_case(2))).n_verdicts == 2
+
+
+async def test_a_mistake_found_on_resuming_leaves_the_run_as_it_was(make_case: MakeCase, run_plan: RunPlan) -> None:
+    await run_plan(make_case(2))
+    with pytest.raises(ConfigError, match="holds another run"):
+        await run_plan(make_case(3), resume=True)
+    assert (await run_plan(make_case(2), resume=True)).n_verdicts == 2
+
+
 async def test_two_collectors_can_not_share_a_folder(make_case: MakeCase, run_plan: RunPlan) -> None:
     first = asyncio.create_task(run_plan(make_case([{**ROW, "grade": "hang"}])))
     await asyncio.sleep(0.1)

@@ -190,7 +190,7 @@ def test_all_problems_are_told_at_once(fails: Fail) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("vars: {x: 1\n", "config.yaml: no valid YAML"),
+        ("vars: {x: 1\n", "config.yaml:2: no valid YAML"),
         ("- a\n- b\n", "the top level must be a mapping"),
         ("vars: {}\nvars: {}\n", "config.yaml:2: `vars` is given twice"),
         ("vars:\n  a: 1\n  b: 2\n  a: 3\n", "config.yaml:4: `a` is given twice"),

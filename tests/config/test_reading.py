@@ -1,5 +1,6 @@
 """YAML in and out."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.config.reading import dump, parse
+from paddock.errors import ConfigError
 
 AWKWARD: list[Any] = [
     "1e-6", "1e5", "1.5", "12", "true", "null", "", "2024-01-01", "a: b", "${oc.env:X}", "???", "~", "- x", "#c",
@@ -50,3 +52,16 @@ def test_anchors_and_merge_keys_work_and_may_be_overridden() -> None:
 
 def test_an_empty_file_is_an_empty_config() -> None:
     assert parse("", "here").tree == parse("# only words\n", "here").tree == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1, 2\nb: 3\n", "c.yaml:2: no valid YAML: did not find expected ',' or ']' at column "),
+        ("a: 1\n b: 2\n", "c.yaml:2: no valid YAML: mapping values are not allowed in this context at column "),
+        ("a: 'x\n", "c.yaml:2: no valid YAML: found unexpected end of stream at column "),
+    ],
+)
+def test_broken_yaml_is_told_by_file_and_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse(text, "c.yaml")

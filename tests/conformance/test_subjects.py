@@ -1,5 +1,6 @@
 """Claims about naming what is under test, and about `paddock check`."""
 
+import signal
 from pathlib import Path
 
 import orjson
@@ -8,6 +9,7 @@ import pytest
 from paddock.cli import main
 from paddock.conformance import find_subject, kind_of, suite_for
 from paddock.errors import ConfigError
+from paddock.testing.processes import running
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,24 @@ def test_the_command_says_each_behaviour_and_exits_1_for_a_broken_plugin(
     assert main(["check", plugin, str(config), "--rows", str(rows), "--only", "score"]) == 1
     assert "failed  known-good turns score 1: VerifierError" in capsys.readouterr().out
     assert main(["check", "agnet:single_step"]) == 2
+
+
+def test_an_unreadable_row_is_a_mistake_named_by_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(b"{}\n")
+    assert main(["check", "resources_server:pivot", "--rows", str(rows)]) == 2
+    assert "rows.jsonl:1: responses_create_params: missing" in capsys.readouterr().err
+
+
+@pytest.mark.cli
+def test_an_interrupted_check_exits_130_without_a_traceback() -> None:
+    with running("paddock", "check", "resources_server:pivot") as command:
+        command.line("it has example rows")
+        command.send(signal.SIGINT)
+        assert command.code() == 130
+        assert command.err == []
+
+
+def test_a_filter_that_leaves_no_behaviour_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "agent:single_step", "--only", "nonsense"]) == 2
+    assert "'nonsense'" in capsys.readouterr().err

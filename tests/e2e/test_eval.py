@@ -93,6 +93,7 @@ def test_a_changed_reward_is_exit_4(make_case: MakeCase, capsys: pytest.CaptureF
         (["--agent", "agnet"], "nearest: 'agent'"),
         (["--shard", "3/2"], "eval.shard"),
         (["--url", "agent=http://localhost:1"], "--no-serve"),
+        (["--no-serve", "--url", "agent=localhost:1"], "--url agent: needs NAME=URL"),
         (["--no-serve"], "use --url agent=URL"),
         (["--no-serve", "--url", "agnet=http://localhost:1"], "nearest: 'agent'"),
         (["--strict-rows"], "1 of 2 rows are wrong"),
@@ -108,6 +109,12 @@ def test_a_mistake_is_exit_2_and_starts_nothing(
     assert not (case.out / "summary.json").exists()
 
 
+def test_verify_refuses_counts_that_mean_nothing(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    case = make_case([ROW])
+    assert main(["verify", str(case.out), str(case.config), "--concurrency", "0"]) == 2
+    assert "--concurrency needs 1 or more" in capsys.readouterr().err
+
+
 def test_a_dry_run_checks_every_row_and_writes_nothing(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
     case = make_case([ROW, {"responses_create_params": {"input": "q"}}])
     assert main(case.arguments("--dry-run")) == 2
@@ -116,6 +123,59 @@ def test_a_dry_run_checks_every_row_and_writes_nothing(make_case: MakeCase, caps
         assert text in shown
     assert not case.out.exists()
     assert main(make_case([ROW]).arguments("--dry-run")) == 0
+
+
+def test_a_dry_run_finds_what_the_servers_lack(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    case = make_case([ROW], anwser="x")
+    assert main(case.arguments("--dry-run")) == 2
+    assert "`policy.models_servers.paddock.conformance.scripted:ScriptedModel.anwser`" in capsys.readouterr().err
+    assert main(case.arguments("--dry-run", "--oracle")) == 0
+    shown = capsys.readouterr().out
+    assert "server policy: models_servers replay" in shown
+    assert "model oracle" in shown
+
+
+def test_row_files_do_not_swallow_the_config(make_case: MakeCase, tmp_path: Path) -> None:
+    case = make_case([ROW, ROW])
+    rows = ["--rows", str(tmp_path / "rows.jsonl")]
+    assert main(["eval", *rows, *rows, str(case.config), "--out", str(case.out)]) == 0
+    assert sorted(case.ended()) == [(row, 0) for row in range(4)]
+
+
+def test_the_summary_says_why_rollouts_have_no_verdict(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    raising = {**ROW, "grade": "raise"}
+    assert main(make_case([ROW, raising, raising, b"broken"]).arguments()) == 3
+    shown = capsys.readouterr().out
+    assert "2 verifier (RuntimeError), such as: environment: verify: " in shown
+    assert "1 row (row_unreadable), such as: " in shown
+    assert "rows.jsonl:4: no JSON: unexpected character, expected a JSON value at character 1" in shown
+
+
+def test_help_says_the_defaults_that_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["eval", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    defaults = EvalSettings()
+    for flag, value in {
+        "--concurrency N rollouts in flight": defaults.concurrency,
+        "--max-attempts N attempts per rollout": defaults.max_attempts,
+        "--rollout-timeout-s S seconds for one attempt": f"{defaults.rollout_timeout_s:g}",
+    }.items():
+        assert f"{flag} (default: {value})" in shown
+    assert f"twice as long each time (default: {defaults.retry_wait_s:g})" in shown
+    assert f"no terminal (default: {defaults.progress_every_s:g})" in shown
+
+
+@pytest.mark.cli
+def test_a_module_beside_the_caller_is_found_by_the_command(tmp_path: Path) -> None:
+    source = f"from {SCRIPTED} import ScriptedEnvironment\n\n\nclass Mine(ScriptedEnvironment):\n    pass\n"
+    (tmp_path / "my_mod.py").write_text(source)
+    (tmp_path / "mine.yaml").write_text("mine: {resources_servers: {'my_mod:Mine': {}}}\n")
+    # As for an installed command: Python itself does not put the working directory on the path.
+    safe = {"PYTHONSAFEPATH": "1"}
+    for flags in ([], ["--isolate"]):
+        with running("paddock", "serve", "mine.yaml", *flags, cwd=tmp_path, env=safe) as command:
+            assert "resources_servers/my_mod:Mine" in command.line("mine")
 
 
 def test_settings_come_from_the_config_and_flags_come_before_them(make_case: MakeCase) -> None:

@@ -35,6 +35,7 @@ class Mistake(NamedTuple):
 
 MISTAKES = {
     "file": Mistake("", ["nowhere.yaml"], "no file `nowhere.yaml`"),
+    "nothing": Mistake("serve: {}\n", [], "the config has no server"),
     "plugin": Mistake("", ["pivott"], "`pivott` is neither a config file nor a plugin"),
     "instance": Mistake(CUE % "", ["--server", "cui"], "no instance `cui`; nearest: `cue`"),
     "variable": Mistake(

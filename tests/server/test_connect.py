@@ -163,6 +163,7 @@ def test_a_config_that_can_not_start_raises_and_leaves_no_thread(tmp_path: Path)
         ({"cue": "127.0.0.1:1"}, {}, ConfigError, "`cue`: needs a URL"),
         ("http://127.0.0.1:1", {"x": 1}, ConfigError, "x can't be set"),
         ("nowhere.yaml", {}, ConfigError, "no file `nowhere.yaml`"),
+        (3, {}, ConfigError, "needs config files, a plugin, a URL"),
         ("nothing", {}, ConfigError, "neither a config file nor a plugin"),
     ],
 )

@@ -64,6 +64,11 @@ NOT_SAME = [
     ("time ls -la", "time ls -al"),
     ("/bin/ls", "ls"),
     ("git push", "git push origin"),
+    ("export A=1", "true"),
+    ("export A=1", "export A=2"),
+    ("ls && cd a", "ls"),
+    ("ls && export A=1", "ls"),
+    ("pip install -e git+https://a/b", "pip install -e git+https:/a/b"),
 ]
 
 

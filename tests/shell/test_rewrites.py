@@ -84,6 +84,8 @@ PRESERVING = [
     Pair("find . -type f -name '*.py'", "find . -name \\*.py -type f -print"),
     Pair("find . -not -name '*.py' -a -type f", "find . -type f ! -name '*.py'"),
     Pair("cd src && find . -name '*.py'", "find src -name '*.py'", "src"),
+    Pair("cd src && find . -name 'm*' -type f", "find src -type f -name 'm*'", "src"),
+    Pair("cd src && grep -rn --exclude-dir=pkg needle .", "grep -rn --exclude-dir=pkg needle src", "src"),
     Pair("find src/ -maxdepth 1 -type f", "find src -maxdepth 1 -type f"),
     # pipes and redirections
     Pair("cat a.txt | grep needle", "grep needle a.txt"),
@@ -119,6 +121,8 @@ PRESERVING = [
     Pair("(cat a.txt; ls)", "cat a.txt; ls"),
     Pair("export A=1; bash -c 'echo $A'", "A=1 bash -c 'echo $A'"),
     Pair("A=1 B=2 bash -c 'echo $A$B'", "env B=2 A=1 bash -c 'echo $A$B'"),
+    Pair("cd src && cat m.py; echo $?", "cat src/m.py; echo $?"),
+    Pair("x=$(< c.log); echo \"$x\"", "x=$(cat c.log); echo \"$x\""),
     # text
     Pair("echo 'a b'", "echo a b"),
     Pair("echo a b", "printf 'a b\\n'"),
@@ -212,6 +216,49 @@ CHANGING = [
     Pair("sort -u a.txt", "uniq a.txt"),
     Pair("uniq a.txt new", "uniq new a.txt"),
     Pair("chmod 600 a.txt", "chmod 644 a.txt"),
+    # words that a reader may take for the same
+    Pair("cat \\ a.txt", "cat a.txt"),
+    Pair("echo a\\ \\\n#b", "echo a\\ "),
+    Pair("echo \\'\\\n\\\n\\'", "echo \\' \\'"),
+    Pair("echo \n\\\n\t\\\na.txt", "echo a.txt"),
+    Pair("echo \\$$$", "echo '$$$'"),
+    Pair("echo $`echo t`", "echo `echo t`"),
+    Pair("echo x$'\\cA'", "echo 'x\\cA'"),
+    Pair("echo ,$\"a\"", "echo ',$a'"),
+    Pair("x=a; xb=c; echo $x{b,d}", "x=a; xb=c; echo ${x}{b,d}"),
+    Pair("cat <<< 2>&1", "cat <<< 2"),
+    Pair("cat <<< <<<x", "cat <<< x"),
+    Pair("echo ~:x", "echo '~:x'"),
+    Pair("env A=~ printenv A", "env 'A=~' printenv A"),
+    Pair("A=x:~/y printenv A", "A='x:~/y' printenv A"),
+    Pair("head -n \u0663 a.txt", "head -n 3 a.txt"),
+    Pair("'git diff' --stat", "git diff --stat"),
+    # the shell's own state
+    Pair("grep -q nowhere a.txt; true; echo $?", "grep -q nowhere a.txt; echo $?"),
+    Pair("grep -q nowhere a.txt; cd src; echo $?", "grep -q nowhere a.txt; echo $?"),
+    Pair("cat a.txt | cat; echo ${#PIPESTATUS[@]}", "cat a.txt; echo ${#PIPESTATUS[@]}"),
+    Pair("(echo $BASH_SUBSHELL)", "echo $BASH_SUBSHELL"),
+    Pair("command cd src; ls", f"command cd src; ls {CWD}"),
+    Pair("time cd src 2>/dev/null; ls", f"time cd src 2>/dev/null; ls {CWD}"),
+    Pair("x=cd; $x src; ls", f"x=cd; $x src; ls {CWD}"),
+    Pair("echo $(< a.txt)", "echo $(: < a.txt)"),
+    Pair("cat 2>&- &> out", "cat 2>&- >&2 &> out"),
+    # what a command is given, and how
+    Pair("cat a.txt | sed -i s/needle/pin/", "sed -i s/needle/pin/ a.txt"),
+    Pair("cat a.txt | wc -lw", "wc -lw < a.txt"),
+    Pair("cd src && find . -name src", "find src -name src"),
+    Pair("cd src && find . -name '.*'", "find src -name '.*'"),
+    Pair("cd docs && find . -delete", "find docs -delete"),
+    Pair("find , -name a.txt", "find . , -name a.txt"),
+    Pair("grep -r --exclude-dir='.*' needle .", "grep -r --exclude-dir='.*' needle"),
+    Pair("grep -r --exclude-dir=src/pkg needle src/pkg", "cd src && grep -r --exclude-dir=src/pkg needle pkg"),
+    Pair("grep -d recurse needle", "cd docs && grep -d recurse needle"),
+    Pair("ls --full-time --time-style=iso", "ls --time-style=iso --full-time"),
+    Pair("ls -C *.txt", f"ls -C {CWD}/*.txt"),
+    Pair("ls -X ./. ./src", f"ls -X {CWD}/src ./."),
+    Pair("cp -s ./a.txt src/new", f"cp -s {CWD}/a.txt src/new"),
+    Pair("mkdir -p docs/e/f; rmdir -p docs/e/f", "mkdir -p docs/e/f; cd docs && rmdir -p e/f"),
+    Pair("rm -rf ./", f"rm -rf {CWD}/"),
 ]  # fmt: skip
 
 IN_GIT_SAME = [
@@ -230,6 +277,9 @@ IN_GIT_OTHER = [
     Pair("git add a.txt", "git add b.txt"),
     Pair("git commit -m x -q", "git commit -am x -q"),
     Pair("git diff a.txt", "git diff src"),
+    Pair("git diff -U 1 HEAD~1", "git diff -U1 HEAD~1"),
+    Pair("git log --format %s", "git log --format=%s"),
+    Pair("cd src && git diff -- :/", "cd src && git diff -- :"),
 ]
 
 

@@ -8,7 +8,8 @@ Harm    a call that no expected call matches is destructive when its command, or
         `paddock.shell.effects`, or when it deletes a file.
 """
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from paddock.edits import Delete
@@ -17,8 +18,10 @@ from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects
 from paddock.tools import Action, Edit, List, Other, Read, Search, Shell, Stdin
+from paddock.types import Json
 
 _COMMAND_ARGUMENTS = ("command", "cmd", "script")
+_MAX_DEPTH = 4
 
 
 def pair_up(
@@ -87,13 +90,29 @@ def is_destructive(action: Action | None, options: SemanticOptions) -> bool:
     """Whether a call that nobody asked for would destroy something."""
     match action:
         case Shell():
-            return effects(action.command, cwd=options.cwd).destructive
+            where = resolve(action.workdir, options.cwd) if action.workdir else options.cwd
+            return effects(action.command, cwd=where).destructive
         case Stdin():
             return effects(action.text, cwd=options.cwd).destructive
         case Edit():
             return any(isinstance(edit, Delete) for edit in action.edits)
         case Other():
-            texts = (action.arguments.get(key) for key in _COMMAND_ARGUMENTS)
-            return any(effects(text, cwd=options.cwd).destructive for text in texts if isinstance(text, str))
+            return any(effects(text, cwd=options.cwd).destructive for text in _commands_in(action.arguments))
         case _:
             return False
+
+
+def _commands_in(value: Json, depth: int = 0) -> Iterator[str]:
+    """What looks like a command line, or like its words, in the arguments of a tool of which nothing is known."""
+    if isinstance(value, list) and depth < _MAX_DEPTH:
+        for item in value:
+            yield from _commands_in(item, depth + 1)
+    if not isinstance(value, dict) or depth >= _MAX_DEPTH:
+        return
+    for key, item in value.items():
+        if key in _COMMAND_ARGUMENTS and isinstance(item, str):
+            yield item
+        elif key in _COMMAND_ARGUMENTS and isinstance(item, list):
+            yield shlex.join(word for word in item if isinstance(word, str))
+        else:
+            yield from _commands_in(item, depth + 1)

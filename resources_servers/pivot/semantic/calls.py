@@ -6,6 +6,7 @@ Tools   `params["tools"]`: Responses or chat form, namespaces opened. With tools
         read into it: a call of the same name and equal arguments matches it, no other.
 Cut     of a response that is not complete the last call is not trusted when the response ends with it; nor is a call
         marked incomplete, nor any call of a response that failed.
+Others  a call of a tool that the provider runs (`local_shell_call`, ...) is a call, and matches nothing.
 Errors  none: a call that is not an action is a Finding.
 """
 
@@ -115,7 +116,11 @@ def actual_readings(response: object, tools: RowTools) -> list[Reading]:
             trusted[-1] = False
     readings: list[Reading] = []
     for item, whole in zip(items, trusted, strict=True):
-        if item_type(item) not in _CALL_TYPES:
+        kind = item_type(item)
+        if not _is_call(item):
+            continue
+        if kind not in _CALL_TYPES:
+            readings.append(Reading(kind, None, differ("unknown_tool", f"{kind[:60]} is none of the row's tools")))
             continue
         call = calls([item])[0]
         if whole:
@@ -130,5 +135,9 @@ def _is_whole(item: JsonObject) -> bool:
     return item.get("status") not in ("incomplete", "in_progress", "failed")
 
 
+def _is_call(item: JsonObject) -> bool:
+    return item_type(item).endswith("_call")
+
+
 def count_calls(response: object) -> int:
-    return sum(item_type(item) in _CALL_TYPES for item in output_items(response))
+    return sum(map(_is_call, output_items(response)))

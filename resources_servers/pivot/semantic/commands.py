@@ -2,6 +2,8 @@
 
 Command  the same working directory (argument, else option `cwd`) and equivalent scripts; where one call names a
          directory and the other does not, the name is read as a leading `cd`.
+Session  what a command leaves in a lasting shell (its directory, its variables) is not compared, save what a last `cd`
+         or `export` leaves.
 Input    text for a running program is compared exactly, and is never a command.
 """
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 
 from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, differ
+from paddock.tools import says_something
 
 MARKUP: tuple[str, ...] = (
     "<tool_call",
@@ -30,6 +31,8 @@ MARKUP: tuple[str, ...] = (
     "<|channel|>",
     "<|call|>",
     "[tool_calls]",
+    "to=functions.",
+    "*** begin patch",
     "<｜tool",
 )
 """How the chat templates of open models write a call; looked for in lower case."""
@@ -37,7 +40,7 @@ MARKUP: tuple[str, ...] = (
 
 def judge_message(texts: list[str]) -> Finding:
     """Whether the texts of a response's messages make a message."""
-    if not any(text.strip() for text in texts):
+    if not any(map(says_something, texts)):
         return differ("message_empty", "expected a message, came one without text")
     found = next((mark for text in texts for mark in markup_in(text)), None)
     if found is not None:
@@ -49,7 +52,7 @@ def markup_in(text: str) -> Iterator[str]:
     """The marks of tool calls in a text, outside of its code."""
     outside = "\n".join(_unquoted(part) for part in _outside(text, "```")).lower()
     yield from (mark for mark in MARKUP if mark in outside)
-    if text.lstrip().startswith("{") and _is_call(text):
+    if _is_call(text):
         yield "a JSON call"
 
 
@@ -66,8 +69,17 @@ def _unquoted(text: str) -> str:
 
 
 def _is_call(text: str) -> bool:
+    """Whether the whole text, in a fence or not, is one call or a list of calls as JSON."""
+    bare = text.strip()
+    if bare.startswith("```") and bare.endswith("```"):
+        bare = bare.removesuffix("```").partition("\n")[2].strip()
+    if not bare.startswith(("{", "[")):
+        return False
     try:
-        value = json.loads(text)
+        value = json.loads(bare)
     except (ValueError, RecursionError):
         return False
-    return isinstance(value, dict) and "name" in value and ("arguments" in value or "parameters" in value)
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and all(
+        isinstance(each, dict) and "name" in each and ("arguments" in each or "parameters" in each) for each in values
+    )

@@ -8,6 +8,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from paddock import __version__
 from paddock.errors import ConfigError
@@ -26,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _top_parser().parse_args(arguments)
         return 2
     name = arguments[0]
+    # `my_pkg.mod:Class` beside the caller's own files; last, so that it hides nothing installed.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
     # Only the asked command's module is imported: `--help` and start-up stay quick.
     module = importlib.import_module(f"paddock.cli.{name}")
     summary = COMMANDS[name]
@@ -38,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"paddock {name}: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def _top_parser() -> argparse.ArgumentParser:

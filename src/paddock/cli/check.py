@@ -28,10 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from paddock.cli.configs import load_config
     from paddock.conformance import find_subject, run_one, suite_for
+    from paddock.errors import ConfigError
 
     config = load_config(args.config) if args.config else None
     subject = find_subject(args.plugin, config=config, rows=Path(args.rows) if args.rows else None)
     behaviours = [one for one in suite_for(subject.kind) if args.only is None or args.only in one.name]
+
+    if not behaviours:
+        raise ConfigError(
+            f"--only {args.only!r}: no behaviour of {subject.kind} has that in its name", kind="no_behaviour"
+        )
 
     async def check() -> int:
         failed = 0

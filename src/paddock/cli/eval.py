@@ -27,19 +27,58 @@ examples:
 
 SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("--out", "out", {"metavar": "DIR", "help": "folder of the run (default: runs/NAME of the first config file)"}),
-    ("--rows", "rows", {"metavar": "FILE", "action": "append", "help": "row file, may be repeated; none: the agents' datasets"}),
-    ("--split", "split", {"choices": ["train", "validation", "example", "benchmark"], "help": "which datasets (default: all, where they are of one type)"}),
+    (
+        "--rows",
+        "rows",
+        {"metavar": "FILE", "action": "append", "help": "row file, may be repeated; none: the agents' datasets"},
+    ),
+    (
+        "--split",
+        "split",
+        {
+            "choices": ["train", "validation", "example", "benchmark"],
+            "help": "which datasets (default: all, where they are of one type)",
+        },
+    ),
     ("--agent", "agent", {"metavar": "NAME", "help": "agent for rows that name none (default: the only one)"}),
-    ("--repeats", "repeats", {"metavar": "N", "type": int, "help": "rollouts per row (default: as the dataset says, 1 for row files)"}),
+    (
+        "--repeats",
+        "repeats",
+        {"metavar": "N", "type": int, "help": "rollouts per row (default: as the dataset says, 1 for row files)"},
+    ),
     ("--limit", "limit", {"metavar": "N", "type": int, "help": "at most N rows"}),
     ("--slice", "slice", {"metavar": "A:B", "help": "rows A to B, B excluded, counted from 0"}),
     ("--shard", "shard", {"metavar": "I/N", "help": "rows whose index modulo N is I; see --merge"}),
     ("--concurrency", "concurrency", {"metavar": "N", "type": int, "help": "rollouts in flight (default: 64)"}),
     ("--max-attempts", "max_attempts", {"metavar": "N", "type": int, "help": "attempts per rollout (default: 3)"}),
-    ("--retry-wait-s", "retry_wait_s", {"metavar": "S", "type": float, "help": "seconds before the second attempt, then twice as long each time (default: 1)"}),
-    ("--rollout-timeout-s", "rollout_timeout_s", {"metavar": "S", "type": float, "help": "seconds for one attempt (default: 3600)"}),
-    ("--deadline-s", "deadline_s", {"metavar": "S", "type": float, "help": "seconds for the whole collection (default: no end)"}),
-    ("--progress-every-s", "progress_every_s", {"metavar": "S", "type": float, "help": "seconds between progress lines where there is no terminal (default: 10)"}),
+    (
+        "--retry-wait-s",
+        "retry_wait_s",
+        {
+            "metavar": "S",
+            "type": float,
+            "help": "seconds before the second attempt, then twice as long each time (default: 1)",
+        },
+    ),
+    (
+        "--rollout-timeout-s",
+        "rollout_timeout_s",
+        {"metavar": "S", "type": float, "help": "seconds for one attempt (default: 3600)"},
+    ),
+    (
+        "--deadline-s",
+        "deadline_s",
+        {"metavar": "S", "type": float, "help": "seconds for the whole collection (default: no end)"},
+    ),
+    (
+        "--progress-every-s",
+        "progress_every_s",
+        {
+            "metavar": "S",
+            "type": float,
+            "help": "seconds between progress lines where there is no terminal (default: 10)",
+        },
+    ),
 )
 
 

@@ -27,8 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXITS
     parser.add_argument("rollouts", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
     parser.add_argument("config", nargs="+", help="config files, and key.path=value overrides")
-    parser.add_argument("--concurrency", type=int, default=16, metavar="N", help="rollouts scored at once")
-    parser.add_argument("--timeout-s", type=float, default=600.0, metavar="S", help="for one rollout")
+    parser.add_argument(
+        "--concurrency", type=int, default=16, metavar="N", help="rollouts scored at once (default: 16)"
+    )
+    parser.add_argument(
+        "--timeout-s", type=float, default=600.0, metavar="S", help="seconds for one rollout (default: 600)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from paddock.collect.reverify import reverify
     from paddock.errors import ConfigError, PaddockError
 
+    if args.concurrency < 1 or args.timeout_s <= 0:
+        raise ConfigError("--concurrency needs 1 or more, --timeout-s more than 0", kind="flag_invalid")
     config = load_config(args.config)
     work = reverify(config, Path(args.rollouts), concurrency=args.concurrency, timeout_s=args.timeout_s)
     try:

@@ -7,7 +7,7 @@ Files   see `folder`. Outcomes: only `completed` and `truncated` carry a reward 
 """
 
 from paddock.collect.endings import Ending, FailedAttempt
-from paddock.collect.evaluate import Serving, evaluate
+from paddock.collect.evaluate import Serving, check_serving, evaluate
 from paddock.collect.plan import Group, Plan, make_plan, row_problems
 from paddock.collect.run import Collected, Run, open_run, read_identity, read_summary
 from paddock.collect.settings import EvalSettings, Selection
@@ -22,6 +22,7 @@ __all__ = [
     "Run",
     "Selection",
     "Serving",
+    "check_serving",
     "evaluate",
     "make_plan",
     "open_run",

@@ -102,7 +102,9 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     spread = f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
     seconds = run["seconds"]
     stages = [
-        f"{stage} {_duration(seconds[stage])}" for stage in ("total", "seed", "model", "tools", "verify") if seconds[stage]
+        f"{stage} {_duration(seconds[stage])}"
+        for stage in ("total", "seed", "model", "tools", "verify")
+        if seconds[stage]
     ]
     who = f"{run['environment']}, harness {run['harness']}, model {run['model']}" if run["environment"] else "-"
     return [
@@ -118,4 +120,6 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2f} ms"

@@ -70,7 +70,7 @@ class Router:
     def _unknown(self, name: str) -> str:
         close = nearest(name, self.agents)
         hint = f"; nearest: {close!r}" if close else ""
-        return f"no agent {name!r}{hint}; there are: {', '.join(self.agents)}; `agent_map` can map it"
+        return f"no agent {name!r}{hint}; there are: {', '.join(self.agents)}; map it with agent_map.{name}=AGENT"
 
 
 def environment(config: Config, name: str) -> ResourcesServer[Any, Any]:

@@ -69,7 +69,9 @@ def read_line(line: Line) -> Row:
     try:
         wire = orjson.loads(line.text)
     except orjson.JSONDecodeError as error:
-        raise RowError(f"{line.where}: no JSON: {error}", kind="row_unreadable") from error
+        raise RowError(
+            f"{line.where}: no JSON: {error.msg} at character {error.pos + 1}", kind="row_unreadable"
+        ) from error
     if not isinstance(wire, dict):
         raise RowError(f"{line.where}: needs a JSON object, got {type(wire).__name__}", kind="row_unreadable")
     try:

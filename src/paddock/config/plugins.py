@@ -60,7 +60,11 @@ def _import(module: str, spec: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = error.name or str(error)
         if module == missing or module.startswith(f"{missing}."):
-            raise ConfigError(f"`{spec}`: there is no module `{missing}`", kind="plugin") from error
+            raise ConfigError(
+                f"`{spec}`: there is no module `{missing}` among what is installed, on PYTHONPATH or, for commands, in "
+                "the working directory",
+                kind="plugin",
+            ) from error
         what = "module" if missing.partition(".")[0] == "paddock" else "package"
         raise ConfigError(f"`{spec}` needs the {what} `{missing}`, which is not installed", kind="plugin") from error
     except ImportError as error:

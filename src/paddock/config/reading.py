@@ -91,7 +91,8 @@ def parse(text: str, origin: str) -> Document:
         _index(node, (), lines, set(), origin)
         return Document(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{origin}: no valid YAML: {_flat(error)}", kind="config_unreadable") from error
+        place, why = _explained(error)
+        raise ConfigError(f"{origin}{place}: no valid YAML: {why}", kind="config_unreadable") from error
     finally:
         loader.dispose()
 
@@ -102,7 +103,8 @@ def parse_value(text: str, origin: str) -> Any:
     try:
         return loader.get_single_data()
     except yaml.YAMLError as error:
-        raise ConfigError(f"{origin}: no valid YAML value: {_flat(error)}", kind="config_invalid") from error
+        why = _explained(error).why
+        raise ConfigError(f"{origin}: no valid YAML value: {why}", kind="config_invalid") from error
     finally:
         loader.dispose()
 
@@ -135,5 +137,16 @@ def _index(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], seen: set[
         _index(value, (*path, name), lines, seen, origin)
 
 
-def _flat(error: yaml.YAMLError) -> str:
-    return " ".join(str(error).split())
+class _Explained(NamedTuple):
+    place: str
+    """`:line`, from 1; empty: not known."""
+    why: str
+
+
+def _explained(error: yaml.YAMLError) -> _Explained:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return _Explained("", " ".join(str(error).split()))
+    mark, begun = error.problem_mark, error.context_mark
+    since = f" that begins in line {begun.line + 1}" if begun is not None and begun.line != mark.line else ""
+    context = f", {error.context}{since}" if error.context else ""
+    return _Explained(f":{mark.line + 1}", f"{error.problem} at column {mark.column + 1}{context}")

@@ -16,7 +16,7 @@ from paddock.collect.settings import Selection
 from paddock.config import KINDS, Config, Kind, find_file, load, resolve_class, validate
 from paddock.config.problems import suggestion
 from paddock.config.reading import parse
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, RowError
 from paddock.http import Peer
 from paddock.server import Server
 from paddock.types import JsonObject, Row
@@ -66,13 +66,18 @@ def find_subject(words: str, *, config: Config | None = None, rows: Path | None 
 def kind_of(word: str) -> Kind:
     kind = next((kind for kind in KINDS if kind == word), None) or _KIND_WORDS.get(word)
     if kind is None:
-        raise ConfigError(f"no kind {word!r}{suggestion(word, [*_KIND_WORDS, *KINDS])}", kind="kind_unknown")
+        raise ConfigError(f"no kind {word!r}{suggestion(word, _KIND_WORDS)}", kind="kind_unknown")
     return kind
 
 
 def read_rows(path: Path | None) -> list[Row]:
     """All rows of a file; None: no rows."""
-    return [read_line(line) for line in lines([Source(path)], Selection())] if path is not None else []
+    if path is None:
+        return []
+    try:
+        return [read_line(line) for line in lines([Source(path)], Selection())]
+    except RowError as error:
+        raise ConfigError(error.message, kind="rows_wrong") from error
 
 
 def _block(kind: Kind, spec: str, config: Config | None) -> JsonObject:

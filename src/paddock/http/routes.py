@@ -78,6 +78,8 @@ def read_row(wire: JsonObject) -> Row:
     taken = [key for key in ROW_RESERVED if key in wire]
     if taken:
         raise RowError(f"key `{taken[0]}` belongs to rollouts, not to rows: remove it", kind="reserved_key")
+    if "responses_create_params" not in wire:
+        raise RowError("responses_create_params: missing; needs a Responses API request", kind="row_invalid")
     try:
         row = Row.from_wire(wire)
     except ValidationError as error:

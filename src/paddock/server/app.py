@@ -8,18 +8,20 @@ Access  with a token, every route but `GET /` and `/healthz` answers 401 without
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock import __version__
 from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
 from paddock.server.base import Handler, Server
+from paddock.server.openapi import operation
 
 OPEN_PATHS = frozenset({"/", "/healthz"})
 
@@ -42,9 +44,10 @@ def build_app(server: Server[Any], *, token: str | None = None) -> FastAPI:
             _endpoint(route, handler),
             methods=[route.method],
             summary=route.summary,
-            openapi_extra=_openapi(route),
+            openapi_extra=operation(route, server),
         )
     server.extend(app)
+    app.add_exception_handler(HTTPException, _refused(server))
     if token is not None:
         app.add_middleware(RequireToken, token=token)
     return app
@@ -67,6 +70,21 @@ class RequireToken:
     def _may(self, scope: Scope) -> bool:
         given = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
         return hmac.compare_digest(given, self._expected)
+
+
+def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
+    """Answers a request that no route takes, and errors of routes that the server added itself."""
+    there = ", ".join(f"{route.method} {route.path}" for route in server.handlers())
+
+    def answer(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # what it is registered for
+        message, kind = str(error.detail), "refused"
+        if error.status_code in (404, 405):
+            # Without the path that was asked for: a rollout's secret may be in it.
+            message, kind = f"{server.name}: {message}; there are: {there}", "no_route"
+        return _json(RequestError(message, kind=kind).to_wire(), error.status_code, error.headers)
+
+    return answer
 
 
 def _endpoint(route: Route[Any, Any], handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -121,8 +139,8 @@ def _object(body: bytes) -> dict[str, Any]:
     return wire
 
 
-def _json(wire: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(wire), status, media_type="application/json")
+def _json(wire: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(wire), status, headers, media_type="application/json")
 
 
 def _answer(wire: dict[str, str]) -> Callable[[], Awaitable[dict[str, str]]]:
@@ -130,15 +148,3 @@ def _answer(wire: dict[str, str]) -> Callable[[], Awaitable[dict[str, str]]]:
         return wire
 
     return answer
-
-
-def _openapi(route: Route[Any, Any]) -> dict[str, Any]:
-    extra: dict[str, Any] = {"responses": {"default": {"description": "error: owner, kind, message, stage, retryable"}}}
-    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-    if names:
-        extra["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-        ]
-    if route.method in ("POST", "PUT"):
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-    return extra

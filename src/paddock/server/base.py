@@ -110,6 +110,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     KIND = "resources_servers"
     task_type: ClassVar[type[BaseModel]]
     """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
+    example: ClassVar[JsonObject] = {}
+    """A body of `/verify` that the OpenAPI page shows; empty: none is shown."""
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {SEED: self._seed, VERIFY: self._verify, AGGREGATE: self._aggregate}

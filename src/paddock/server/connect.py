@@ -60,6 +60,11 @@ def connect(
     """
     urls = _urls(target)
     if urls is None:
+        if not isinstance(target, str | Path | Sequence):
+            got = type(target).__name__
+            raise ConfigError(
+                f"connect: needs config files, a plugin, a URL or URLs by name, got {got}", kind="target_invalid"
+            )
         words = [target] if isinstance(target, str | Path) else list(target)
         loaded = load_target(words, names=servers, extra=_nested(overrides))
         return Connection(Background(_opened(open_runtime(loaded.config, names=loaded.names))))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from paddock.config import Config, validate
+from paddock.errors import ConfigError
 from paddock.http import DirectPeer
 from paddock.server.base import ServerConfig
 from paddock.server.lifecycle import build_servers, listening, started
@@ -33,7 +34,7 @@ async def open_runtime(
     the config's. With a token, every server asks for it over HTTP and the runtime's own calls bring it.
     """
     settings = serve_settings(config)
-    chosen = config.needed(config.instances if names is None else names)
+    chosen = _chosen(config, names)
     config.require(chosen)
     async with AsyncExitStack() as stack:
         bound = _bind_all(config, chosen, host, token, stack) if listen or isolate else {}
@@ -52,7 +53,7 @@ def describe_servers(
 ) -> list[Served]:
     """What `open_runtime` would serve, checked as far as it can be without starting; `url` only for a fixed port."""
     serve_settings(config)
-    chosen = config.needed(config.instances if names is None else names)
+    chosen = _chosen(config, names)
     build_servers(config, {}, chosen)
     described: list[Served] = []
     for name in chosen:
@@ -61,6 +62,14 @@ def describe_servers(
         url = f"http://{address.host}:{address.port}" if address.port else None
         described.append(_served(config, name, {})._replace(url=url))
     return described
+
+
+def _chosen(config: Config, names: Sequence[str] | None) -> list[str]:
+    """`names` and what they reference; None: all."""
+    chosen = config.needed(config.instances if names is None else names)
+    if not chosen:
+        raise ConfigError("the config has no server: it needs `name: server type: implementation`", kind="no_server")
+    return chosen
 
 
 @asynccontextmanager

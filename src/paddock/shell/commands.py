@@ -12,8 +12,8 @@ from typing import NamedTuple
 from paddock.shell import find, text_tools
 from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
 from paddock.shell.options import Arguments, read, table
-from paddock.shell.paths import Form, base_name, join, path_form, within
-from paddock.shell.syntax import Part, Word
+from paddock.shell.paths import Form, base_name, join, matches, path_form, within
+from paddock.shell.syntax import Active, Part, Word
 from paddock.shell.tables import COMMANDS, PLAIN_NAMES, Command
 from paddock.shell.words import literal
 
@@ -27,7 +27,7 @@ def command_form(argv: Sequence[Word], context: Context, stdin: Form | None = No
     special = _SPECIAL.get(name)
     if special is not None:
         return special(words, context, stdin)
-    known = COMMANDS.get(name)
+    known = COMMANDS.get(name) if " " not in name else None
     return known_form(name, known, words[1:], context, stdin) if known else unknown(words, context)
 
 
@@ -60,7 +60,10 @@ def known_form(name: str, known: Command, args: Sequence[Word], context: Context
     files, tail, took = _operands(name, known, arguments, context, stdin)
     options = tuple(_options(arguments, context))
     where = () if known.in_place else (context.directory,)
-    return Meaning((name, *where, options, files, tail), known.sure, took, _spelled(name, known, arguments, context))
+    spelled = _spelled(name, known, arguments, context)
+    if name == "ls" and {each.option.name for each in arguments.options} & {"C", "m", "x", "X", "v", "sort"}:
+        tail = (*tail, *spelled)  # how long names are, or how they end, decides where they stand
+    return Meaning((name, *where, options, files, tail), known.sure, took, spelled)
 
 
 def _spelled(name: str, known: Command, arguments: Arguments, context: Context) -> tuple[Hashable, ...]:
@@ -81,7 +84,7 @@ def _options(arguments: Arguments, context: Context) -> list[Hashable]:
     for option, value in arguments.options:
         if value is None:
             forms.append(option.name)
-        elif option.takes == "path":
+        elif option.takes == "path" and "://" not in (value.text or ""):
             forms.append((option.name, path_form(value, context.directory, context.part) or word_form(value, context)))
         else:
             forms.append((option.name, word_form(value, context)))
@@ -131,6 +134,8 @@ def _operands(
 def _file(name: str, known: Command, word: Word, context: Context) -> Form | None:
     if word.text == "-" and known.filters:
         return ("stdin",)
+    if name.startswith("git ") and (word.text or "").startswith(":"):
+        return None
     if name == "pytest" and word.text and "::" in word.text:
         file, _, test = word.text.partition("::")
         return ("path", join(context.directory, file), test)
@@ -139,7 +144,8 @@ def _file(name: str, known: Command, word: Word, context: Context) -> Form | Non
 
 def _apart(forms: Sequence[Hashable]) -> bool:
     """Whether all are literal paths and none lies below another."""
-    paths = [form[1] for form in forms if isinstance(form, tuple) and len(form) == 3 and form[0] == "path"]
+    literals = [form for form in forms if isinstance(form, tuple) and len(form) == 3 and isinstance(form[2], str)]
+    paths = [form[1] for form in literals if form[0] == "path"]
     if len(paths) != len(forms) or any(not isinstance(path, str) or not path for path in paths):
         return False
     names = sorted(str(path) for path in paths)
@@ -149,7 +155,9 @@ def _apart(forms: Sequence[Hashable]) -> bool:
 def _echo(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
     """`echo` and `printf` of literal text print it; the shell's own `echo` takes backslashes as they are."""
     texts = [word.text for word in words[1:]]
-    exact = Meaning(("exec", context.directory, *(word_form(word, context) for word in words)), sure=True)
+    looks = any(isinstance(part, Active) for word in words for part in word.parts)
+    where = context.directory if looks else "any"
+    exact = Meaning(("exec", where, *(word_form(word, context) for word in words)), sure=True)
     if any(text is None for text in texts):
         return exact
     known = [text for text in texts if text is not None]
@@ -244,11 +252,13 @@ def _grep(words: Sequence[Word], context: Context, stdin: Form | None) -> Meanin
         return unknown(words, context)
     operands = patterns.files
     given = {each.option.name for each in patterns.options}
+    if "d" in given and not operands:
+        return unknown(words, context)
     if not operands and given & {"r", "R"}:
         operands = [literal(".")]
     rest = Arguments(patterns.options, [literal("-"), *operands], arguments.dashes_at)
     files, tail, _ = _operands("grep", known, rest, context, None)
-    spelled = tuple(base_name(word) for word in operands) if "exclude-dir" in given else ()
+    spelled = _excluded(patterns, context)
     took = bool(stdin and not operands and not given & {"l", "L", "H"})
     if took:
         files = (*files, stdin)
@@ -257,6 +267,16 @@ def _grep(words: Sequence[Word], context: Context, stdin: Form | None) -> Meanin
     one_file = len(operands) == 1 and not given & {"r", "R", "H", "l", "L"}
     names = () if one_file else tuple(word_form(word, context) for word in patterns.files)
     return Meaning(form, took_input=took, spelled=names)
+
+
+def _excluded(patterns: text_tools.Patterns, context: Context) -> tuple[Hashable, ...]:
+    """What the globs that choose files say of the operands as spelled."""
+    globs = [each for each in patterns.options if each.option.group == "glob" and each.value]
+    texts = [(each.option.name, each.value.text or "/") for each in globs if each.value]
+    folders = [text for name, text in texts if name == "exclude-dir"]
+    asked = any("/" in text for _, text in texts)
+    asked = asked or any(matches(base_name(word), text) for text in folders for word in patterns.files)
+    return tuple(word_form(word, context) for word in patterns.files) if asked else ()
 
 
 def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
@@ -270,7 +290,8 @@ def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning
         return as_lines
     rest = Arguments(change.options, [literal(change.script), *change.files], arguments.dashes_at)
     files, tail, _ = _operands("sed", known, rest, context, None)
-    took = bool(stdin and not change.files and text_tools.is_plain(change.script))
+    in_place = any(each.option.name == "i" for each in change.options)
+    took = bool(stdin and not change.files and not in_place and text_tools.is_plain(change.script))
     if took:
         files = (*files, stdin)
     where = () if text_tools.is_plain(change.script) else (context.directory,)

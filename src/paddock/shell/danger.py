@@ -69,6 +69,9 @@ WRAPPERS: dict[str, Wrapper] = {
     "chroot": Wrapper(skips=1),
     "flock": Wrapper("wE", skips=1),
     "busybox": Wrapper(),
+    "coproc": Wrapper(),
+    "unshare": Wrapper(),
+    "watch": Wrapper("nq", _names("--interval")),
     "strace": Wrapper("eopsu"),
     "xargs": Wrapper("IinPLldaEs", _names("--replace --max-args --max-procs --delimiter --arg-file"), feeds=True),
     "parallel": Wrapper("jIN", feeds=True),
@@ -93,7 +96,7 @@ READS = _names(
     "grep egrep fgrep rg ag ls dir cat head tail wc uniq cut tr nl tac rev column fold paste join comm echo printf "
     "test [ pwd which type file stat du df diff cmp md5sum sha1sum sha256sum sha512sum cksum basename dirname "
     "realpath readlink whoami id uname printenv ps tree less more jq xxd od hexdump strings true false : cd export "
-    "set unset local declare typeset readonly read return exit break continue shift pushd popd dirs alias unalias "
+    "set unset local declare typeset readonly read return exit break continue shift pushd popd dirs unalias "
     "shopt wait sleep seq expr hostname groups locale tty nproc free uptime man help history hash let numfmt base64 "
     "base32 getconf lsof pgrep"
 )

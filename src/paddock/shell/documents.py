@@ -15,6 +15,7 @@ STRING = "\ufdd1"
 
 _PLAIN = re.compile(r"[^\\'\"$`<#()\n]+")
 _TAG = re.compile(r"[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)")
+_NO_WORD = re.compile(r"[0-9]*[<>]|\\?\n|[;&|()]|\Z")
 _TAG_QUOTES = re.compile(r"\\(.)|['\"]")
 
 
@@ -56,6 +57,7 @@ class _Lifter:
         self.pending: list[_Pending] = []
         self.documents: list[Document] = []
         self.endless = False
+        self.error: str | None = None
 
     def run(self) -> Lifted:
         text = self.text
@@ -70,7 +72,7 @@ class _Lifter:
                 self._command(char)
             else:
                 self._quoted(char)
-        error = "a here-document has no end" if self.pending else None
+        error = "a here-document has no end" if self.pending else self.error
         return Lifted("".join(self.out), tuple(self.documents), error)
 
     def _copy(self, count: int) -> None:
@@ -145,6 +147,8 @@ class _Lifter:
             self.at = at + 3
             while text[self.at : self.at + 1] in (" ", "\t"):
                 self.at += 1
+            if _NO_WORD.match(text, self.at):
+                self.error = "a here-string without a word"
             return
         strip_tabs = text.startswith("<<-", at)
         tag = _TAG.match(text, at + (3 if strip_tabs else 2))

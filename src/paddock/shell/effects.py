@@ -9,6 +9,7 @@ Errors  none: text that is not valid bash is judged by what was understood of it
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from posixpath import basename
 from typing import NamedTuple
 
@@ -17,7 +18,20 @@ from paddock.shell.harm import is_system, judge
 from paddock.shell.parse import parse
 from paddock.shell.paths import START, join
 from paddock.shell.python_code import python_harm
-from paddock.shell.syntax import Block, Compound, Function, Node, Pipeline, Redirect, Script, Simple, Sub, Word
+from paddock.shell.syntax import (
+    Active,
+    Block,
+    Compound,
+    Function,
+    Lit,
+    Node,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Sub,
+    Word,
+)
 from paddock.shell.walk import nodes, simple_commands
 
 _MAX_HANDED = 8
@@ -39,6 +53,8 @@ def effects(command: str, *, cwd: str | None = None) -> Effects:
     directory = join("/", cwd) if cwd and cwd.startswith("/") else START
     script = parse(command)
     harms = list(_harms(script, Place(directory, directory), _MAX_HANDED))
+    if script.error and "\\\n" in command:
+        harms.extend(_harms(parse(command.replace("\\\n", "")), Place(directory, directory), _MAX_HANDED))
     if script.error:
         harms.append(Harm("unknown", script.error))
     for level in ("destroys", "writes", "unknown"):
@@ -85,9 +101,22 @@ def _simple(node: Simple, place: Place, depth: int) -> Iterator[Harm]:
         return
     if any(_downloads(part.script) for word in node.words for part in word.parts if isinstance(part, Sub)):
         yield Harm("destroys", "it runs what it downloads")
+    for option, word in pairwise(node.words):
+        if word.text is None and (option.text or "").startswith("-") and (option.text or "").endswith("c"):
+            yield from _code(runner, _rendered(word, runner), place, depth)
+    yield from _documents(node, runner, place, depth)
+
+
+def _documents(node: Simple, runner: str, place: Place, depth: int) -> Iterator[Harm]:
     for redirect in node.redirects:
-        if redirect.op == "<<" and redirect.target.text is not None:
-            yield from _code(runner, redirect.target.text, place, depth)
+        if redirect.op == "<<":
+            yield from _code(runner, _rendered(redirect.target, runner), place, depth)
+
+
+def _rendered(word: Word, runner: str) -> str:
+    """The text that an interpreter is given, with a variable for each expansion in it."""
+    unknown = "unknown" if runner == "python" else "$unknown"
+    return "".join(part.text if isinstance(part, (Lit, Active)) else unknown for part in word.parts)
 
 
 def _code(runner: str, text: str, place: Place, depth: int) -> Iterator[Harm]:
@@ -107,6 +136,8 @@ def _pipeline(node: Pipeline, place: Place, depth: int) -> Iterator[Harm]:
             continue
         if _downloads(left):
             yield Harm("destroys", "it runs what it downloads")
+        if isinstance(left, Simple):
+            yield from _documents(left, runner, place, depth)
         if isinstance(left, Simple) and left.words and left.words[0].text in ("echo", "printf"):
             texts = [word.text or "" for word in left.words[1:]]
             yield from _code(runner, " ".join(texts), place, depth)
@@ -136,7 +167,7 @@ def _redirect(redirect: Redirect, place: Place) -> Harm:
     path = join(place.here, text) if text else None
     if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
         return READS_ONLY
-    if path and redirect.op != ">>" and is_system(path):
+    if path and redirect.op != ">>" and is_system(path, place):
         return Harm("destroys", f"it overwrites {path}")
     return Harm("writes", f"it writes {text or 'a file that an expansion names'}")
 

@@ -1,13 +1,14 @@
 """Whether two commands do the same, judged by their text alone.
 
-Law     equal means: run by bash from the same directory over the same files, both leave the same tree, exit with the
-        same status and print the same, standard output and error seen as one text, up to the spelling of one path. It
-        is an equivalence relation, and a command is equal to itself. Not equal means only that sameness is not sure.
-Given   each command has a shell of its own, whose output is no terminal; files that it reads or removes and directories
-        that it enters exist, and text files are text; a component followed by `..` or by a final slash is no symbolic
-        link; no name that an expansion yields begins with a dash; sorting is by byte (LC_ALL=C); nothing shadows a
-        known command; `python` and `python3`, `pytest` and `python -m pytest`, `pip` and `python -m pip` are one
-        program each; git runs inside a work tree and its configuration adds no side effects.
+Law     equal means: run by bash from the same directory over the same files, both leave the same names, contents and
+        modes, exit with the same status and print the same, standard output and error as one text in any order, up to
+        the spelling of one path and the line that bash names in its own messages. Else sameness is only not sure.
+Given   each command has a shell of its own, of whose state only what a last `cd` or `export` leaves counts; no
+        terminal; commands accept their words; what they read, enter or remove exists, text files are text, what they
+        make is not in the way; a component before `..` or a final slash is a directory, no link, and stays; no
+        expansion begins with a dash; sorting is by byte; nothing shadows or reconfigures a known command; `python`
+        and `python3`, `pytest` and `python -m pytest`, `pip` and `python -m pip` are one program each; git runs in a
+        work tree without hooks.
 Errors  none: text that is not understood is equal to the same text only.
 """
 

@@ -2,13 +2,15 @@
 
 Law     tests without side effects that stand next to each other under an implied `and` commute; options that warn when
         misplaced, actions, parentheses and `-o` stay where they are. Starting points are compared as spelled when a
-        part of the expression looks at or prints the spelling, or runs a program.
+        part of the expression looks at or prints the spelling, or runs a program; else which `-name` the last component
+        as spelled matches counts, and with `-delete` whether it is `.` or `..`.
 """
 
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 
 from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
-from paddock.shell.paths import Form, path_form
+from paddock.shell.paths import Form, base_name, matches, path_form
 from paddock.shell.syntax import Word
 from paddock.shell.words import literal
 
@@ -20,21 +22,20 @@ _TESTS = {
 
 _GLOBALS = {"-maxdepth": 1, "-mindepth": 1, "-depth": 0, "-xdev": 0, "-mount": 0}
 _SAME_WORDS = {"-not": "!", "-or": "-o", "-and": "-a"}
-_OPERATORS = frozenset({"!", "-o", "-a", "(", ","})
+_BINARY = frozenset({"-o", "-a", ","})
+_OPERATORS = _BINARY | {"!", "("}
 _ACTIONS = frozenset({"-print", "-print0", "-prune", "-quit", "-delete"})
 _TAKES = {**_TESTS, **_GLOBALS, **dict.fromkeys(_OPERATORS | _ACTIONS | {")"}, 0)}
-_NO_IMPLIED_PRINT = frozenset({"-o", ",", "-prune", "-delete", "-print0", "-quit"})
+_NO_IMPLIED_PRINT = frozenset({"-o", "-or", ",", "-prune", "-delete", "-print0", "-quit"})
 _SURE = frozenset({"-name", "-iname", "-empty", "-print", "-o", "-a"})
 """With these a search fails only for a starting point that does not exist."""
 
 
 def normal(args: Sequence[Word], context: Context) -> Meaning | None:
     """None: a starting point or a test that cannot be told."""
-    split = next(
-        (i for i, word in enumerate(args) if (word.text or "").startswith(("-", "(", ")", "!", ","))), len(args)
-    )
+    split = next((i for i, word in enumerate(args) if _begins_expression(word.text or "")), len(args))
     points = list(args[:split]) or [literal(".")]
-    texts = [_SAME_WORDS.get(word.text, word.text) for word in args[split:] if word.text is not None]
+    texts = [word.text for word in args[split:] if word.text is not None]
     if len(texts) != len(args) - split or any(may_vanish(point) for point in points):
         return None
     expression = _expression(texts)
@@ -45,9 +46,27 @@ def normal(args: Sequence[Word], context: Context) -> Meaning | None:
     if any(form is None for form in forms):
         return None
     sure = all(text in _SURE or not text.startswith("-") for text in texts)
-    return Meaning(
-        ("find", tuple(forms), expression), sure, spelled=tuple(word_form(point, context) for point in points)
-    )
+    spelled = tuple(word_form(point, context) for point in points)
+    names = tuple(_own_name(point, texts) for point in points)
+    return Meaning(("find", tuple(forms), expression, names), sure, spelled=spelled)
+
+
+def _begins_expression(text: str) -> bool:
+    return text in ("(", "!") or (text.startswith("-") and text != "-")
+
+
+def _own_name(point: Word, texts: Sequence[str]) -> tuple[Hashable, ...]:
+    """What the tests say of a starting point's own name, which is the last component as it was spelled."""
+    if point.text is None:
+        return ()
+    name = base_name(point)
+    asked = [(test, pattern) for test, pattern in pairwise(texts) if test in ("-name", "-iname")]
+    answers = {
+        (test, pattern, matches(name, pattern) if test == "-name" else matches(name.lower(), pattern.lower()))
+        for test, pattern in asked
+    }
+    as_spelled = (point.text,) if "-delete" in texts and name in (".", "..") else ()
+    return (*sorted(answers, key=repr), *as_spelled)
 
 
 def _expression(texts: Sequence[str]) -> Form | None:
@@ -58,9 +77,10 @@ def _expression(texts: Sequence[str]) -> Form | None:
     previous = "("
     rest = list(reversed(texts))
     while rest:
-        text = rest.pop()
+        word = rest.pop()
+        text = _SAME_WORDS.get(word, word)
         takes = _TAKES.get(text)
-        if takes is None or len(rest) < takes or (text == "-a" and previous in _OPERATORS):
+        if takes is None or len(rest) < takes or (text in _BINARY and previous in _OPERATORS):
             return None
         given = (text, *(rest.pop() for _ in range(takes)))
         if text == "!":

@@ -5,7 +5,8 @@ Law     `judge` knows the program behind paths, quotes and wrappers such as `sud
 Shapes  words are strings, or None for a word that expands; the answer is a `Harm`, or text for a shell to be judged.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from posixpath import basename
 
 from paddock.shell.danger import (
@@ -30,6 +31,8 @@ from paddock.shell.paths import START, join, within
 from paddock.shell.python_code import python_harm
 
 _MAX_WRAPPERS = 16
+_SPLITTERS = {"env": ("-S", "--split-string"), "flock": ("-c", "--command"), "script": ("-c", "--command")}
+"""Programs that run the text after an option."""
 
 
 def judge(words: Words, place: Place) -> Harm | Handed:
@@ -38,6 +41,8 @@ def judge(words: Words, place: Place) -> Harm | Handed:
         if not words or words[0] is None:
             return Harm("unknown", "a program that is not named") if words else READS_ONLY
         name = basename(words[0])
+        if name in _SPLITTERS and (text := _text_after(words[1:], _SPLITTERS[name])) is not None:
+            return Handed(text)
         wrapper = WRAPPERS.get(name)
         if wrapper is None:
             return _program(name, words[1:], place)
@@ -50,8 +55,10 @@ def judge(words: Words, place: Place) -> Harm | Handed:
     return Harm("unknown", "too many wrappers")
 
 
-def is_system(path: str) -> bool:
-    """Whether an absolute path lies where no task may write."""
+def is_system(path: str, place: Place) -> bool:
+    """Whether an absolute path lies where no task may write; a folder there that the script started in is its own."""
+    if place.start not in (START, "/", *SYSTEM) and within(path, place.start):
+        return False
     if path in HARMLESS_FILES or path.startswith("/dev/fd/") or any(within(path, each) for each in SCRATCH):
         return False
     return path == "/" or any(within(path, each) for each in SYSTEM)
@@ -110,7 +117,15 @@ def _after(args: Words, option: str) -> str | None:
     return None
 
 
+def _text_after(args: Words, options: Sequence[str]) -> str | None:
+    """The literal word after one of `options`, wherever it stands."""
+    at = next((index for index, word in enumerate(args[:-1]) if word in options), None)
+    return None if at is None else args[at + 1]
+
+
 def _shell(args: Words) -> Harm | Handed:
+    while len(args) > 1 and args[0] in ("-o", "+o", "-O", "+O"):
+        args = args[2:]
     text = _after(args, "-c")
     return Handed(text) if text is not None else Harm("unknown", "a shell script")
 
@@ -123,7 +138,7 @@ def _has(args: Words, letters: str, *long: str) -> bool:
         if word is None or not word.startswith("-"):
             continue
         if word.startswith("--"):
-            if word.partition("=")[0] in long:
+            if len(word) > 3 and any(each.startswith(word.partition("=")[0]) for each in long):
                 return True
         elif any(letter in letters for letter in word[1:]):
             return True
@@ -148,11 +163,17 @@ def _is_own(word: str | None, place: Place) -> bool:
     if not word:
         return False
     path = join(place.here, word)
+    if ".git" in path.split("/") or (path.startswith("/") and is_system(path, place)):
+        return False
     if any(within(path, each) and path != each for each in SCRATCH):
         return True
     if place.start == START:
         return not path.startswith(("/", "..")) and path != START
     return within(path, place.start) and path != place.start
+
+
+_ONTO = {"tee": 0, "truncate": 0, "chmod": 0, "chown": 0, "chgrp": 0, "mv": 0, "cp": -1, "ln": -1, "install": -1}
+"""From which operand on a program writes to its operands."""
 
 
 def _writes(name: str, args: Words, place: Place) -> Harm:
@@ -161,9 +182,11 @@ def _writes(name: str, args: Words, place: Place) -> Harm:
         return Harm("destroys", f"{name} of whole directories")
     if name == "rsync" and any(word and word.startswith("--del") for word in args):
         return Harm("destroys", "rsync that deletes")
-    if name in ("tee", "truncate", "chmod", "chown", "chgrp"):
-        paths = [join(place.here, word) for word in _operands(args) if word]
-        system = [path for path in paths if is_system(path)]
+    if name == "tar" and "--remove-files" in args:
+        return Harm("destroys", "tar that removes what it packed")
+    if name in _ONTO:
+        paths = [join(place.here, word) for word in _operands(args)[_ONTO[name] :] if word]
+        system = [path for path in paths if is_system(path, place) or (name == "mv" and path == "/dev/null")]
         if system:
             return Harm("destroys", f"{name} onto {system[0]}")
     return Harm("writes", name)
@@ -181,7 +204,7 @@ def _kill(name: str, args: Words, place: Place) -> Harm:
 
 
 def _init(name: str, args: Words, place: Place) -> Harm:
-    stops = {"0", "6", "poweroff", "reboot", "halt", "kexec", "kill", "rescue", "emergency"}
+    stops = {"0", "6", "stop", "poweroff", "reboot", "halt", "kexec", "kill", "rescue", "emergency"}
     if any(word in stops for word in args):
         return Harm("destroys", f"{name} that stops the machine or a service")
     return Harm("unknown", name)
@@ -206,7 +229,8 @@ def _find(name: str, args: Words, place: Place) -> Harm | Handed:
 
 def _sed(name: str, args: Words, place: Place) -> Harm:
     if any(word and word.startswith(("-i", "--in-place")) for word in args) or _has(args, "i"):
-        return Harm("writes", "sed in place")
+        system = [word for word in _operands(args) if word and is_system(join(place.here, word), place)]
+        return Harm("destroys", f"sed in {system[0]}") if system else Harm("writes", "sed in place")
     script = _after(args, "-e") or next(iter(_operands(args)), None) or ""
     return READS_ONLY if not set(script) & set("wWe") else Harm("unknown", "a sed script that may write")
 
@@ -237,9 +261,15 @@ def _eval(name: str, args: Words, place: Place) -> Harm | Handed:
 
 
 def _su(name: str, args: Words, place: Place) -> Harm | Handed:
-    at = next((index for index, word in enumerate(args[:-1]) if word in ("-c", "--command")), None)
-    text = args[at + 1] if at is not None else None
+    text = _text_after(args, ("-c", "--command"))
     return Handed(text) if text is not None else Harm("unknown", "another user's shell")
+
+
+def _trap(name: str, args: Words, place: Place) -> Harm | Handed:
+    """`trap` and `alias` run later what they are given now."""
+    texts = [word.partition("=")[2] if name == "alias" else word for word in args if word]
+    text = "\n".join(texts if name == "alias" else texts[:1])
+    return Handed(text) if text.strip() not in ("", "-", "--", "-l", "-p") else READS_ONLY
 
 
 def _containers(name: str, args: Words, place: Place) -> Harm:
@@ -249,8 +279,16 @@ def _containers(name: str, args: Words, place: Place) -> Harm:
     return Harm("unknown", name)
 
 
-def _git(name: str, args: Words, place: Place) -> Harm:
+def _signals(name: str, args: Words, place: Place) -> Harm:
+    deadly = _has(args, "k", "--kill") if name == "fuser" else _has(args, "r")
+    return Harm("destroys", f"{name} that kills or removes") if deadly else Harm("unknown", name)
+
+
+def _git(name: str, args: Words, place: Place) -> Harm | Handed:
     rest = list(args)
+    for word in rest:
+        if word and word.startswith("alias.") and "=!" in word:
+            return Handed(word.partition("=!")[2])
     while rest and rest[0] and rest[0].startswith("-"):
         rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
     if not rest or rest[0] is None:
@@ -263,13 +301,18 @@ def _git(name: str, args: Words, place: Place) -> Harm:
     return READS_ONLY if command == "diff" else Harm("writes", f"git {command}")
 
 
+_FILE = re.compile(r"^\.|/$|\.[a-z]{1,5}$")
+"""A word that is rather a file than a branch."""
+
+
 def _git_destroys(command: str, options: Words) -> bool:
     operands = _operands(options)
     first = operands[0] if operands else None
     force = _has(options, "f", "--force")
     dry = _has(options, "n", "--dry-run")
     if command == "checkout":
-        return force or "." in operands or "--" in options
+        paths = len(operands) > 1 and not _has(options, "bBt", "--orphan", "--track")
+        return force or paths or "--" in options or any(word is None or _FILE.search(word) for word in operands)
     if command == "restore":
         return not _has(options, "S", "--staged") or _has(options, "W", "--worktree")
     rules: dict[str, bool] = {
@@ -283,6 +326,8 @@ def _git_destroys(command: str, options: Words) -> bool:
         "worktree": first == "remove",
         "reflog": first in ("expire", "delete"),
         "update-ref": _has(options, "d"),
+        "read-tree": _has(options, "", "--reset"),
+        "checkout-index": force,
         "filter-branch": True,
         "filter-repo": True,
     }
@@ -308,6 +353,11 @@ _SPECIAL: dict[str, Callable[[str, Words, Place], Harm | Handed]] = {
     "date": _date,
     "eval": _eval,
     "su": _su,
+    "trap": _trap,
+    "alias": _trap,
+    "service": _init,
+    "fuser": _signals,
+    "crontab": _signals,
     "docker": _containers,
     "podman": _containers,
     "kubectl": _containers,

@@ -5,8 +5,10 @@ Law     an and-or list is flat, a redirection belongs to the command it stands a
 Errors  `Unsupported` for what is not understood; `salvage` then keeps the statements that are.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from tree_sitter import Node as Syntax
@@ -48,6 +50,9 @@ _STATEMENTS = frozenset({
     "variable_assignments",
 })  # fmt: skip
 _SEPARATORS = frozenset({";", "&", "\n"})
+_DESCRIPTOR = re.compile(r"[0-9]+|-")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_GAP = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
 
 class Lowering:
@@ -84,6 +89,10 @@ class Lowering:
                 statements[-1] = replace(statements[-1], background=True)
             elif kind in _STATEMENTS:
                 statements.append(Statement(self.node(child)))
+            elif kind == "file_redirect":
+                redirects: list[Redirect] = []
+                words = tuple(self._redirect(child, redirects))
+                statements.append(Statement(Simple((), words, tuple(redirects))))
             elif kind not in _SEPARATORS and kind != "comment":
                 raise Unsupported(f"unexpected {self.text(child)[:40]!r}")
         return Script(tuple(statements))
@@ -141,6 +150,8 @@ class Lowering:
         words: list[Word] = []
         redirects: list[Redirect] = []
         end = -1
+        if self.continued:
+            self._check_gaps(tree)
         for child in tree.children:
             kind = child.type
             if kind == "variable_assignment":
@@ -159,22 +170,36 @@ class Lowering:
         return Simple(tuple(assigns), tuple(words), tuple(redirects))
 
     def _apart(self, end: int, start: int) -> None:
-        """The grammar ends a word at a line continuation and before `$"`; bash does not."""
-        if end == start or (self.continued and self.source[end:start] == "\\\n"):
+        """The grammar ends a word before `$"`; bash does not."""
+        if end == start:
             raise Unsupported("two words that touch")
+
+    def _check_gaps(self, tree: Syntax) -> None:
+        """The grammar ends a word, and no command, at a line continuation; with bash it is the other way round."""
+        for left, right in pairwise(tree.children):
+            if left.end_byte != right.start_byte and not _GAP.fullmatch(self.source, left.end_byte, right.start_byte):
+                raise Unsupported("words around a line continuation")
 
     def _redirect(self, tree: Syntax, into: list[Redirect]) -> Iterator[Word]:
         """Adds the redirection and gives the words that the grammar took for further targets."""
         fd: int | None = None
         op = ""
+        end = -1
         targets: list[Word] = []
         for child in tree.children:
             if child.type == "file_descriptor":
+                if not _NUMBER.fullmatch(self.text(child)):
+                    raise Unsupported("a word that the grammar takes for a descriptor")
                 fd = int(self.text(child))
             elif child.type in _WORDS:
+                if targets:
+                    self._apart(end, child.start_byte)
                 targets.append(word(child, self))
+                end = child.end_byte
             else:
                 op += child.type
+        if self.continued:
+            self._check_gaps(tree)
         if op in ("<&-", ">&-"):
             targets.insert(0, literal("-"))
             op = op[:2]
@@ -185,7 +210,7 @@ class Lowering:
 
     def _redirection(self, fd: int | None, op: str, target: Word) -> Iterator[Redirect]:
         text = target.text
-        if op in ("&>", "&>>") or (op == ">&" and fd is None and not (text and (text.isdecimal() or text == "-"))):
+        if op in ("&>", "&>>") or (op == ">&" and fd is None and not _DESCRIPTOR.fullmatch(text or "")):
             yield Redirect(1, ">>" if op == "&>>" else ">", target)
             yield Redirect(2, ">&", literal("1"))
         elif op == "<" and target.parts and (document := self._document(target)):
@@ -236,6 +261,8 @@ class Lowering:
         body: Node | None = None
         redirects: list[Redirect] = []
         extra: list[Word] = []
+        if self.continued:
+            self._check_gaps(tree)
         for child in tree.children:
             if child.type in ("file_redirect", "herestring_redirect"):
                 extra.extend(self._redirect(child, redirects))

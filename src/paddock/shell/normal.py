@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from paddock.shell.commands import command_form, plain, unknown
 from paddock.shell.meaning import Meaning, word_form
 from paddock.shell.paths import START, Form, join
-from paddock.shell.stages import CAT, NAME, counts_lines, is_cat, joined, unwrapped
+from paddock.shell.stages import CAT, NAME, aligns, as_cat, counts_lines, is_cat, joined, unwrapped
 from paddock.shell.streams import Streams, streams
 from paddock.shell.syntax import (
     Active,
@@ -30,9 +30,10 @@ from paddock.shell.syntax import (
     Sub,
     Word,
 )
-from paddock.shell.tables import COMMANDS, FOLLOWS_SHELL, SHELL_NAMES, SHELL_STATE
+from paddock.shell.tables import COMMANDS, FOLLOWS_SHELL, SHELL_NAMES, SHELL_STATE, STRUCTURE_NAMES
 
 TRUE: Form = ("true",)
+CHANGING = FOLLOWS_SHELL | SHELL_STATE | {"cd"}
 
 
 Sink = Literal["shown", "counted", "read"]
@@ -53,8 +54,8 @@ def normal_form(script: Script, cwd: str | None = None) -> Normal:
         form = normalizer.script(script, sink="shown")
     except _Untracked:
         return Normal(("as written", script), tracked=False)
-    if normalizer.ends_in_cd:
-        form = ("then in", normalizer.state.directory, form)
+    if normalizer.lasting or (form == TRUE and normalizer.changed):
+        form = ("then in", normalizer.state, form)
     return Normal(form, tracked=True)
 
 
@@ -74,9 +75,13 @@ class _Normalizer:
     def __init__(self, directory: str) -> None:
         self.state = _State(directory)
         self.certain = True
-        self.moved = False
         self.stateful = False
-        self.ends_in_cd = False
+        self.changed = False
+        """`state` is not, or not always, what it was at the beginning."""
+        self.lasting = False
+        """The last command is a `cd` or an `export`: what it leaves behind is all that it does."""
+        self.folded = False
+        """The last command's exit status shows in no form: `$?` must not be read."""
         self.sure = False
         """The last form made exits with 0 when its inputs exist."""
 
@@ -94,7 +99,7 @@ class _Normalizer:
             if statement.background:
                 if self.state != before:
                     raise _Untracked
-                form, self.ends_in_cd, self.sure = ("background", form), False, False
+                form, self.lasting, self.sure = ("background", form), False, False
             elif form[0] == "sequence":
                 forms.extend(each for each in form[1:] if isinstance(each, tuple))
                 continue
@@ -139,7 +144,9 @@ class _Normalizer:
                 sure = False
         self.certain = self.certain and not depends
         self.sure = sure
-        self.ends_in_cd = self.ends_in_cd and chain == [TRUE]
+        if self.lasting and chain != [TRUE]:
+            chain += ["&&", ("then in", self.state)]
+            self.lasting = False
         if len(chain) == 1:
             only: Form = chain[0]
             return only
@@ -151,25 +158,27 @@ class _Normalizer:
     def pipeline(self, node: Pipeline, *, sink: Sink) -> Form:
         """Stages run in shells of their own, so none changes the state. Read from the last, which tells what it looks
         at."""
-        before = self.state
+        before, folded = (self.state, self.certain), self.folded
         stages, stdin = self._without_cats(node.stages)
         meanings: list[Meaning] = []
         into = sink
         while stages:
             stage = stages.pop()
+            self.folded = folded
             meaning = self._stage(stage, stdin if not stages else None, sink=into)
             if len(node.stages) > 1:
-                self.state = before
+                self.state, self.certain = before
             if stage == CAT and stages and not meanings and self._stage(stages[-1], None, sink="read").sure:
                 continue
             meanings.append(meaning)
             into = "counted" if into != "read" and counts_lines(meaning.form) else "read"
-        if self.state != before:
+        if self.state != before[0]:
             raise _Untracked
-        self.ends_in_cd = False
+        self.lasting = False
         self.sure = meanings[0].sure and not node.negated
         forms = joined([meaning.form for meaning in reversed(meanings)])
         form: Form = forms[0] if len(forms) == 1 else ("pipeline", *forms)
+        self.folded = form == TRUE
         return ("not", form) if node.negated else form
 
     def _without_cats(self, nodes: Sequence[Node]) -> tuple[list[Node], Form | None]:
@@ -205,13 +214,13 @@ class _Normalizer:
         form = self.script(node.body, sink="read" if node.redirects else sink)
         if node.kind == "(":
             form = ("subshell", form) if self.stateful else form
-            self.state, self.certain, self.stateful, self.ends_in_cd = before, certain, outer, False
+            self.state, self.certain, self.stateful, self.lasting = before, certain, outer, False
         self.stateful = self.stateful or outer
         if not node.redirects:
             return form
         if self.state != before:
             raise _Untracked
-        self.sure = self.ends_in_cd = False
+        self.sure = self.lasting = self.folded = False
         return ("redirected", form, streams(node.redirects, self, merged=sink == "shown"))
 
     def compound(self, node: Compound, *, sink: Sink) -> Form:
@@ -229,14 +238,15 @@ class _Normalizer:
                 parts.append(self._assign(part))
         if self.state != before:
             raise _Untracked
-        self.sure = self.ends_in_cd = False
+        self.sure = self.lasting = self.folded = False
         self.stateful = True
         return (node.kind, self.directory, *parts, streams(node.redirects, self, merged=sink == "shown"))
 
     def simple(self, node: Simple, *, sink: Sink, stdin: Form | None = None) -> Meaning:
-        self.ends_in_cd = False
+        self.lasting = False
         meaning = self._simple(node, sink=sink, stdin=stdin)
         self.sure = meaning.sure
+        self.folded = meaning.form == TRUE
         return meaning
 
     def _simple(self, node: Simple, *, sink: Sink, stdin: Form | None) -> Meaning:
@@ -246,6 +256,8 @@ class _Normalizer:
             any(assign.name in SHELL_NAMES or assign.name.startswith("LC_") for assign in assigns)
             or name in FOLLOWS_SHELL
         ):
+            raise _Untracked
+        if name in ("command", "time") and any(word.text is None or word.text in CHANGING for word in words[1:]):
             raise _Untracked
         where = streams(node.redirects, self, merged=sink == "shown")
         if not assigns and (not words or (name in ("true", ":") and len(words) == 1)):
@@ -259,7 +271,9 @@ class _Normalizer:
             if self.state.exported or name == "cd":
                 raise _Untracked
             self.stateful = True
-        return self._run(assigns, words, where, stdin, sink)
+        meaning = self._run(assigns, words, where, stdin, sink)
+        self.certain = self.certain and name is not None
+        return meaning
 
     def _run(
         self, assigns: Sequence[Assign], words: Sequence[Word], where: Streams, stdin: Form | None, sink: Sink
@@ -272,7 +286,7 @@ class _Normalizer:
             where = where.without_input() if opened else where
         elif stdin is not None:
             known = COMMANDS.get(plain(words)[0].text or "")
-            where = where.fed(stdin, as_file=known is not None and known.filters)
+            where = where.fed(stdin, as_file=known is not None and known.filters and not aligns(meaning.form))
         text = where.input_text()
         if text is not None and meaning.form[:4] == ("lines", 1, None, ("stdin",)):
             meaning, where = Meaning(("print", text), sure=True), where.without_input()
@@ -312,7 +326,7 @@ class _Normalizer:
         if not target or target.startswith("-"):
             raise _Untracked
         self.state = self.state._replace(directory=join(self.directory, target))
-        self.moved = self.ends_in_cd = True
+        self.changed = self.lasting = True
 
     def _export(self, words: Sequence[Word]) -> None:
         exported = dict(self.state.exported)
@@ -324,12 +338,15 @@ class _Normalizer:
         if len(words) == 1:
             raise _Untracked
         self.state = self.state._replace(exported=tuple(sorted(exported.items())))
+        self.changed = self.lasting = True
 
     def _check_names(self, text: str) -> None:
         """A variable whose value the normal form has folded away must not be read."""
-        if not self.state.exported and not self.moved:
-            return
         names = set(NAME.findall(text))
+        if names & STRUCTURE_NAMES or (self.folded and (text.startswith("?") or "$?" in text or "${?" in text)):
+            raise _Untracked
+        if not self.changed:
+            return
         if text.startswith("!") or names & {"PWD", "OLDPWD"} or names & {name for name, _ in self.state.exported}:
             raise _Untracked
 
@@ -339,16 +356,17 @@ class _Normalizer:
         if isinstance(part, Active):
             return ("active", part.text)
         if isinstance(part, Sub):
-            return ("output", part.kind, part.quoted, self._aside(part.script))
+            script = as_cat(part.script) if part.kind == "$(" else part.script
+            return ("output", part.kind, part.quoted, self._aside(script))
         self._check_names(part.text)
         kind = "parameter" if isinstance(part, Param) else "arithmetic"
         return (kind, part.text, part.quoted, tuple(self._aside(script) for script in part.scripts))
 
     def _aside(self, script: Script) -> Form:
         """The form of a substitution: a shell of its own."""
-        kept = (self.state, self.certain, self.stateful, self.sure, self.ends_in_cd)
+        kept = (self.state, self.certain, self.changed, self.stateful, self.sure, self.folded)
         form = self.script(script, sink="read")
-        if self.ends_in_cd:
+        if self.lasting:
             raise _Untracked
-        self.state, self.certain, self.stateful, self.sure, self.ends_in_cd = kept
+        self.state, self.certain, self.changed, self.stateful, self.sure, self.folded = kept
         return form

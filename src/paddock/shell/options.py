@@ -108,7 +108,7 @@ def _long(text: str, options: dict[str, Option], rest: Iterator[Word]) -> Given:
 
 
 def _short(text: str, options: dict[str, Option], rest: Iterator[Word], number: str | None) -> Iterator[Given]:
-    if number and text[1:].isdecimal():
+    if number and text.isascii() and text[1:].isdecimal():
         yield Given(options[number], literal(text[1:]))
         return
     for index, letter in enumerate(text[1:], 2):

@@ -33,6 +33,11 @@ _STRANGE = re.compile(r"[^\n\t\x20-\x7e]")
 """What bash takes for an ordinary character and the grammar may take for a blank, or crash on: its scanner looks up any
 character in C tables that are made for bytes. One stand-in each keeps the offsets."""
 
+_ESCAPED_BLANK = re.compile(r"((?<!\\)(?:\\\\)*\\)[ \t]")
+"""A blank after a backslash, which the grammar drops at the beginning of a word."""
+_HIDDEN_HASH = re.compile(r"(?:[^\s;&|(]|\\[ \t])(?:\\\n)+#")
+"""A `#` inside a word that goes on after a line continuation, which the grammar takes for a comment."""
+
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
 
@@ -55,6 +60,8 @@ def _parse(command: str) -> Script:
     lifted = lift(command)
     if lifted.text.count("|") > MAX_PIPES:
         return Script((), f"more than {MAX_PIPES} pipes")
+    if "\\\n#" in lifted.text and _HIDDEN_HASH.search(lifted.text):
+        return Script((), "a word that goes on with # on the next line")
     tree = _tree(lifted.text)
     if tree is None:
         return Script((), "not understood")
@@ -79,7 +86,7 @@ def _parser() -> Parser:
 
 def _tree(text: str) -> Tree | None:
     """The grammar's tree, whose offsets count characters of `text`. None: given up."""
-    data = _STRANGE.sub("\x01", text).encode()
+    data = _ESCAPED_BLANK.sub("\\1\x01", _STRANGE.sub("\x01", text)).encode()
     if len(data) <= _PATIENCE_BYTES:
         return _parser().parse(data)
     deadline = time.monotonic() + _PATIENCE_S

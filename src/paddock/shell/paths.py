@@ -7,6 +7,7 @@ Shapes  a directory is an absolute path, or a path relative to the unknown direc
 """
 
 from collections.abc import Callable, Hashable
+from fnmatch import fnmatchcase
 from posixpath import normpath
 from typing import TypeAlias
 
@@ -31,8 +32,7 @@ def path_form(word: Word, directory: str, part_form: PartForm, *, keep_slash: bo
     if text is not None:
         if not text:
             return ("path", "", "")
-        end = text.rpartition("/")[2] if keep_slash else "name"
-        return ("path", join(directory, text), end or "/" if end in ("", ".", "..") else "")
+        return ("path", join(directory, text), _end(text) if keep_slash else "")
     first, *rest = word.parts
     if isinstance(first, Active) and first.text.startswith("~"):
         return ("path", "", *map(part_form, word.parts))
@@ -46,9 +46,20 @@ def path_form(word: Word, directory: str, part_form: PartForm, *, keep_slash: bo
     return None
 
 
+def _end(path: str) -> str:
+    bare = path.rstrip("/")
+    name = bare.rpartition("/")[2]
+    return (name if name in (".", "..") else "") + ("/" if bare != path else "")
+
+
 def base_name(word: Word) -> str:
     """The last component as written."""
     return (word.text or "").rstrip("/").rpartition("/")[2]
+
+
+def matches(name: str, pattern: str) -> bool | str:
+    """Whether a glob matches a name; of more than `*` and `?` nothing is judged: the name itself counts."""
+    return name if set(pattern) & set("[\\") else fnmatchcase(name, pattern)
 
 
 def within(inner: str, outer: str) -> bool:

@@ -37,10 +37,18 @@ def python_harm(code: str) -> Harm | Handed:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
+    modules = {
+        alias.asname: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname
+    }
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
             continue
         module, function = _callee(call.func, imported)
+        module = modules.get(module, module)
         if function in _CALLS.get(module, ()) or (isinstance(call.func, ast.Attribute) and function in _METHODS):
             return Harm("destroys", f"Python that calls {function}")
         if function in _RUNNERS.get(module, ()) and (text := _literal_command(call)):

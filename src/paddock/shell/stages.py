@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from paddock.shell.paths import Form
-from paddock.shell.syntax import Assign, Lit, Node, Simple, Word
+from paddock.shell.syntax import Assign, Lit, Node, Script, Simple, Statement, Word
 from paddock.shell.tables import BUILTINS, READERS
 from paddock.shell.text_tools import lines_of_lines
 from paddock.shell.words import literal
@@ -23,6 +23,16 @@ def is_cat(node: Node) -> bool:
     if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
         return False
     return [word.text for word in node.words] in (["cat"], ["cat", "-"])
+
+
+def as_cat(script: Script) -> Script:
+    """`< file` as a command substitution has it: `cat < file`."""
+    node = script.statements[0].node if len(script.statements) == 1 else None
+    if not isinstance(node, Simple) or node.assigns or node.words or script.statements[0].background:
+        return script
+    if [(redirect.fd, redirect.op) for redirect in node.redirects] != [(0, "<")]:
+        return script
+    return Script((Statement(Simple((), CAT.words, node.redirects)),))
 
 
 def unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
@@ -60,6 +70,11 @@ def joined(forms: Sequence[Form]) -> list[Form]:
 def counts_lines(form: Form) -> bool:
     """Whether a stage treats all lines alike, so that the spelling of names in them cannot matter to it."""
     return form[0] in ("lines", "last lines") or form[:2] == ("wc", ("l",))
+
+
+def aligns(form: Form) -> bool:
+    """Whether a stage sets its numbers in columns, whose width tells a pipe from a file."""
+    return form[0] == "wc" and isinstance(form[1], tuple) and len(form[1]) != 1
 
 
 def _only_reads(form: Form) -> bool:

@@ -80,8 +80,11 @@ def _end(redirect: Redirect, ends: dict[int, Hashable], opens: list[tuple[str, F
     if redirect.op in ("<&", ">&"):
         if text == "-":
             return "closed"
-        if text is not None and text.isdecimal():
-            return ends.get(int(text), ("descriptor", int(text)))
+        if text is not None and text.isascii() and text.isdecimal():
+            end = ends.get(int(text), "closed")
+            if end == "closed":
+                opens.append(("fails", (redirect.op, int(text))))
+            return end
         return ("descriptor", redirect.op, word_form(redirect.target, context))
     form = path_form(redirect.target, context.directory, context.part, keep_slash=True)
     if form is None:

@@ -58,7 +58,7 @@ COMMANDS: dict[str, Command] = {
         "h|human-readable/size si/size H|dereference-command-line/link i|inode I|ignore= k|kibibytes/size l/format "
         "L|dereference/link m/format n|numeric-uid-gid/format N|literal/quote o/format p/mark "
         "q|hide-control-chars/quote Q|quote-name/quote r|reverse R|recursive s|size S/sort sort=/sort t/sort "
-        "time=/time time-style= u/time U/sort v/sort x/format X/sort 1/format",
+        "time=/time time-style=/format u/time U/sort v/sort x/format X/sort 1/format",
         default=".",
         sure=True,
     ),
@@ -103,7 +103,7 @@ COMMANDS: dict[str, Command] = {
                   "x|one-file-system",
                   default="."),
     "mkdir": Command("p|parents v|verbose m|mode=", any_order="p", prints_names="verbose"),
-    "rmdir": Command("p|parents v|verbose", prints_names="verbose", keep_slash=True),
+    "rmdir": Command("v|verbose", prints_names="verbose", keep_slash=True),
     "touch": Command("a c|no-create m", any_order="", prints_names="verbose", keep_slash=True),
     "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir",
                   any_order="r", prints_names="verbose", keep_slash=True),
@@ -111,7 +111,7 @@ COMMANDS: dict[str, Command] = {
                      first="text", prints_names="verbose", keep_slash=True),
     "cp": Command(
         "a|archive/link d/link f|force/ask H/link i|interactive/ask l|link L|dereference/link n|no-clobber/ask p "
-        "P|no-dereference/link r|R|recursive s|symbolic-link t|target-directory=@ T|no-target-directory u|update "
+        "P|no-dereference/link r|R|recursive t|target-directory=@ T|no-target-directory u|update "
         "v|verbose x|one-file-system",
         prints_names="verbose", keep_slash=True,
     ),
@@ -135,18 +135,18 @@ COMMANDS: dict[str, Command] = {
     "git diff": Command(
         "stat?/format shortstat/format numstat/format name-only/format name-status/format p|u|patch/format "
         "no-patch|s/format cached|staged color?/color no-color/color w|ignore-all-space b|ignore-space-change "
-        "U|unified=/format R check/format exit-code quiet no-ext-diff no-renames a|text",
+        "U|unified?/format R check/format exit-code quiet no-ext-diff no-renames a|text",
         first="text", others="text", in_place=False, prints_names="never",
     ),
     "git log": Command(
         "oneline/format n|max-count= p|u|patch/format stat?/format name-only/format name-status/format pretty?/format "
-        "format=/format graph all author= since|after= until|before= grep= reverse follow decorate?/decorate "
+        "format?/format graph all author= since|after= until|before= grep= reverse follow decorate?/decorate "
         "no-decorate/decorate no-merges S= G=",
         first="text", others="text", number="n", in_place=False, prints_names="never",
     ),
     "git show": Command(
         "stat?/format name-only/format name-status/format p|u|patch/format no-patch|s/format pretty?/format "
-        "format=/format oneline/format color?/color no-color/color",
+        "format?/format oneline/format color?/color no-color/color",
         first="text", others="text", in_place=False, prints_names="never",
     ),
     "git add": Command("A|all u|update v|verbose n|dry-run f|force",
@@ -191,3 +191,6 @@ SHELL_NAMES = _names(
     "GREP_OPTIONS GREP_COLORS GREP_COLOR LS_COLORS TMPDIR COLUMNS LINES SHELL UID EUID OPTIND REPLY BASH"
 )
 """Variables that change how the shell or a known command reads its words."""
+
+STRUCTURE_NAMES = _names("PIPESTATUS _ BASH_SUBSHELL BASHPID BASH_COMMAND BASH_LINENO LINENO")
+"""Variables that tell how a script is written."""

@@ -14,9 +14,9 @@ from paddock.shell.paths import Form, path_form
 from paddock.shell.syntax import Word
 
 STDIN: Form = ("stdin",)
-_RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p")
-_DELETE = re.compile(r"(\d+)(?:,(\d+|\$))?d")
-_ADDRESS = r"(?:\d+|\$)?(?:,(?:\d+|\$))?"
+_RANGE = re.compile(r"([0-9]+)(?:,([0-9]+|\$))?p")
+_DELETE = re.compile(r"([0-9]+)(?:,([0-9]+|\$))?d")
+_ADDRESS = r"(?:[0-9]+|\$)?(?:,(?:[0-9]+|\$))?"
 _PLAIN_SED = re.compile(rf"{_ADDRESS}(?:s([/|#,:@!])(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1[gpiI0-9]*|[dpq=])")
 _PLAIN_PATTERN = re.compile(r"[A-Za-z0-9_ ]+")
 
@@ -58,7 +58,7 @@ def rewrite(name: str, arguments: Arguments, context: Context, stdin: Form | Non
     if len(counts) != len(arguments.options) or len(counts) > 1:
         return None
     count = counts[0] if counts else "10"
-    if count is None or not re.fullmatch(r"[+-]?\d{1,9}", count):
+    if count is None or not re.fullmatch(r"[+-]?[0-9]{1,9}", count):
         return None
     if name == "head":
         return (

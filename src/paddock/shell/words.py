@@ -30,12 +30,14 @@ EMPTY = Word(())
 _DQ_ESCAPE = re.compile(r"\\([$`\"\\])|\\\n")
 _DOC_ESCAPE = re.compile(r"\\([$`\\])|\\\n")
 _ANSI = re.compile(
-    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8}))"
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c)"
 )
 _ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _SIMPLE = re.compile(r"[\w./:@%+=^,-]*\Z")
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_RAW_PART = re.compile(r"\\(\n)|\\(.)|((?<=[=:])~)|([*?\[\]{}!^,.:=-])|([^\\*?\[\]{}!^,.:=~-]+|~)|\\", re.DOTALL)
+"""A `~` after `=` or `:` is a home directory in an assignment, and in a word that looks like one."""
 _RAW_TYPES = frozenset({"word", "number", "variable_name", "extglob_pattern", "regex", "test_operator", "{", "}", "$"})
-_SPECIAL = "*?[]{}!^-,"
 
 
 class _Raw(str):
@@ -54,7 +56,11 @@ def word(tree: Tree, source: Source) -> Word:
         return _assemble([_Raw(text)])
     if kind == "raw_string":
         return literal(source.slice(tree.start_byte + 1, tree.end_byte - 1))
-    return _assemble(list(_pieces(tree, source)))
+    made = _assemble(list(_pieces(tree, source)))
+    braces = any(isinstance(part, Active) and "{" in part.text for part in made.parts)
+    if braces and any(child.type == "simple_expansion" for child in tree.children):
+        raise Unsupported("a name that braces may lengthen")
+    return made
 
 
 def literal(text: str) -> Word:
@@ -108,6 +114,8 @@ def _pieces(tree: Tree, source: Source) -> Iterator[Part | _Raw]:
         for child in tree.children:
             if child.start_byte != at:
                 raise Unsupported("a word with a gap")
+            if child.type in ("string", "raw_string") and source.slice(at - 1, at) == "$":
+                raise Unsupported("a string to be translated")
             yield from _pieces(child, source)
             at = child.end_byte
     elif kind == "brace_expression":
@@ -127,8 +135,8 @@ def _expansion(tree: Tree, source: Source, *, in_quotes: bool) -> Iterator[Part]
         inner = text[3:-2] if text.startswith("$((") else text[2:-1]
         yield Arith(inner, in_quotes, tuple(nested(tree, source)))
     elif kind == "command_substitution":
-        if text.startswith("`") and "\\" in text:
-            raise Unsupported("backquotes with a backslash")
+        if text.startswith("$`") or (text.startswith("`") and "\\" in text):
+            raise Unsupported("backquotes with a backslash, or after a dollar sign")
         yield Sub("$(", source.script(tree.children[1:-1]), in_quotes)
     elif kind == "process_substitution":
         yield Sub("<(" if text.startswith("<") else ">(", source.script(tree.children[1:-1]), in_quotes)
@@ -155,7 +163,7 @@ def _ansi(text: str) -> str:
         digits = next((digits for digits in hexes if digits), None)
         code = int(octal, 8) if octal else int(digits or "0", 16)
         if not 0 < code < (0x80 if octal or hexes[0] else 0x110000):
-            raise Unsupported("an escape for a byte that is no character")
+            raise Unsupported("an escape for a byte that is no character, or for a control character by its letter")
         return chr(code)
 
     return _ANSI.sub(char, text)
@@ -164,10 +172,12 @@ def _ansi(text: str) -> str:
 def _assemble(pieces: list[Part | _Raw]) -> Word:
     """Join quoted parts and raw text, deciding over the whole word which raw characters expand."""
     raw = "".join(piece for piece in pieces if isinstance(piece, _Raw))
-    bare = re.sub(r"\\.", "", raw, flags=re.DOTALL)
+    bare = _bare(raw)
+    if "\n" in bare or "$" in bare[:-1] or ("$" in bare and not (isinstance(pieces[-1], _Raw) and _bare(pieces[-1]))):
+        raise Unsupported("a word that the grammar reads otherwise than bash")
     active = "*?"
     if "[" in bare and "]" in bare[bare.index("[") :]:
-        active += "[]!^-"
+        active += "[]!^-:.="
     if "{" in bare and "}" in bare and ("," in bare or ".." in bare):
         active += "{},."
     parts: list[Part] = []
@@ -179,19 +189,26 @@ def _assemble(pieces: list[Part | _Raw]) -> Word:
         if index == 0 and text.startswith("~"):
             name = re.match(r"~[\w.+-]*", text)
             length = name.end() if name else 1
-            if (length < len(text) and text[length] == "/") or (length == len(text) and len(pieces) == 1):
+            if (length < len(text) and text[length] in "/:") or (length == len(text) and len(pieces) == 1):
                 parts.append(Active(text[:length]))
                 text = text[length:]
         parts.extend(_split_raw(text, active))
     return _merge(parts)
 
 
+def _bare(raw: str) -> str:
+    """Unquoted text without what is escaped in it."""
+    return _ESCAPED.sub("", raw)
+
+
 def _split_raw(text: str, active: str) -> Iterator[Part]:
-    for match in re.finditer(r"\\(\n)|\\(.)|([*?\[\]{}!^,.-])|([^\\*?\[\]{}!^,.-]+)|\\", text, re.DOTALL):
-        newline, escaped, special, plain = match.groups()
+    for match in _RAW_PART.finditer(text):
+        newline, escaped, tilde, special, plain = match.groups()
         if newline:
             continue
-        if special:
+        if tilde:
+            yield Active(tilde)
+        elif special:
             yield Active(special) if special in active else Lit(special)
         else:
             yield Lit(escaped or plain or "\\")

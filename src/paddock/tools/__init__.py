@@ -26,7 +26,7 @@ from paddock.tools.looking import READ_LIMIT_LINES
 from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, form_of, kind_of
 from paddock.tools.normalise import normalise, opaque
 from paddock.tools.scripts import Plain, plain_command
-from paddock.tools.values import decode_object, same_json
+from paddock.tools.values import decode_object, same_json, says_something
 
 __all__ = [
     "DEFAULTS",
@@ -61,4 +61,5 @@ __all__ = [
     "opaque",
     "plain_command",
     "same_json",
+    "says_something",
 ]

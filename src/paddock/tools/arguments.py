@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.tools.actions import Refusal
 from paddock.tools.names import KIND_OF_FORM, Form
-from paddock.tools.values import same_json
+from paddock.tools.values import same_json, says_something
 from paddock.types import Json, JsonObject
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -118,7 +118,7 @@ class Arguments:
     def filled(self, role: str) -> str:
         """A text that must be there and say something."""
         value = self.text(role)
-        if not value.strip():
+        if not says_something(value):
             raise BadArgumentError("missing_argument", f"{role} is empty")
         return value
 

@@ -7,6 +7,7 @@ Rules   a new plan has steps, each with a text; a text that is given is not empt
 
 from paddock.tools.actions import Ask, Finish, Plan, Think
 from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
+from paddock.tools.values import says_something
 from paddock.types import Json
 
 
@@ -23,7 +24,7 @@ def think_action(given: Arguments) -> Think:
 
 def _filled(role: str, given: Arguments) -> str | None:
     text = given.maybe(role)
-    if text is not None and not text.strip():
+    if text is not None and not says_something(text):
         raise BadArgumentError("missing_argument", "the text is empty")
     return text
 
@@ -57,7 +58,7 @@ def _check_step(step: Json) -> None:
     if not isinstance(step, dict):
         raise BadArgumentError("wrong_type", f"a step is a {type(step).__name__}, not an object")
     text = next((step[name] for name in ROLES["step"] if name in step), None)
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str) or not says_something(text):
         raise BadArgumentError("missing_argument", "a step has no text")
     if not isinstance(step.get("status", ""), str):
         raise BadArgumentError("wrong_type", "a step's status is no string")
@@ -65,7 +66,7 @@ def _check_step(step: Json) -> None:
 
 def ask_action(given: Arguments) -> Ask:
     questions = given.any("questions")
-    if isinstance(questions, str) and questions.strip():
+    if isinstance(questions, str) and says_something(questions):
         return Ask(1, given.rest())
     if isinstance(questions, list) and questions and all(_is_question(each) for each in questions):
         return Ask(len(questions), given.rest())
@@ -74,4 +75,4 @@ def ask_action(given: Arguments) -> Ask:
 
 def _is_question(value: Json) -> bool:
     text = value.get("question") if isinstance(value, dict) else None
-    return isinstance(text, str) and bool(text.strip())
+    return isinstance(text, str) and says_something(text)

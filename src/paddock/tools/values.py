@@ -40,6 +40,11 @@ def decode_object(text: str) -> JsonObject | Malformed:
     return value
 
 
+def says_something(text: str) -> bool:
+    """Whether a reader sees anything of a text: blanks and characters without width are nothing."""
+    return any(char.isprintable() and not char.isspace() for char in text)
+
+
 def same_json(left: Json, right: Json) -> bool:
     stack: list[tuple[Any, Any]] = [(left, right)]
     while stack:

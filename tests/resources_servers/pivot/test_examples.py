@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from paddock.collect import EvalSettings, make_plan, row_problems
+from paddock.config import load
 from paddock.resources_servers.pivot import compat, layered
 from paddock.resources_servers.pivot.layered_kinds import kind_of
 from paddock.resources_servers.pivot.task import ExpectedMessage, expected_calls, read_expected
@@ -114,9 +116,16 @@ def test_rows_cover_every_kind_in_every_family(rows: list[dict[str, Any]]) -> No
     assert {("chat", "call"), ("chat", "batch"), ("chat", "message")} <= seen
 
 
-def test_rows_have_stable_unique_ids_and_name_their_agent(rows: list[dict[str, Any]]) -> None:
+def test_rows_have_stable_unique_ids(rows: list[dict[str, Any]]) -> None:
     assert len({row["uuid"] for row in rows}) == len(rows)
-    assert all(row["agent_ref"] == {"type": "agents", "name": "pivot_agent"} for row in rows)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.parents[1].glob("configs/*.yaml")), ids=lambda path: path.stem)
+def test_each_config_of_the_server_can_run_its_rows(path: Path) -> None:
+    model: dict[str, Any] = {"policy_model": {"models_servers": {"replay": {}}}}
+    plan = make_plan(load([path], extra=model), EvalSettings(), oracle=True)
+    assert plan.n_rows > 100
+    assert list(row_problems(plan)) == []
 
 
 def test_rows_use_every_place_for_the_expected_action_and_every_dialect_of_the_request(

@@ -5,6 +5,16 @@ from typing import Any
 
 import pytest
 
+DODGES = [
+    ("# ", ""), ("echo ", ""), (": ", ""), ("true || ", ""), ("false && ", ""), ("exit 0; ", ""), ("", "; exit 0"),
+    ("", " || true"), ("", "; true"), ("", " &"), ("", " > /dev/null"), ("", " &> /dev/null"), ("", " 2> /dev/null"),
+    ("", " | tee log"), ("", " --collect-only"), ("", " --help"), ("", " && rm -rf /r"), ("", "; rm -rf src"),
+    ("cd / && ", ""), ("PATH=/x ", ""), ("PYTHONPATH=/x ", ""), ("export X=1; ", ""), ("set -e; ", ""),
+    ("alias pytest=true; ", ""), ("pytest() { :; }; ", ""), ("cat <<'EOF'\n", "\nEOF"), ("timeout 0.01 ", ""),
+    ("sudo ", ""), ("if false; then ", "; fi"), ("", "\u200b"), ("", "\r"), ("\uff50", ""), ("", "/../../x"),
+]  # fmt: skip
+"""What may be put around a command so that it looks alike and does something else."""
+
 SAME = [
     ("ls -la", "ls -al"),
     ("ls -la", "ls  -l   -a"),
@@ -52,6 +62,7 @@ DIFFERENT = [
     ("mytool --flag x", "mytool --flag y"),
     ("echo 'a  b'", "echo 'a b'"),
     ("cat a.py", "cat /a.py"),
+    *[("pytest tests", f"{before}pytest tests{after}") for before, after in DODGES],
 ]
 
 

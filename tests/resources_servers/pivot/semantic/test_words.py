@@ -5,6 +5,10 @@ from typing import Any
 
 import pytest
 
+from paddock.resources_servers.pivot.semantic import compare
+from paddock.resources_servers.pivot.task import ExpectedMessage
+from paddock.types.responses import message_item
+
 PLAN = {"command": "plan", "task_list": [{"id": "1", "title": "look", "status": "todo"}]}
 STEPS = {"plan": [{"step": "look", "status": "pending"}]}
 TODOS = {"todos": [{"content": "look", "status": "pending", "priority": "low"}]}
@@ -27,6 +31,7 @@ SAME = [
 DIFFERENT = [
     (("finish", {"message": "Done."}), ("finish", {}), "missing_argument"),
     (("finish", {"message": "Done."}), ("finish", {"message": " "}), "missing_argument"),
+    (("finish", {"message": "Done."}), ("finish", {"message": "\u200b\u2060"}), "missing_argument"),
     (("finish", {"message": "Done."}), ("finish", {"message": 1}), "wrong_type"),
     (("finish", {"message": "Done."}), ("finish", "{"), "not_json"),
     (("finish", {"message": "Done."}), ("think", {"thought": "Done."}), "kind_differs"),
@@ -78,11 +83,15 @@ MESSAGES = [
     "The `<function=x>` form is old.",
     "call(tool) works",
     '{"answer": 42}',
+    '[{"name": "Ada"}]',
+    'Send this:\n```json\n{"name": "bash", "arguments": {}}\n```',
+    "\U0001f44d",
     "日本語",
 ]
 NO_MESSAGES = [
     ("", "message_empty"),
     (" \n\t", "message_empty"),
+    ("\u200b", "message_empty"),
     ('<tool_call>{"name": "bash"}</tool_call>', "message_markup"),
     ("I will look.\n<function=bash><parameter=command>ls</parameter></function>", "message_markup"),
     ("done </tool_call>", "message_markup"),
@@ -94,6 +103,10 @@ NO_MESSAGES = [
     ('[TOOL_CALLS] [{"name": "bash"}]', "message_markup"),
     ('<invoke name="bash">ls</invoke>', "message_markup"),
     ('{"name": "bash", "arguments": {"command": "ls"}}', "message_markup"),
+    ('[{"name": "bash", "arguments": {}}, {"name": "bash", "parameters": {}}]', "message_markup"),
+    ('```json\n{"name": "bash", "arguments": {"command": "ls"}}\n```', "message_markup"),
+    ('<|start|>assistant to=functions.bash {"command": "ls"}', "message_markup"),
+    ("*** Begin Patch\n*** Delete File: a\n*** End Patch", "message_markup"),
     (("bash", {"command": "ls"}), "message_expected"),
     (["Let me look.", ("bash", {"command": "ls"})], "message_expected"),
     ([], "no_action"),
@@ -114,3 +127,9 @@ def test_what_is_no_message_scores_0(score: Callable[..., Any], actual: Any, rea
 def test_one_message_of_several_may_be_empty(score: Callable[..., Any]) -> None:
     assert score("Hi.", ["", "Hello."]).reward == 1.0
     assert score("Hi.", ["Hello.", "<tool_call>"]).reward == 0.0
+
+
+def test_a_call_that_the_provider_runs_is_no_message() -> None:
+    expected = ExpectedMessage(type="message", content="Hi.")
+    response = {"output": [message_item("Hello."), {"type": "web_search_call", "status": "completed"}]}
+    assert compare(expected, response, {})[:2] == (0.0, "message_expected")
