@@ -3,9 +3,10 @@
 Rules    `contained`: one's old text contains the other's, in one place, and the other made there gives the one's new
          text. `shared_context`: the same lines become the same lines, the text around agrees as far as both show it,
          and what both show of it is not blank.
-Sound    `contained` holds on every file where both can be made, since the smaller old text stands nowhere else; of a
-         hunk that is assumed, and that a replacement around it begins and ends at line ends. `shared_context` holds
-         where what both show stands once. Neither is complete: a change they do not recognise is not the same.
+Sound    `contained` holds on every file where both can be made, since the smaller old text stands nowhere else, unless
+         there it overlaps itself; of a hunk that is assumed, and that a replacement around it begins and ends at line
+         ends. `shared_context` holds where what both show stands once. Neither is complete: a change they do not
+         recognise is not the same.
 Anchors  two hunks with anchors must have the same, or one's must be a line of the other's old text.
 Alone    a `replace_all` is the same as its equal only, and so is a hunk that adds to the end of the file.
 """
