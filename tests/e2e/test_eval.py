@@ -68,6 +68,7 @@ def test_all_verdicts_is_exit_0_and_the_table_says_the_reward(
     for text in ("0.500", "@2 0.500", "completed 4", "4 of 2 rows", "rollouts.jsonl"):
         assert text in shown
     assert main(["verify", str(case.out), str(case.config)]) == 0
+    assert main(["verify", str(case.out)]) == 0
     assert "4 rollouts: 4 as stored" in capsys.readouterr().out
 
 

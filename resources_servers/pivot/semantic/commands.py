@@ -30,8 +30,9 @@ def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -
         found = equivalent(_entered(expected), _entered(actual), cwd=options.cwd)
     if found.equal:
         return SAME
-    detail = f"expected {clip(expected.command)}, came {clip(actual.command)}: {found.detail or found.reason}"
-    return differ("command_differs", detail)
+    # Of the parser's words only what a reader of the verdict can use.
+    why = f": {found.detail}" if found.reason == "unparsed" else ""
+    return differ("command_differs", f"expected {clip(expected.command)}, came {clip(actual.command)}{why}")
 
 
 def _workdir(command: Shell, cwd: str | None) -> str | None:

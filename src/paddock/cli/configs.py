@@ -23,10 +23,10 @@ def split_arguments(arguments: Sequence[str]) -> Arguments:
     return Arguments([text for text in arguments if text not in overrides], overrides)
 
 
-def load_config(arguments: Sequence[str], *, strict: bool = False, oracle: bool = False) -> "Config":
+def load_config(arguments: Sequence[str], *, strict: bool = False, modelless: bool = False) -> "Config":
     """The config of a command's arguments; ConfigError when they name no file.
 
-    With `oracle`, agents may refer to model servers that the files do not have.
+    With `modelless` no model is asked: agents may refer to model servers that the files do not have.
     """
     from paddock.collect.oracle import stand_ins
     from paddock.config import load
@@ -34,5 +34,5 @@ def load_config(arguments: Sequence[str], *, strict: bool = False, oracle: bool 
     files, overrides = split_arguments(arguments)
     if not files:
         raise ConfigError("name a config file, such as configs/demo.yaml", kind="no_config")
-    extra = stand_ins(load(files, overrides, strict=strict, servers=())) if oracle else None
+    extra = stand_ins(load(files, overrides, strict=strict, servers=())) if modelless else None
     return load(files, overrides, strict=strict, extra=extra)

@@ -169,7 +169,7 @@ def _configured(args: argparse.Namespace) -> tuple[Any, Any]:
     from paddock.collect import EvalSettings
     from paddock.config import validate
 
-    config = load_config(args.config, strict=args.strict, oracle=args.oracle)
+    config = load_config(args.config, strict=args.strict, modelless=args.oracle)
     names = [name for _, name, _ in SETTINGS] + ["strict_rows"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")

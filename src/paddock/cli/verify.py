@@ -17,7 +17,8 @@ EXITS = """exit codes:
   4  some rewards differ; each is printed, and the new verdicts are in reverified.jsonl
 
 example:
-  paddock verify runs/demo configs/demo.yaml"""
+  paddock verify runs/demo                               (by the config that the run was made with)
+  paddock verify runs/demo configs/demo.yaml pivot.resources_servers.pivot.comparator=layered"""
 
 MAX_SHOWN = 50
 
@@ -26,13 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXITS
     parser.add_argument("rollouts", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
-    parser.add_argument("config", nargs="+", help="config files, and key.path=value overrides")
+    parser.add_argument(
+        "config", nargs="*", help="config files, and key.path=value overrides (default: the run's own config)"
+    )
     parser.add_argument(
         "--concurrency", type=int, default=16, metavar="N", help="rollouts scored at once (default: 16)"
     )
     parser.add_argument(
         "--timeout-s", type=float, default=600.0, metavar="S", help="seconds for one rollout (default: 600)"
     )
+
+
+def _with_files(arguments: list[str], rollouts: Path) -> list[str]:
+    """The arguments; where they name no file, the run's own config comes first."""
+    from paddock.cli.configs import split_arguments
+    from paddock.collect.folder import CONFIG
+
+    own = rollouts / CONFIG
+    return arguments if split_arguments(arguments).files or not own.is_file() else [str(own), *arguments]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,8 +54,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.concurrency < 1 or args.timeout_s <= 0:
         raise ConfigError("--concurrency needs 1 or more, --timeout-s more than 0", kind="flag_invalid")
-    config = load_config(args.config)
-    work = reverify(config, Path(args.rollouts), concurrency=args.concurrency, timeout_s=args.timeout_s)
+    rollouts = Path(args.rollouts)
+    config = load_config(_with_files(args.config, rollouts), modelless=True)
+    work = reverify(config, rollouts, concurrency=args.concurrency, timeout_s=args.timeout_s)
     try:
         found = asyncio.run(work)
     except ConfigError:

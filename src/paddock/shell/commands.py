@@ -58,6 +58,9 @@ def known_form(name: str, known: Command, args: Sequence[Word], context: Context
     if as_lines := text_tools.rewrite(name, arguments, context, stdin):
         return as_lines
     files, tail, took = _operands(name, known, arguments, context, stdin)
+    if name == "ls" and [each.option.name for each in arguments.options if each.option.group == "format"] == ["1"]:
+        alone = [each for each in arguments.options if each.option.name != "1"]  # as it is without a terminal
+        arguments = arguments._replace(options=alone)
     options = tuple(_options(arguments, context))
     where = () if known.in_place else (context.directory,)
     spelled = _spelled(name, known, arguments, context)

@@ -6,7 +6,7 @@ Law     tests without side effects that stand next to each other under an implie
         as spelled matches counts, and with `-delete` whether it is `.` or `..`.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 
 from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
@@ -41,7 +41,7 @@ def normal(args: Sequence[Word], context: Context) -> Meaning | None:
     expression = _expression(texts)
     if expression is None:
         spelled = tuple(word_form(point, context) for point in points)
-        return Meaning(("find", "spelled", context.directory, spelled, tuple(texts)))
+        return Meaning(("find", "spelled", context.directory, spelled, tuple(_plainly(texts))))
     forms = [path_form(point, context.directory, context.part) for point in points]
     if any(form is None for form in forms):
         return None
@@ -49,6 +49,13 @@ def normal(args: Sequence[Word], context: Context) -> Meaning | None:
     spelled = tuple(word_form(point, context) for point in points)
     names = tuple(_own_name(point, texts) for point in points)
     return Meaning(("find", tuple(forms), expression, names), sure, spelled=spelled)
+
+
+def _plainly(texts: Sequence[str]) -> Iterator[str]:
+    """With `-not` as `!`, where it surely is no word of another test or program."""
+    runs = any(text in ("-exec", "-execdir", "-ok", "-okdir") for text in texts)
+    for before, text in pairwise(("(", *texts)):
+        yield "!" if text == "-not" and not runs and not before.startswith("-") else text
 
 
 def _begins_expression(text: str) -> bool:

@@ -69,7 +69,7 @@ def read(words: Sequence[Word], options: dict[str, Option], *, number: str | Non
     rest = iter(words)
     try:
         for word in rest:
-            text = word.text
+            text = word.text if word.text is not None else _unmatched(word)
             if text is None:
                 if not _is_operand(word):
                     return None
@@ -87,6 +87,14 @@ def read(words: Sequence[Word], options: dict[str, Option], *, number: str | Non
         return None
     given.sort(key=lambda each: each.option.group)
     return Arguments(given, operands, dashes_at)
+
+
+def _unmatched(word: Word) -> str | None:
+    """The text of a glob that begins with a dash: it matches nothing, as no expansion begins with one, and stays."""
+    texts = [
+        part.text for part in word.parts if isinstance(part, Lit) or (isinstance(part, Active) and "{" not in part.text)
+    ]
+    return "".join(texts) if len(texts) == len(word.parts) and texts[0].startswith("-") else None
 
 
 def _is_operand(word: Word) -> bool:
