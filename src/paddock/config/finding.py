@@ -8,11 +8,10 @@ Errors  ConfigError that lists the places tried and the nearest name that exists
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import paddock
 from paddock.config.problems import nearest
 from paddock.errors import ConfigError
 
-PACKAGE = Path(paddock.__file__).parent
+PACKAGE = Path(__file__).parents[1]
 _SHIPPED = "*/*/configs/*.yaml"
 
 
