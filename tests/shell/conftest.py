@@ -41,7 +41,7 @@ def oracle() -> Oracle:
         bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--proc", "/proc",
         "--dev", "/dev", "--tmpfs", "/mnt", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
         "--setenv", "LC_ALL", "C",
-        "--setenv", "HOME", "/mnt/home", "--chdir", "/mnt",
+        "--setenv", "HOME", "/mnt/home", "--setenv", "TMPDIR", "/mnt", "--chdir", "/mnt",
     ]  # fmt: skip
     probe = subprocess.run([*sandbox, "/bin/true"], capture_output=True, text=True, timeout=30, check=False)
     if probe.returncode:

@@ -104,6 +104,8 @@ PRESERVING = [
     Pair("bash run.sh 2>&1 | head", "bash run.sh |& head -n 10"),
     Pair("bash run.sh > out 2>&1", "bash run.sh &> out"),
     Pair("sort < a.txt > out", "sort > out < a.txt"),
+    Pair("head -n2>out a.txt", "head -n 2 a.txt > out"),
+    Pair("sort -k2>out a.txt", "sort -k 2 a.txt >out"),
     Pair("> new", ": > new"),
     # ranges of lines
     Pair("sed -n 1,20p a.txt", "head -20 a.txt"),

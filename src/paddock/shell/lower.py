@@ -52,6 +52,8 @@ _STATEMENTS = frozenset({
 _SEPARATORS = frozenset({";", "&", "\n"})
 _DESCRIPTOR = re.compile(r"[0-9]+|-")
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_OPTION = re.compile(r"-[A-Za-z0-9-]+")
+"""What the grammar takes for a descriptor where a redirection touches it, as in `head -n2>f`."""
 _GAP = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
 
@@ -188,9 +190,13 @@ class Lowering:
         targets: list[Word] = []
         for child in tree.children:
             if child.type == "file_descriptor":
-                if not _NUMBER.fullmatch(self.text(child)):
+                text = self.text(child)
+                if _NUMBER.fullmatch(text):
+                    fd = int(text)
+                elif _OPTION.fullmatch(text):
+                    yield literal(text)
+                else:
                     raise Unsupported("a word that the grammar takes for a descriptor")
-                fd = int(self.text(child))
             elif child.type in _WORDS:
                 if targets:
                     self._apart(end, child.start_byte)
