@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup demo test check lint test-slow bench wheel clean
+.PHONY: setup demo test check lint bench wheel clean
 
 setup: $(STAMP)
 
@@ -32,9 +32,6 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/sizes.py
-
-test-slow: $(STAMP)
-	$(BIN)/pytest -n $(WORKERS) -m slow
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

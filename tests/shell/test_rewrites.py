@@ -144,6 +144,7 @@ PRESERVING = [
 ]  # fmt: skip
 
 CHANGING = [
+    Pair("chmod -c -v 644 a.txt", "chmod -v -c 644 a.txt"),
     Pair("cat a.txt | wc -l", "wc -l a.txt"),
     Pair("cat a.txt b.txt | grep needle", "grep needle a.txt b.txt"),
     Pair("cat a.txt | grep -l needle", "grep -l needle a.txt"),

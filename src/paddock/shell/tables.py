@@ -107,7 +107,7 @@ COMMANDS: dict[str, Command] = {
     "touch": Command("a c|no-create m", any_order="", prints_names="verbose", keep_slash=True),
     "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir",
                   any_order="r", prints_names="verbose", keep_slash=True),
-    "chmod": Command("R|recursive v|verbose f|quiet|silent c|changes",
+    "chmod": Command("R|recursive v|verbose/tell f|quiet|silent c|changes/tell",
                      first="text", prints_names="verbose", keep_slash=True),
     "cp": Command(
         "a|archive/link d/link f|force/ask H/link i|interactive/ask l|link L|dereference/link n|no-clobber/ask p "
