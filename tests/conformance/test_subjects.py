@@ -82,8 +82,13 @@ def test_an_unreadable_row_is_a_mistake_named_by_its_line(tmp_path: Path, capsys
 
 
 @pytest.mark.cli
-def test_an_interrupted_check_exits_130_without_a_traceback() -> None:
-    with running("paddock", "check", "resources_server:pivot") as command:
+def test_an_interrupted_check_exits_130_without_a_traceback(tmp_path: Path) -> None:
+    plugin = "paddock.conformance.scripted:ScriptedEnvironment"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(orjson.dumps({"responses_create_params": {"input": "q"}, "answer": "the known answer"}))
+    config = tmp_path / "hanging.yaml"
+    config.write_text(orjson.dumps({"e": {"resources_servers": {plugin: {"grade": "hang"}}}}).decode())
+    with running("paddock", "check", f"resources_server:{plugin}", str(config), "--rows", str(rows)) as command:
         command.line("it has example rows")
         command.send(signal.SIGINT)
         assert command.code() == 130
