@@ -1,0 +1,1 @@
+"""The SWE server: a repository, a bug, hidden tests, a verdict."""

@@ -1,0 +1,68 @@
+"""One SWE task, whatever dataset its row came from. Adapters in `rows` make it; seed, oracle and grading read it only.
+
+Visible `visible()` is all that an agent may see: an allow-list. Nothing that names the fix, the tests or their script
+        is in it.
+Tests   a script in the official form (`eval_script`, swebench 5.x), or our own (`test_command`, `test_files`);
+        R2E-Gym rows compare a whole map instead (`expected`).
+Patches are bytes: line ends and encodings are the repository's business.
+"""
+
+from typing import Literal
+
+from paddock.sandbox.images import Recipe
+from paddock.types import JsonObject, Record
+
+Dataset = Literal["swe_bench", "swe_gym", "r2e_gym", "paddock"]
+Rule = Literal["lists", "map"]
+
+
+class Instance(Record):
+    """A repository with a bug, and how to tell that it is gone."""
+
+    instance_id: str
+    dataset: Dataset
+    repo: str = ""
+    problem_statement: str
+    image: str
+    """Name for the image store."""
+    build: Recipe | None = None
+    """How to build the image where it is not there; None: it is pulled."""
+    workdir: str = "/testbed"
+    base_commit: str | None = None
+    """The repository's HEAD in the image; None: whatever HEAD is."""
+    gold_patch: bytes
+    """The reference fix, without tests."""
+    test_patch: bytes = b""
+    """A git patch of the reference tests."""
+    test_files: dict[str, bytes] = {}
+    """Reference test files by path below the workdir; with `test_patch`, or instead of it."""
+    eval_script: str | None = None
+    """The official script of the row."""
+    test_command: str | None = None
+    """Shell command that runs the tests in the workdir, where there is no official script."""
+    log_parser: str = "parse_log_pytest"
+    """A key of swebench's PARSER_REGISTRY."""
+    eval_type: Literal["pass_and_fail", "fail_only"] = "pass_and_fail"
+    rule: Rule = "lists"
+    fail_to_pass: list[str] = []
+    pass_to_pass: list[str] = []
+    expected: dict[str, str] = {}
+    """Rule `map`: status by test."""
+    before: dict[str, str] = {}
+    """Rule `map`: status by test without the fix, where the row has it."""
+    hidden_paths: list[str] = []
+    """Absolute paths in the image that hold tests or answers: removed from what the agent gets."""
+    env: dict[str, str] = {}
+    """For the tests."""
+    network: Literal["none", "blackhole"] = "none"
+    language: str = "python"
+
+    def visible(self) -> JsonObject:
+        """What an agent may see."""
+        return {
+            "instance_id": self.instance_id,
+            "problem_statement": self.problem_statement,
+            "repo": self.repo,
+            "language": self.language,
+            "workdir": self.workdir,
+        }

@@ -1,0 +1,1 @@
+"""Sandboxes: one protocol, several runtimes, images, a watchdog, a blocklist, a tunnel."""

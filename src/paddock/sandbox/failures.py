@@ -1,0 +1,51 @@
+"""A sandbox's own failures: never a command's output, never an exit code.
+
+    InfraError
+    └── SandboxError         the machine's: it did not start, it died, the host is full; retried
+        ├── SandboxGone      no such sandbox, any more or ever
+        └── RuntimeMissing   no runtime works here: the message says which were tried, why not, and what to install
+    BudgetExceeded           the policy's: the whole sandbox was killed because it used up its own budget
+    SandboxRequestError      a wish that no sandbox can grant: bad path, unknown image
+
+`BudgetExceeded` is no failure of a rollout: an agent that meets it ends `truncated`, with what was there.
+"""
+
+from typing import Literal
+
+from paddock.errors import InfraError, RequestError, RowError
+
+Budget = Literal["memory", "disk", "cpu", "pids"]
+
+
+class SandboxError(InfraError):
+    """The sandbox, not what ran in it."""
+
+
+class SandboxGone(SandboxError):
+    """It is not there."""
+
+    def __init__(self, sandbox_id: str, detail: str = "") -> None:
+        super().__init__(f"sandbox {sandbox_id} is gone{': ' + detail if detail else ''}", kind="sandbox_gone")
+
+
+class RuntimeMissing(SandboxError):
+    """Nothing here can isolate; not retried."""
+
+    retryable_by_default = False
+
+
+class ImageMissing(RowError):
+    """No image of that name in the store."""
+
+
+class SandboxRequestError(RequestError):
+    """The caller asked for what can't be."""
+
+
+class BudgetExceeded(Exception):  # noqa: N818 - a budget that is used up is no error of ours
+    """The sandbox was killed: what ran in it used up its budget."""
+
+    def __init__(self, budget: Budget, message: str) -> None:
+        super().__init__(message)
+        self.budget = budget
+        self.message = message

@@ -1,0 +1,47 @@
+"""How an image is built where no registry is: a Debian base, one Python, one source tree, pinned requirements.
+
+Tree    the source lies at `workdir`, committed to a git repository of its own (fixed author and date), with an empty
+        commit on top (official eval scripts print the last commit); build products are ignored in `.git/info/exclude`.
+Pins    `pip` is closed under dependencies and exact: it is installed with `--no-deps` from wheels, without a network.
+Venv    at `/opt/venv`, on the image's PATH.
+"""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from paddock.types import Record
+
+
+class GitSource(Record):
+    """A commit of a repository; what came after it is not copied."""
+
+    repository: str
+    """A path on this machine or a URL that git can clone."""
+    commit: str
+
+
+class Recipe(Record):
+    """What an instance's image is made of."""
+
+    python: str = Field(pattern=r"^3\.\d+$")
+    """Minor version. Debian's own where a Debian suite has it (3.11, 3.9), else a copy of an installed one."""
+    sdist: str | None = None
+    """`name==version`: a source distribution of the package index."""
+    sdist_sha256: str | None = None
+    git: GitSource | None = None
+    pip: list[str] = []
+    """`name==version` each."""
+    install: str | None = None
+    """Shell command run in the tree with the environment active, after the commit."""
+    env: dict[str, str] = {}
+    """For the install, and in the image."""
+    workdir: str = "/testbed"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.sdist is None) == (self.git is None):
+            raise ValueError("needs exactly one of sdist and git")
+        if self.sdist is not None and self.sdist_sha256 is None:
+            raise ValueError("sdist needs sdist_sha256: the index may not be trusted to say the same for ever")
+        return self

@@ -1,0 +1,138 @@
+"""The image store: names, and the layers that make them; everything in it belongs to the payload's uid.
+
+Layout  `images/<quoted name>.json` an ImageRecord, written last and atomically: an image that is listed is whole;
+        `layers/<id>/fs` one directory tree each, shared between images, never written again.
+Layer   as overlayfs has it in a user namespace: a removed path is a character device 0:0, an opaque folder has the
+        attribute `user.overlay.opaque=y`. The lowest layer has neither.
+Errors  ImageMissing names the nearest image there is.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from paddock.sandbox.failures import ImageMissing
+from paddock.types import JsonObject, Record
+
+
+class ImageRecord(Record):
+    """One image of the store."""
+
+    name: str
+    layers: list[str]
+    """Ids, lowest first."""
+    env: dict[str, str] = {}
+    workdir: str = "/"
+    origin: JsonObject = {}
+    """What it was made from: a recipe, a registry's digest, another image."""
+
+
+class LocalImage(NamedTuple):
+    """An image as a runtime on this machine needs it."""
+
+    record: ImageRecord
+    layers: tuple[Path, ...]
+    """Directory trees, lowest first."""
+
+
+class ImageStore:
+    """Images below one folder."""
+
+    def __init__(self, home: Path, *, payload_id: int) -> None:
+        self.home = home
+        self.payload_id = payload_id if os.geteuid() == 0 else os.geteuid()
+        self._images = home / "images"
+        self._layers = home / "layers"
+
+    def get(self, name: str) -> LocalImage:
+        path = self._path(name)
+        try:
+            record = ImageRecord.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            near = get_close_matches(name, self.names(), n=1, cutoff=0.6)
+            hint = f"; nearest: {near[0]!r}" if near else ""
+            raise ImageMissing(f"no image {name!r} in {self.home}{hint}", kind="image_missing") from None
+        return LocalImage(record, tuple(self._layers / layer / "fs" for layer in record.layers))
+
+    def has(self, name: str) -> bool:
+        return self._path(name).exists()
+
+    def names(self) -> list[str]:
+        return sorted(record.name for record in self.records())
+
+    def records(self) -> list[ImageRecord]:
+        if not self._images.exists():
+            return []
+        return [ImageRecord.model_validate_json(path.read_bytes()) for path in sorted(self._images.glob("*.json"))]
+
+    def add(
+        self,
+        name: str,
+        fill: Callable[[Path], None],
+        *,
+        base: str | None = None,
+        env: dict[str, str] | None = None,
+        workdir: str | None = None,
+        origin: JsonObject | None = None,
+    ) -> LocalImage:
+        """Make an image of one new layer over `base`; `fill` writes the layer's tree and gives it its owner.
+
+        Nothing half-done stays: the name appears when the layer is whole, a failed layer is removed.
+        """
+        below = self.get(base).record if base else ImageRecord(name="", layers=[])
+        layer = uuid.uuid4().hex
+        tree = self._layers / layer / "fs"
+        self._make_folders()
+        tree.mkdir(parents=True)
+        try:
+            os.chmod(tree.parent, 0o711)  # noqa: PTH101, S103 - the payload's uid must be able to pass
+            fill(tree)
+        except BaseException:
+            shutil.rmtree(tree.parent, ignore_errors=True)
+            raise
+        return self.name(
+            ImageRecord(
+                name=name,
+                layers=[*below.layers, layer],
+                env={**below.env, **(env or {})},
+                workdir=workdir or below.workdir or "/",
+                origin=origin or {},
+            )
+        )
+
+    def name(self, record: ImageRecord) -> LocalImage:
+        """Give layers of this store a name, replacing what had it."""
+        self._make_folders()
+        path = self._path(record.name)
+        fresh = path.with_suffix(f".{uuid.uuid4().hex}.new")
+        fresh.write_text(record.model_dump_json(indent=1))
+        fresh.replace(path)
+        return self.get(record.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a name, and the layers that no other image has."""
+        record = self.get(name).record
+        self._path(name).unlink()
+        used = {layer for other in self.records() for layer in other.layers}
+        for layer in record.layers:
+            if layer not in used:
+                shutil.rmtree(self._layers / layer, ignore_errors=True)
+
+    def own(self, paths: Sequence[Path]) -> None:
+        """Give paths to the payload's uid, where we may."""
+        if os.geteuid() == 0:
+            for path in paths:
+                os.chown(path, self.payload_id, self.payload_id, follow_symlinks=False)
+
+    def _path(self, name: str) -> Path:
+        return self._images / f"{quote(name, safe='')}.json"
+
+    def _make_folders(self) -> None:
+        for folder in (self.home, self._images, self._layers):
+            folder.mkdir(parents=True, exist_ok=True)
+            os.chmod(folder, 0o711)  # noqa: PTH101, S103 - as above

@@ -1,0 +1,128 @@
+"""What can hold sandboxes: a runtime on this machine now, a remote pool with leases later. Flat, by id, with records.
+
+Law     every method may raise `SandboxError` (the machine's) or `BudgetExceeded` (the policy's), `SandboxRequestError`
+        (the caller's); none of these is ever told as a command's output. `destroy` is idempotent and always ends.
+Ids     see `records`: `create` and `exec` are replayed by their request id, so a lost reply can be asked for again.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from paddock.sandbox.records import (
+    ExecRequest,
+    ExecResult,
+    FileChange,
+    Killed,
+    SandboxHandle,
+    SandboxSpec,
+    ShellRequest,
+    ShellResult,
+    Stats,
+)
+
+
+class Provider(Protocol):
+    """Makes sandboxes and acts on them by id."""
+
+    async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
+        """A running sandbox, ready for its first command."""
+        ...
+
+    async def destroy(self, sandbox_id: str) -> None:
+        """Nothing of it is left when this returns: no process, mount, directory or cgroup."""
+        ...
+
+    async def exec(self, sandbox_id: str, request: ExecRequest, *, request_id: str) -> ExecResult:
+        """Run a command to its end."""
+        ...
+
+    async def open_shell(self, sandbox_id: str, request: ShellRequest) -> str:
+        """The id of a new shell; many may be open in one sandbox."""
+        ...
+
+    async def shell_run(
+        self, sandbox_id: str, shell_id: str, line: str, *, timeout_s: float | None = None, wait_s: float | None = None
+    ) -> ShellResult:
+        """Run a line (any shell text) and wait for its end: at most `wait_s`, then it goes on `running`; or at most
+        `timeout_s`, then its whole tree is killed and the shell lives on."""
+        ...
+
+    async def shell_poll(self, sandbox_id: str, shell_id: str, *, wait_s: float = 0.0) -> ShellResult:
+        """What came since the last result; returns early when the line ends."""
+        ...
+
+    async def shell_type(self, sandbox_id: str, shell_id: str, data: bytes) -> None:
+        """Type at the terminal of the running line."""
+        ...
+
+    async def shell_interrupt(self, sandbox_id: str, shell_id: str) -> ShellResult:
+        """What ^C does: the running line ends, the shell lives."""
+        ...
+
+    async def close_shell(self, sandbox_id: str, shell_id: str) -> None:
+        """End a shell and what runs in it."""
+        ...
+
+    async def read(self, sandbox_id: str, path: str, *, max_bytes: int | None = None) -> bytes:
+        """A file's bytes; FileNotFoundError, IsADirectoryError, PermissionError as of the file inside."""
+        ...
+
+    async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Replace a file, its folders made where missing; same errors. `mode`: permission bits, None keeps or 0644."""
+        ...
+
+    async def changes(self, sandbox_id: str, under: str = "/") -> list[FileChange]:
+        """Paths that differ from the image, sorted."""
+        ...
+
+    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> bytes:
+        """A git patch (binary, no renames) of what changed in the repository at `root` against the image.
+
+        Made by the host from the layers alone, without running anything of the sandbox; the repository's own ignore
+        rules as the image has them apply to files that the image's git does not track; `exclude` adds gitignore
+        patterns. `.git` itself is never part of it.
+        """
+        ...
+
+    async def snapshot(self, sandbox_id: str, name: str) -> str:
+        """Keep the file system as an image called `name`; use it as `SandboxSpec.image` to fork."""
+        ...
+
+    async def tunnel(self, sandbox_id: str, *, port: int) -> "Listener":
+        """A listening socket on the sandbox's loopback, whose accepting end is here."""
+        ...
+
+    async def stats(self, sandbox_id: str) -> Stats: ...
+
+    async def kills(self, sandbox_id: str) -> list[Killed]:
+        """What the watchdog killed since the last call."""
+        ...
+
+    def live(self) -> list[SandboxHandle]:
+        """The live sandboxes of this provider."""
+        ...
+
+    async def close(self) -> None:
+        """Destroy all, release everything."""
+        ...
+
+
+class Listener(Protocol):
+    """Connections from inside a sandbox, accepted outside."""
+
+    @property
+    def port(self) -> int: ...
+
+    def connections(self) -> AsyncIterator["Connection"]: ...
+
+    async def close(self) -> None: ...
+
+
+class Connection(Protocol):
+    """One byte stream from inside a sandbox."""
+
+    async def read(self, max_bytes: int = 65536) -> bytes: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def close(self) -> None: ...
