@@ -42,7 +42,7 @@ class SandboxRequestError(RequestError):
     """The caller asked for what can't be."""
 
 
-class BudgetExceeded(Exception):  # noqa: N818 - a budget that is used up is no error of ours
+class BudgetExceeded(Exception):
     """The sandbox was killed: what ran in it used up its budget."""
 
     def __init__(self, budget: Budget, message: str) -> None:

@@ -27,7 +27,7 @@ class _Form(NamedTuple):
     holder: str = ""
     """The item's list of parts; empty: the text is a field of the item itself."""
     number: str = ""
-    part: JsonObject = {}  # noqa: RUF012 - a NamedTuple's default, never changed
+    part: JsonObject = {}
     framing: str = ""
     """Prefix of the part's `.added` and `.done` events; empty: it has none."""
 
