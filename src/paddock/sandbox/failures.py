@@ -6,6 +6,8 @@
         └── RuntimeMissing   no runtime works here: the message says which were tried, why not, and what to install
     BudgetExceeded           the policy's: the whole sandbox was killed because it used up its own budget
     SandboxRequestError      a wish that no sandbox can grant: bad path, unknown image
+    ImageMissing             the row's: no such image in the store, or in the registry
+    ImageInvalid             the row's: what is called an image is none, or not the one that its digest says
 
 `BudgetExceeded` is no failure of a rollout: an agent that meets it ends `truncated`, with what was there.
 """
@@ -35,7 +37,11 @@ class RuntimeMissing(SandboxError):
 
 
 class ImageMissing(RowError):
-    """No image of that name in the store."""
+    """No image of that name."""
+
+
+class ImageInvalid(RowError):
+    """What should be an image can't be made one: malformed, unsafe, for another machine, other bytes than its digest."""
 
 
 class SandboxRequestError(RequestError):

@@ -121,6 +121,10 @@ class ShellRequest(Record):
     rows: int = 50
     columns: int = 200
     """Size of its terminal."""
+    head_bytes: int = Field(default=1 << 19, ge=0)
+    """Output kept from the start of each result."""
+    tail_bytes: int = Field(default=1 << 19, ge=0)
+    """Output kept from its end."""
 
 
 class ShellResult(Record):

@@ -1,0 +1,196 @@
+"""One live sandbox on this machine: its keeper, its folder, its commands and shells."""
+
+import asyncio
+import errno
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.sandbox import processes
+from paddock.sandbox.capture import Kept, Reader
+from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
+from paddock.sandbox.images import LocalImage
+from paddock.sandbox.link import Command, Link, Refused
+from paddock.sandbox.records import ExecRequest, ExecResult, KilledBy, Output, SandboxHandle, ShellRequest
+from paddock.sandbox.shell import Shell
+
+DEFAULT_ENV = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+}
+"""Of every command, under the image's and the sandbox's own."""
+DRAIN_S = 0.2
+"""Seconds for output of a command that has ended but left a writer behind."""
+
+
+class Folder(NamedTuple):
+    """Where a sandbox's own files are on the host."""
+
+    root: Path
+
+    @property
+    def upper(self) -> Path:
+        return self.root / "upper"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    @property
+    def merged(self) -> Path:
+        return self.root / "merged"
+
+
+class Box:
+    """A sandbox that has started."""
+
+    def __init__(self, handle: SandboxHandle, image: LocalImage, folder: Folder, link: Link, *, pid: int) -> None:
+        self.handle = handle
+        self.image = image
+        self.folder = folder
+        self.link = link
+        self.pid = pid
+        """The waiting shell inside, as the host sees it."""
+        self.env = {**DEFAULT_ENV, **image.record.env, **handle.spec.env}
+        self.exhausted: BudgetExceeded | None = None
+        """Why it was killed, where its own budget was the reason."""
+        self._shells: dict[str, Shell] = {}
+
+    async def exec(self, request: ExecRequest) -> ExecResult:
+        """Run a command to its end."""
+        started = time.monotonic()
+        kept = [Kept(request.head_bytes, request.tail_bytes)]
+        if not request.merge_stderr:
+            kept.append(Kept(request.head_bytes, request.tail_bytes))
+        try:
+            command, readers = await self._start(request, kept)
+        except Refused as refusal:
+            return _refused(refusal, time.monotonic() - started)
+        try:
+            killed_by = await self._finish(command, request.timeout_s)
+            code = command.exited.result()
+            await _drain(readers)
+        finally:
+            for reader in readers:
+                reader.close()
+        outputs = [one.output() for one in kept]
+        return ExecResult(
+            exit_code=_shell_code(code),
+            stdout=outputs[0],
+            stderr=outputs[1] if len(outputs) > 1 else Output(),
+            killed_by=killed_by,
+            duration_s=time.monotonic() - started,
+        )
+
+    async def open_shell(self, request: ShellRequest) -> str:
+        shell_id = uuid.uuid4().hex[:12]
+        env = {**self.env, **request.env}
+        self._shells[shell_id] = Shell(self.link, env, request.workdir or self.handle.spec.workdir, request)
+        await self._shells[shell_id].open()
+        return shell_id
+
+    def shell(self, shell_id: str) -> Shell:
+        try:
+            return self._shells[shell_id]
+        except KeyError:
+            raise SandboxRequestError(
+                f"sandbox {self.handle.sandbox_id}: no shell {shell_id}", kind="shell_unknown"
+            ) from None
+
+    async def close_shell(self, shell_id: str) -> None:
+        shell = self._shells.pop(shell_id, None)
+        if shell:
+            await shell.close()
+
+    async def end(self) -> None:
+        for shell in self._shells.values():
+            shell.abandon()
+        self._shells.clear()
+        self.link.close()
+
+    async def _start(self, request: ExecRequest, kept: list[Kept]) -> tuple[Command, list[Reader]]:
+        stdin = _as_file(request.stdin)
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in kept]
+        writers = [write for _, write in pipes]
+        try:
+            fds = [stdin, writers[0], writers[-1]]
+            cwd = request.workdir or self.handle.spec.workdir
+            command = await self.link.exec(request.argv, {**self.env, **request.env}, cwd, fds)
+        except BaseException:
+            for read, _ in pipes:
+                os.close(read)
+            raise
+        finally:
+            for fd in (stdin, *writers):
+                os.close(fd)
+        return command, [Reader(read, one) for (read, _), one in zip(pipes, kept, strict=True)]
+
+    async def _finish(self, command: Command, timeout_s: float | None) -> KilledBy | None:
+        """Wait for the end; past the time limit, or when we are cancelled, the whole tree is killed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(command.exited)
+            return None
+        except TimeoutError:
+            await self._kill(command)
+            return "timeout"
+        except asyncio.CancelledError:
+            await asyncio.shield(self._kill(command))
+            raise
+
+    async def _kill(self, command: Command) -> None:
+        top = processes.started_at(command.pid)
+        dead = await processes.kill_below(command.pid)
+        if top is not None:
+            processes.signal_process(processes.Process(command.pid, top), signal.SIGKILL)
+        if not dead:
+            raise BudgetExceeded("pids", "its processes multiplied faster than they could be killed")
+        try:
+            async with asyncio.timeout(processes.KILL_TIMEOUT_S):
+                await asyncio.shield(command.exited)
+        except TimeoutError:
+            raise SandboxError(f"process {command.pid} survives SIGKILL", kind="unkillable") from None
+
+    def failure(self, error: SandboxError) -> Exception:
+        """What really happened: a sandbox that is gone may have been killed for its own use."""
+        return self.exhausted if self.exhausted and isinstance(error, SandboxGone) else error
+
+
+async def _drain(readers: list[Reader]) -> None:
+    for reader in readers:
+        reader.drain()
+    waiting = [asyncio.ensure_future(reader.ended.wait()) for reader in readers if not reader.ended.is_set()]
+    if waiting:
+        _, left = await asyncio.wait(waiting, timeout=DRAIN_S)
+        for one in left:
+            one.cancel()
+
+
+def _as_file(data: bytes) -> int:
+    """A descriptor to read `data` from."""
+    if not data:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _refused(refusal: Refused, duration_s: float) -> ExecResult:
+    """As a shell says it."""
+    code = 127 if refusal.errno in (errno.ENOENT, errno.ENOTDIR) else 126
+    return ExecResult(
+        exit_code=code, stdout=Output(), stderr=Output(head=f"{refusal}\n".encode()), duration_s=duration_s
+    )
+
+
+def _shell_code(code: int) -> int:
+    return 128 - code if code < 0 else code

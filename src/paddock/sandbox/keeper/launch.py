@@ -1,0 +1,242 @@
+"""Namespaces, the overlay, and the runtime over it; then joining what the runtime made.
+
+Uid     where we are root, everything from here on runs as the payload's uid: it is the only uid of the user namespace,
+        seen inside as 0, without any capability there. Root of the host is not mapped.
+Order   cgroups are joined and their files opened before the uid changes; the parent-death signal is set after, because
+        a change of uid clears it.
+"""
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import time
+from typing import Any, NamedTuple, NoReturn
+
+from . import network, syscalls
+
+_NAMESPACES = (
+    ("user", syscalls.CLONE_NEWUSER),
+    ("cgroup", syscalls.CLONE_NEWCGROUP),
+    ("ipc", syscalls.CLONE_NEWIPC),
+    ("uts", syscalls.CLONE_NEWUTS),
+    ("net", syscalls.CLONE_NEWNET),
+    ("pid", syscalls.CLONE_NEWPID),
+    ("mnt", syscalls.CLONE_NEWNS),
+)
+WAITING = "echo ready; read -r never"
+"""What the first shell inside does: it says that it is there, and waits on a pipe that nobody writes to."""
+
+
+class Plan:
+    """The start message."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self.layers: list[str] = message["layers"]
+        """Lowest first."""
+        self.upper: str = message["upper"]
+        self.work: str = message["work"]
+        self.merged: str = message["merged"]
+        self.runtime: list[str] = message["runtime"]
+        """Command of the runtime, up to what it runs; `{merged}` stands for the overlay."""
+        self.runtime_env: dict[str, str] = message["runtime_env"]
+        self.uid: int = message["uid"]
+        self.hostname: str = message["hostname"]
+        self.blackhole: bool = message["blackhole"]
+        self.open_files: int = message["open_files"]
+        self.file_bytes: int | None = message["file_bytes"]
+        self.timeout_s: float = message["timeout_s"]
+        self.cgroup_fds: list[int] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in message["cgroups"]]
+
+
+class Init(NamedTuple):
+    """The first process of the outer pid namespace, and the pipes of the shell that waits."""
+
+    pid: int
+    said: int
+    """What it says comes here."""
+    hold: int
+    """It ends when this is closed."""
+
+
+class Inside(NamedTuple):
+    """The shell that waits, as the host sees it."""
+
+    pid: int
+    pid_ns: int
+    """Inode of its pid namespace."""
+    namespaces: list[tuple[int, int]]
+    """Descriptor and kind of each that differs from ours."""
+    root: int
+
+
+def start(plan: Plan) -> Init:
+    """Leave the host's namespaces and start init; from here on this process is in the sandbox's user namespace."""
+    said_read, said_write = os.pipe2(os.O_CLOEXEC)
+    hold_read, hold_write = os.pipe2(os.O_CLOEXEC)
+    become(plan.uid)
+    gid, uid = os.getegid(), os.geteuid()
+    syscalls.unshare(
+        syscalls.CLONE_NEWUSER
+        | syscalls.CLONE_NEWNS
+        | syscalls.CLONE_NEWPID
+        | syscalls.CLONE_NEWNET
+        | syscalls.CLONE_NEWIPC
+        | syscalls.CLONE_NEWUTS
+    )
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"0 {uid} 1")
+    _write("/proc/self/gid_map", f"0 {gid} 1")
+    syscalls.sethostname(plan.hostname)
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _init(plan, parent, hold_read, said_write)
+    os.close(said_write)
+    os.close(hold_read)
+    return Init(pid, said_read, hold_write)
+
+
+def become(uid: int) -> None:
+    """Change to the payload's user for good, where we are root."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        syscalls.be_dumpable()
+
+
+def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
+    code = 70
+    try:
+        signal.set_wakeup_fd(-1)
+        syscalls.die_with_parent(signal.SIGKILL)
+        _close_all_but({hold, said, *plan.cgroup_fds})
+        for fd in plan.cgroup_fds:
+            os.write(fd, b"0")
+        lower = ":".join(_escaped(layer) for layer in reversed(plan.layers))
+        options = f"userxattr,lowerdir={lower},upperdir={_escaped(plan.upper)},workdir={_escaped(plan.work)}"
+        syscalls.mount("overlay", plan.merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+        runtime = os.fork()
+        if runtime == 0:
+            _exec_runtime(plan, hold, said)
+        # `hold` and `said` belong to the shell alone: its end must show at the other side.
+        os.close(hold)
+        os.close(said)
+        while True:
+            pid, status = os.waitpid(-1, 0)
+            if pid == runtime:
+                code = abs(os.waitstatus_to_exitcode(status)) & 0xFF
+                break
+    except BaseException as error:  # noqa: BLE001 - told on the only channel there is
+        os.write(said, f"{type(error).__name__}: {error}\n".encode())
+    os._exit(code)
+
+
+def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
+    try:
+        os.setsid()
+        os.dup2(hold, 0)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # Relative: the runtime's command line can be read inside, and is to show nothing of the host.
+        os.chdir(os.path.dirname(plan.merged))
+        argv = [word.replace("{merged}", os.path.basename(plan.merged)) for word in plan.runtime]
+        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], plan.runtime_env)
+    except BaseException as error:  # noqa: BLE001 - as above
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+    os._exit(71)
+
+
+def wait_until_ready(plan: Plan, init: Init) -> Inside:
+    """The waiting shell, once it has spoken; OSError with what the runtime said when it did not."""
+    deadline = time.monotonic() + plan.timeout_s
+    heard = b""
+    while b"ready\n" not in heard:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([init.said], [], [], left)[0]:
+            raise OSError(f"the runtime was not ready in {plan.timeout_s:g} s; it said: {_text(heard)}")
+        chunk = os.read(init.said, 4096)
+        if not chunk:
+            raise OSError(f"the runtime ended before it was ready; it said: {_text(heard)}")
+        heard += chunk
+    pid = _deepest(init.pid)
+    namespaces = []
+    for name, kind in _NAMESPACES:
+        path = f"/proc/{pid}/ns/{name}"
+        if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
+            namespaces.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
+    root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return Inside(pid, os.stat(f"/proc/{pid}/ns/pid").st_ino, namespaces, root)
+
+
+def join(plan: Plan, inside: Inside) -> None:
+    """Enter the sandbox for good; children of this process are now born in its pid namespace."""
+    _forbid_nesting()
+    for fd, kind in inside.namespaces:
+        syscalls.setns(fd, kind)
+        os.close(fd)
+    os.fchdir(inside.root)
+    os.chroot(".")
+    os.close(inside.root)
+    network.loopback_up()
+    if plan.blackhole:
+        network.blackhole()
+
+
+def end(init: Init) -> None:
+    """Kill the outer pid namespace, and wait until it is gone.
+
+    Its first process ends only when all in it are reaped; the commands are ours to reap.
+    """
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(init.pid, signal.SIGKILL)
+        while os.waitpid(-1, 0)[0] != init.pid:
+            pass
+
+
+def _forbid_nesting() -> None:
+    """No user namespaces below this one: inside them the payload would have capabilities over kernel interfaces."""
+    try:
+        _write("/proc/sys/user/max_user_namespaces", "0")
+    except OSError:
+        return
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _deepest(pid: int) -> int:
+    """Down the first children to the last: init > runtime > its init > the shell."""
+    while True:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            children = file.read().split()
+        if not children:
+            return pid
+        pid = int(children[0])
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _escaped(path: str) -> str:
+    """As overlayfs reads paths in its options."""
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+
+
+def _text(heard: bytes) -> str:
+    return heard.decode(errors="replace").strip()[-2000:] or "nothing"

@@ -1,0 +1,128 @@
+"""Starting one command inside.
+
+The child joins the sandbox's cgroups, leads a session (with a terminal of the sandbox's own, where asked), adopts the
+orphans among its descendants, gives up every capability, and becomes the command. What goes wrong before that is told
+through a pipe that exec closes: `Refused` for what the command's own words are to blame for, OSError for the rest.
+"""
+
+import errno
+import fcntl
+import os
+import resource
+import signal
+import struct
+import termios
+import tty
+from typing import Any, NamedTuple, NoReturn
+
+from . import syscalls
+from .launch import Plan
+
+_BLAME = {
+    errno.ENOENT,
+    errno.EACCES,
+    errno.ENOTDIR,
+    errno.ENOEXEC,
+    errno.E2BIG,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.EISDIR,
+}
+
+
+class Refused(Exception):  # noqa: N818 - read as what it is
+    """The command can't be started, and that is its own fault."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"{what}: {os.strerror(number)}")
+        self.errno = number
+
+
+class Started(NamedTuple):
+    pid: int
+    """As the host sees it."""
+    terminal: int | None
+    """Master side, where the command has a terminal."""
+
+
+def spawn(plan: Plan, message: dict[str, Any], fds: list[int]) -> Started:
+    """`fds` are the child's descriptors from 0 on; where it has a terminal, that is 0 to 2, and `fds` follow."""
+    terminal = _open_terminal(message["terminal"]) if message["terminal"] else None
+    told_read, told_write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _become(plan, message, fds, terminal, told_write)
+    os.close(told_write)
+    if terminal:
+        os.close(terminal[1])
+    with os.fdopen(told_read, "rb") as told:
+        complaint = told.read()
+    if not complaint:
+        return Started(pid, terminal[0] if terminal else None)
+    os.waitpid(pid, 0)
+    if terminal:
+        os.close(terminal[0])
+    number, _, what = complaint.decode().partition(" ")
+    if int(number) in _BLAME:
+        raise Refused(int(number), what)
+    raise OSError(int(number), f"{what}: {os.strerror(int(number))}")
+
+
+def _open_terminal(size: list[int]) -> tuple[int, int]:
+    """Master and slave; output is left as it is written, input is not echoed."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[0], size[1], 0, 0))
+    modes = termios.tcgetattr(slave)
+    modes[tty.OFLAG] &= ~termios.OPOST
+    modes[tty.LFLAG] &= ~(termios.ECHO | termios.ECHONL)
+    termios.tcsetattr(slave, termios.TCSANOW, modes)
+    os.set_inheritable(master, False)
+    return master, slave
+
+
+def _become(
+    plan: Plan, message: dict[str, Any], fds: list[int], terminal: "tuple[int, int] | None", told: int
+) -> NoReturn:
+    what = "start"
+    try:
+        for fd in plan.cgroup_fds:
+            os.write(fd, b"0")
+        os.setsid()
+        if terminal:
+            fcntl.ioctl(terminal[1], termios.TIOCSCTTY, 0)
+            fds = [terminal[1]] * 3 + fds
+        # Above every number that is about to be given away, so that none is overwritten before it is copied.
+        lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
+        told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 64)
+        for number, fd in enumerate(lifted):
+            os.dup2(fd, number, inheritable=True)
+        _reset_signals()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _limit(resource.RLIMIT_NOFILE, plan.open_files)
+        if plan.file_bytes is not None:
+            _limit(resource.RLIMIT_FSIZE, plan.file_bytes)
+        os.umask(0o022)
+        what = message["cwd"]
+        os.chdir(what)
+        syscalls.become_subreaper()
+        syscalls.drop_privileges()
+        what = message["argv"][0]
+        os.execvpe(what, message["argv"], message["env"])
+    except OSError as error:
+        os.write(told, f"{error.errno or 0} {what}".encode(errors="surrogateescape"))
+    except BaseException as error:  # noqa: BLE001 - told on the only channel there is
+        os.write(told, f"{errno.EINVAL} {what}: {type(error).__name__}: {error}".encode(errors="replace"))
+    os._exit(127)
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _limit(which: int, value: int) -> None:
+    """Never above what we may have."""
+    hard = resource.getrlimit(which)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (value, value))

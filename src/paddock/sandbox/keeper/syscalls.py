@@ -1,0 +1,78 @@
+"""System calls that Python 3.11 lacks, by ctypes. Each raises OSError with the call's name."""
+
+import ctypes
+import os
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
+MNT_DETACH = 2
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAP_VERSION_3 = 0x20080522
+_CAP_LAST = 40
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, name: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(fd: int, kind: int) -> None:
+    _check(_libc.setns(fd, kind), "setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    result = _libc.mount(
+        source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(data) or None
+    )
+    _check(result, f"mount {kind or 'flags'} at {target}")
+
+
+def sethostname(name: str) -> None:
+    encoded = name.encode()
+    _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
+
+
+def die_with_parent(signal_number: int) -> None:
+    """The parent's death sends us this signal; cleared by a change of user, kept by exec."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl PDEATHSIG")
+
+
+def be_dumpable() -> None:
+    """Own our files in `/proc` again after a change of user."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl DUMPABLE")
+
+
+def become_subreaper() -> None:
+    """Orphans among our descendants become our children; kept by exec."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl SUBREAPER")
+
+
+def drop_privileges() -> None:
+    """No capability in any set, and none to be had by exec."""
+    for capability in range(_CAP_LAST + 1):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl NO_NEW_PRIVS")
+    header = (ctypes.c_uint32 * 2)(_CAP_VERSION_3, 0)
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")

@@ -1,0 +1,214 @@
+"""The provider's end of a keeper's socket: wishes go out, answers find their waiters.
+
+Errors  SandboxError when the keeper or its sandbox ended, whatever was being waited for; `Refused` when a command could
+        not be started and its own words are to blame.
+"""
+
+import asyncio
+import itertools
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paddock.sandbox.failures import SandboxError, SandboxGone
+from paddock.sandbox.keeper import messages
+from paddock.types import JsonObject
+
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from keeper import zygote; zygote.serve(int(sys.argv[2]))"
+
+
+class _Answer(NamedTuple):
+    message: JsonObject
+    fds: list[int]
+
+
+class Refused(Exception):  # noqa: N818 - read as what it is
+    """A command that can't be started, by its own fault; `errno` says how."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = number
+
+
+class Broken(SandboxError):  # noqa: N818 - read as what it is
+    """A system call of the keeper's failed."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message, kind="keeper_call")
+        self.errno = number
+
+
+class Zygote:
+    """Starts keepers; one per provider."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-E", "-s", "-c", _BOOT, str(Path(__file__).parent), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+                cwd="/",
+            )
+        self._link = ours
+
+    def fork(self) -> socket.socket:
+        """The socket of a new keeper."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        with theirs:
+            try:
+                messages.send(self._link, {"op": "fork"}, [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise SandboxError(f"the keepers' parent is gone: {error}", kind="keeper_lost") from error
+        return ours
+
+    def close(self) -> None:
+        self._link.close()
+        self._process.wait()
+
+
+class Command(NamedTuple):
+    """A command that runs."""
+
+    pid: int
+    """As the host sees it."""
+    terminal: int | None
+    """Ours to close."""
+    exited: "asyncio.Future[int]"
+    """Its exit status, negative for a signal; SandboxError when the sandbox ended first."""
+
+
+class Link:
+    """One keeper."""
+
+    def __init__(self, sandbox_id: str, link: socket.socket) -> None:
+        self.sandbox_id = sandbox_id
+        self._socket = link
+        self._loop = asyncio.get_running_loop()
+        self._ids = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[_Answer]] = {}
+        self._exits: dict[int, asyncio.Future[int]] = {}
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+        """Why the keeper's end of the socket closed; never an exception."""
+        self._last = ""
+        self._loop.add_reader(link, self._receive)
+
+    async def start(self, plan: JsonObject) -> JsonObject:
+        """Send the start message; the `ready` answer."""
+        return (await self._ask(0, {"op": "start", **plan}))[0]
+
+    async def exec(
+        self, argv: list[str], env: dict[str, str], cwd: str, fds: list[int], *, terminal: list[int] | None = None
+    ) -> Command:
+        """Start a command whose descriptors from 0 on (from 3 with a terminal) are `fds`, which stay ours."""
+        number = next(self._ids)
+        exited = self._exits[number] = self._loop.create_future()
+        wish = {"op": "exec", "id": number, "argv": argv, "env": env, "cwd": cwd, "terminal": terminal}
+        try:
+            answer, passed = await self._ask(number, wish, fds)
+        except BaseException:
+            self._exits.pop(number, None)
+            exited.cancel()
+            raise
+        return Command(answer["pid"], passed[0] if passed else None, exited)
+
+    async def listen(self, port: int) -> socket.socket:
+        """A listening socket of the sandbox's network."""
+        number = next(self._ids)
+        _, passed = await self._ask(number, {"op": "listen", "id": number, "port": port})
+        listener = socket.socket(fileno=passed[0])
+        listener.setblocking(False)
+        return listener
+
+    async def open(self, path: str, *, write: bool, mode: int | None = None) -> int:
+        """A descriptor of a regular file inside; OSError as of the file."""
+        number = next(self._ids)
+        try:
+            _, passed = await self._ask(
+                number, {"op": "open", "id": number, "path": path, "write": write, "mode": mode}
+            )
+        except Broken as broken:
+            raise OSError(broken.errno, broken.message) from None
+        return passed[0]
+
+    def close(self) -> None:
+        """Tell the keeper to end its sandbox."""
+        if not self.ended.done():
+            self._end("closed")
+
+    async def _ask(self, number: int, message: JsonObject, fds: list[int] | None = None) -> _Answer:
+        if self.ended.done():
+            raise SandboxGone(self.sandbox_id, self.ended.result())
+        answer: asyncio.Future[_Answer] = self._loop.create_future()
+        self._answers[number] = answer
+        try:
+            await self._send(message, fds)
+            return await answer
+        finally:
+            self._answers.pop(number, None)
+
+    async def _send(self, message: JsonObject, fds: list[int] | None) -> None:
+        while True:
+            try:
+                messages.send(self._socket, message, fds)
+                return
+            except BlockingIOError:
+                await asyncio.sleep(0.001)
+            except OSError as error:
+                raise SandboxGone(self.sandbox_id, str(error)) from error
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                message, fds = messages.receive(self._socket)
+            except BlockingIOError:
+                return
+            except (EOFError, OSError):
+                self._end(self._last or "its keeper was killed")
+                return
+            self._take(message, fds)
+
+    def _take(self, message: JsonObject, fds: list[int]) -> None:
+        op: str = message["op"]
+        if op in ("failed", "died"):
+            self._last = message["error"]
+            return
+        number = message.get("id", 0)
+        if op == "exited":
+            exited = self._exits.pop(number, None)
+            if exited and not exited.done():
+                exited.set_result(message["code"])
+            return
+        answer = self._answers.get(number)
+        if answer is None or answer.done():
+            for fd in fds:
+                os.close(fd)
+        elif op in ("refused", "broken"):
+            answer.set_exception(_error(self.sandbox_id, message))
+        else:
+            answer.set_result(_Answer(message, fds))
+
+    def _end(self, why: str) -> None:
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self.ended.set_result(why)
+        waiters: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
+        for waiting in waiters:
+            if not waiting.done():
+                waiting.set_exception(SandboxGone(self.sandbox_id, why))
+                waiting.exception()  # one that nobody waits for is no news
+
+
+def _error(sandbox_id: str, message: dict[str, Any]) -> Exception:
+    if message["op"] == "refused":
+        return Refused(message["errno"], message["error"])
+    return Broken(message["errno"], f"sandbox {sandbox_id}: {message['error']}")

@@ -1,0 +1,94 @@
+"""Processes of the host, by id: who descends from whom, and killing all of them.
+
+Law     a process is named by its id and its start time together: an id alone may have come to mean another process.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+KILL_TIMEOUT_S = 5.0
+"""Seconds in which a tree has to be dead; a fork bomb may outrun a killer that walks."""
+
+
+class Process(NamedTuple):
+    pid: int
+    started: int
+    """Clock ticks since boot."""
+
+
+def started_at(pid: int) -> int | None:
+    """Clock ticks since boot; None: there is no such process, or it is a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except (OSError, ValueError):
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    return None if fields[0] == b"Z" else int(fields[19])
+
+
+def descendants(pid: int) -> list[Process]:
+    """Living processes below one, parents before children."""
+    found: list[Process] = []
+    waiting = [pid]
+    while waiting:
+        for child in _children(waiting.pop()):
+            started = started_at(child)
+            if started is not None:
+                found.append(Process(child, started))
+            waiting.append(child)
+    return found
+
+
+def signal_process(process: Process, number: int) -> bool:
+    """Send a signal, if it is still that process; whether it was sent."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        if started_at(process.pid) != process.started:
+            return False
+        signal.pidfd_send_signal(fd, number)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+async def kill_below(pid: int, *, spare: Collection[Process] = ()) -> bool:
+    """Kill everything below `pid` but `spare` and what descends from it; False when it outran us."""
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while victims := _outside(descendants(pid), spare):
+        if time.monotonic() > deadline:
+            return False
+        for victim in victims:
+            signal_process(victim, signal.SIGKILL)
+        await asyncio.sleep(0.005)
+    return True
+
+
+def _outside(all_below: list[Process], spare: Collection[Process]) -> list[Process]:
+    kept = {process for process in spare if process in all_below}
+    for process in list(kept):
+        kept.update(descendants(process.pid))
+    return [process for process in all_below if process not in kept]
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return found
+    for task in tasks:
+        try:
+            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
+        except OSError:
+            continue
+    return found
