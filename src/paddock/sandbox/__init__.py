@@ -8,6 +8,7 @@ from paddock.sandbox.failures import (
     SandboxGone,
     SandboxRequestError,
 )
+from paddock.sandbox.layers import Patch
 from paddock.sandbox.opening import open_provider
 from paddock.sandbox.protocol import Connection, Listener, Provider
 from paddock.sandbox.records import (
@@ -35,6 +36,7 @@ __all__ = [
     "Killed",
     "Listener",
     "Output",
+    "Patch",
     "Provider",
     "RuntimeMissing",
     "SandboxError",

@@ -1,20 +1,24 @@
 """One live sandbox on this machine: its keeper, its folder, its commands and shells."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
 import time
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
 from paddock.sandbox import processes
 from paddock.sandbox.capture import Kept, Reader
+from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import LocalImage
+from paddock.sandbox.layers import View
 from paddock.sandbox.link import Command, Link, Refused
-from paddock.sandbox.records import ExecRequest, ExecResult, KilledBy, Output, SandboxHandle, ShellRequest
+from paddock.sandbox.records import ExecRequest, ExecResult, Killed, KilledBy, Output, SandboxHandle, ShellRequest
 from paddock.sandbox.shell import Shell
 
 DEFAULT_ENV = {
@@ -51,21 +55,47 @@ class Folder(NamedTuple):
 class Box:
     """A sandbox that has started."""
 
-    def __init__(self, handle: SandboxHandle, image: LocalImage, folder: Folder, link: Link, *, pid: int) -> None:
+    def __init__(
+        self, handle: SandboxHandle, image: LocalImage, folder: Folder, link: Link, cgroup: Cgroup | None
+    ) -> None:
         self.handle = handle
         self.image = image
         self.folder = folder
         self.link = link
-        self.pid = pid
-        """The waiting shell inside, as the host sees it."""
+        self.cgroup = cgroup
         self.env = {**DEFAULT_ENV, **image.record.env, **handle.spec.env}
-        self.exhausted: BudgetExceeded | None = None
-        """Why it was killed, where its own budget was the reason."""
+        self.kills: list[Killed] = []
+        """What the watchdog has killed."""
+        self.reason: Exception | None = None
+        """Why all of it was killed: `BudgetExceeded`, or a `SandboxError` of the machine's."""
         self._shells: dict[str, Shell] = {}
+
+    def give_up(self, reason: Exception) -> None:
+        """Kill all of it; whoever asks anything of it is told why."""
+        if self.reason is None:
+            self.reason = reason
+            self.link.close(str(reason))
+
+    def shell_pids(self) -> list[int]:
+        return [shell.pid for shell in self._shells.values() if shell.pid is not None]
+
+    def view(self) -> View:
+        return View(self.image.layers, self.folder.upper)
+
+    @contextlib.asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Nothing inside runs meanwhile, where this machine can hold it."""
+        held = self.cgroup is not None and await asyncio.to_thread(self.cgroup.freeze)
+        try:
+            yield
+        finally:
+            if held and self.cgroup is not None:
+                self.cgroup.thaw()
 
     async def exec(self, request: ExecRequest) -> ExecResult:
         """Run a command to its end."""
         started = time.monotonic()
+        kills = len(self.kills)
         kept = [Kept(request.head_bytes, request.tail_bytes)]
         if not request.merge_stderr:
             kept.append(Kept(request.head_bytes, request.tail_bytes))
@@ -76,6 +106,8 @@ class Box:
         try:
             killed_by = await self._finish(command, request.timeout_s)
             code = command.exited.result()
+            if killed_by is None and code == -signal.SIGKILL and len(self.kills) > kills:
+                killed_by = "memory"
             await _drain(readers)
         finally:
             for reader in readers:
@@ -109,11 +141,23 @@ class Box:
         if shell:
             await shell.close()
 
-    async def end(self) -> None:
+    async def end(self, timeout_s: float) -> bool:
+        """Kill all of it, and wait; False when some of it could not be killed in that time."""
         for shell in self._shells.values():
             shell.abandon()
         self._shells.clear()
         self.link.close()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.link.gone.wait()
+        except TimeoutError:
+            pass
+        if self.cgroup is None:
+            return self.link.gone.is_set()
+        killed = await asyncio.to_thread(self.cgroup.kill_all, timeout_s)
+        removed = await asyncio.to_thread(self.cgroup.remove, timeout_s)
+        self.cgroup.close()
+        return killed and removed and self.link.gone.is_set()
 
     async def _start(self, request: ExecRequest, kept: list[Kept]) -> tuple[Command, list[Reader]]:
         stdin = _as_file(request.stdin)
@@ -159,8 +203,8 @@ class Box:
             raise SandboxError(f"process {command.pid} survives SIGKILL", kind="unkillable") from None
 
     def failure(self, error: SandboxError) -> Exception:
-        """What really happened: a sandbox that is gone may have been killed for its own use."""
-        return self.exhausted if self.exhausted and isinstance(error, SandboxGone) else error
+        """What really happened: a sandbox that is gone may have been given up for a reason."""
+        return self.reason if self.reason is not None and isinstance(error, SandboxGone) else error
 
 
 async def _drain(readers: list[Reader]) -> None:

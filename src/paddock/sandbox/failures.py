@@ -41,7 +41,7 @@ class ImageMissing(RowError):
 
 
 class ImageInvalid(RowError):
-    """What should be an image can't be made one: malformed, unsafe, for another machine, other bytes than its digest."""
+    """What should be an image can't be made one: malformed, unsafe, for another machine, not what its digest says."""
 
 
 class SandboxRequestError(RequestError):

@@ -1,10 +1,8 @@
-"""Files of a sandbox, by descriptors that its keeper opens inside; and removing what a sandbox has left on the host."""
+"""Files of a sandbox, by descriptors that its keeper opens inside."""
 
 import asyncio
 import os
-import shutil
-import stat
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from paddock.sandbox.failures import SandboxRequestError
@@ -23,22 +21,6 @@ async def write(box: "Box", path: str, data: bytes, mode: int | None = None) -> 
     """Replace the file's bytes."""
     fd = await box.link.open(_absolute(box, path), write=True, mode=mode)
     await asyncio.to_thread(_write_all, fd, data)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a folder whatever its permissions; what can't be removed now is left for the next clean."""
-
-    def allow(function: object, name: str, _: object) -> None:
-        try:
-            parent = Path(name).parent
-            for one in (parent, Path(name)):
-                if not one.is_symlink() and one.is_dir():
-                    one.chmod(stat.S_IRWXU)
-            shutil.rmtree(name) if Path(name).is_dir() and not Path(name).is_symlink() else Path(name).unlink()
-        except OSError:
-            return
-
-    shutil.rmtree(path, onerror=allow)
 
 
 def _absolute(box: "Box", path: str) -> str:

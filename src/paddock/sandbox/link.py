@@ -5,6 +5,7 @@ Errors  SandboxError when the keeper or its sandbox ended, whatever was being wa
 """
 
 import asyncio
+import contextlib
 import itertools
 import os
 import socket
@@ -98,7 +99,9 @@ class Link:
         self._answers: dict[int, asyncio.Future[_Answer]] = {}
         self._exits: dict[int, asyncio.Future[int]] = {}
         self.ended: asyncio.Future[str] = self._loop.create_future()
-        """Why the keeper's end of the socket closed; never an exception."""
+        """Why no more can be asked of it; never an exception."""
+        self.gone = asyncio.Event()
+        """The keeper has ended, and all of its sandbox before it."""
         self._last = ""
         self._loop.add_reader(link, self._receive)
 
@@ -140,10 +143,12 @@ class Link:
             raise OSError(broken.errno, broken.message) from None
         return passed[0]
 
-    def close(self) -> None:
-        """Tell the keeper to end its sandbox."""
+    def close(self, why: str = "it was destroyed") -> None:
+        """Tell the keeper to end its sandbox; `gone` tells when it has."""
         if not self.ended.done():
-            self._end("closed")
+            self._fail(why)
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
 
     async def _ask(self, number: int, message: JsonObject, fds: list[int] | None = None) -> _Answer:
         if self.ended.done():
@@ -173,7 +178,10 @@ class Link:
             except BlockingIOError:
                 return
             except (EOFError, OSError):
-                self._end(self._last or "its keeper was killed")
+                self._loop.remove_reader(self._socket)
+                self._socket.close()
+                self._fail(self._last or "its keeper was killed")
+                self.gone.set()
                 return
             self._take(message, fds)
 
@@ -197,9 +205,9 @@ class Link:
         else:
             answer.set_result(_Answer(message, fds))
 
-    def _end(self, why: str) -> None:
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
+    def _fail(self, why: str) -> None:
+        if self.ended.done():
+            return
         self.ended.set_result(why)
         waiters: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
         for waiting in waiters:

@@ -1,17 +1,21 @@
 """The provider of this machine: sandboxes over a runtime, each with a keeper and a folder of its own."""
 
 import asyncio
+import logging
 import os
 import uuid
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from paddock.sandbox import files
 from paddock.sandbox.box import Box, Folder
-from paddock.sandbox.failures import SandboxError, SandboxGone
+from paddock.sandbox.cgroups import Cgroup, Cgroups
+from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone
 from paddock.sandbox.images import ImageStore, LocalImage
+from paddock.sandbox.layers import Patch, copy_upper, patch, remove_tree
 from paddock.sandbox.link import Link, Zygote
+from paddock.sandbox.listening import SocketListener
 from paddock.sandbox.owner import Owner
 from paddock.sandbox.protocol import Listener
 from paddock.sandbox.records import (
@@ -25,40 +29,44 @@ from paddock.sandbox.records import (
     ShellResult,
     Stats,
 )
+from paddock.sandbox.requests import Requests
 from paddock.sandbox.runtimes import Runtime
 from paddock.sandbox.settings import SandboxSettings
+from paddock.sandbox.watchdog import Watchdog, Watched
 from paddock.types import JsonObject
 
-REMEMBERED = 1024
-"""Requests whose answers are kept for a repeat."""
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class LocalProvider:
-    """Sandboxes on this machine."""
+    """Sandboxes on this machine; made in a running event loop."""
 
-    def __init__(self, settings: SandboxSettings, runtime: Runtime) -> None:
+    def __init__(self, settings: SandboxSettings, runtime: Runtime, cgroups: Cgroups | None) -> None:
         self.settings = settings
         self.runtime = runtime
+        self.cgroups = cgroups
         self.store = ImageStore(settings.home, payload_id=settings.payload_id)
         self._owner = Owner(settings.home)
         self._zygote = Zygote()
         self._boxes: dict[str, Box] = {}
         self._starting = asyncio.Semaphore(settings.starts_at_once)
-        self._answers: OrderedDict[str, asyncio.Future[Any]] = OrderedDict()
+        self._requests = Requests()
+        self._dog = Watchdog(settings.watchdog)
+        self._dog.start()
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
-        return await self._once(f"create {request_id}", lambda: self._create(spec))
+        return await self._requests.once(("create", request_id), lambda: self._create(spec))
 
     async def destroy(self, sandbox_id: str) -> None:
         box = self._boxes.pop(sandbox_id, None)
         if box is None:
             return
-        await box.end()
-        await asyncio.to_thread(files.remove_tree, box.folder.root)
+        self._requests.forget(sandbox_id)
+        await asyncio.shield(self._destroy(box))
 
     async def exec(self, sandbox_id: str, request: ExecRequest, *, request_id: str) -> ExecResult:
-        return await self._once(f"exec {sandbox_id} {request_id}", lambda: self._exec(sandbox_id, request))
+        return await self._requests.once((sandbox_id, request_id), lambda: self._exec(sandbox_id, request))
 
     async def open_shell(self, sandbox_id: str, request: ShellRequest) -> str:
         return await self._in(sandbox_id, lambda box: box.open_shell(request))
@@ -87,57 +95,118 @@ class LocalProvider:
         await self._in(sandbox_id, lambda box: files.write(box, path, data, mode))
 
     async def changes(self, sandbox_id: str, under: str = "/") -> list[FileChange]:
-        raise NotImplementedError
+        return await self._in(sandbox_id, lambda box: asyncio.to_thread(box.view().changes, under))
 
-    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> bytes:
-        raise NotImplementedError
+    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> Patch:
+        async def make(box: Box) -> Patch:
+            async with box.still():
+                return await asyncio.to_thread(patch, box.view(), root, exclude)
+
+        return await self._in(sandbox_id, make)
 
     async def snapshot(self, sandbox_id: str, name: str) -> str:
-        raise NotImplementedError
+        async def keep(box: Box) -> str:
+            def fill(tree: Path) -> None:
+                tree.rmdir()
+                copy_upper(box.folder.upper, tree)
+
+            origin = {"snapshot_of": box.handle.spec.image}
+            async with box.still():
+                await asyncio.to_thread(self.store.add, name, fill, base=box.handle.spec.image, origin=origin)
+            return name
+
+        return await self._in(sandbox_id, keep)
 
     async def tunnel(self, sandbox_id: str, *, port: int) -> Listener:
-        raise NotImplementedError
+        async def listen(box: Box) -> Listener:
+            return SocketListener(await box.link.listen(port))
+
+        return await self._in(sandbox_id, listen)
 
     async def stats(self, sandbox_id: str) -> Stats:
-        raise NotImplementedError
+        async def measure(box: Box) -> Stats:
+            reading = await self._dog.measure(sandbox_id)
+            return Stats(
+                memory_mib=reading.use.memory_bytes / 2**20,
+                peak_memory_mib=reading.peak_memory_bytes / 2**20,
+                disk_mib=reading.disk_bytes / 2**20,
+                pids=reading.use.pids,
+                cpu_s=reading.use.cpu_s,
+                memory_kills=reading.memory_kills,
+            )
+
+        return await self._in(sandbox_id, measure)
 
     async def kills(self, sandbox_id: str) -> list[Killed]:
-        raise NotImplementedError
+        async def take(box: Box) -> list[Killed]:
+            taken, box.kills[:] = list(box.kills), []
+            return taken
+
+        return await self._in(sandbox_id, take)
 
     def live(self) -> list[SandboxHandle]:
         return [box.handle for box in self._boxes.values()]
 
     async def close(self) -> None:
         await asyncio.gather(*(self.destroy(name) for name in list(self._boxes)))
+        await self._dog.close()
         await asyncio.to_thread(self._zygote.close)
+        if self.cgroups:
+            await asyncio.to_thread(self.cgroups.remove_owner, self._owner.id)
         self._owner.close()
 
     async def _create(self, spec: SandboxSpec) -> SandboxHandle:
         image = self.store.get(spec.image)
         handle = SandboxHandle(sandbox_id=uuid.uuid4().hex[:12], runtime=self.runtime.name, spec=spec)
-        folder = self._make_folder(handle.sandbox_id, image)
-        try:
-            async with self._starting:
-                box = await self._start(handle, image, folder)
-        except BaseException:
-            await asyncio.to_thread(files.remove_tree, folder.root)
-            raise
+        async with self._starting:
+            box = await self._start(handle, image)
         self._boxes[handle.sandbox_id] = box
         return handle
 
-    async def _start(self, handle: SandboxHandle, image: LocalImage, folder: Folder) -> Box:
-        link = Link(handle.sandbox_id, self._zygote.fork())
+    async def _start(self, handle: SandboxHandle, image: LocalImage) -> Box:
+        """Nothing of it stays when it does not start."""
+        cgroup = await self._make_cgroup(handle)
+        folder = self._make_folder(handle.sandbox_id, image)
+        box = Box(handle, image, folder, Link(handle.sandbox_id, self._zygote.fork()), cgroup)
         try:
             async with asyncio.timeout(self.settings.start_timeout_s):
-                ready = await link.start(self._plan(handle.spec, image, folder))
-        except SandboxGone as gone:
-            raise SandboxError(f"sandbox of {handle.spec.image!r} did not start: {gone}", kind="start_failed") from gone
-        except BaseException:
-            link.close()
+                ready = await box.link.start(self._plan(handle.spec, image, folder, cgroup))
+            await self._dog.watch(self._watched(box, ready))
+        except BaseException as error:
+            await asyncio.shield(self._destroy(box))
+            if isinstance(error, SandboxGone | TimeoutError):
+                message = f"sandbox of {handle.spec.image!r} did not start: {error}"
+                raise SandboxError(message, kind="start_failed") from error
             raise
-        return Box(handle, image, folder, link, pid=ready["pid"])
+        return box
 
-    def _plan(self, spec: SandboxSpec, image: LocalImage, folder: Folder) -> JsonObject:
+    async def _destroy(self, box: Box) -> None:
+        await self._dog.unwatch(box.handle.sandbox_id)
+        ended = await box.end(self.settings.stop_timeout_s)
+        await asyncio.to_thread(remove_tree, box.folder.root)
+        if not ended:
+            _log.warning("sandbox %s was not gone in %g s", box.handle.sandbox_id, self.settings.stop_timeout_s)
+
+    async def _make_cgroup(self, handle: SandboxHandle) -> Cgroup | None:
+        if self.cgroups is None:
+            return None
+        return await asyncio.to_thread(self.cgroups.make, self._owner.id, handle.sandbox_id, handle.spec.limits)
+
+    def _watched(self, box: Box, ready: JsonObject) -> Watched:
+        return Watched(
+            sandbox_id=box.handle.sandbox_id,
+            limits=box.handle.spec.limits,
+            pid=ready["init"],
+            inside_pid=ready["pid"],
+            on_killed=box.kills.append,
+            on_exhausted=lambda budget, message: box.give_up(BudgetExceeded(budget, message)),
+            on_lost=box.give_up,
+            cgroup=box.cgroup,
+            upper=box.folder.upper,
+            spare=box.shell_pids,
+        )
+
+    def _plan(self, spec: SandboxSpec, image: LocalImage, folder: Folder, cgroup: Cgroup | None) -> JsonObject:
         limits = spec.limits
         return {
             "layers": [str(layer) for layer in image.layers],
@@ -152,7 +221,7 @@ class LocalProvider:
             "open_files": limits.open_files,
             "file_bytes": None if limits.disk_mib is None else limits.disk_mib << 20,
             "timeout_s": self.settings.start_timeout_s,
-            "cgroups": [],
+            "cgroups": [str(path) for path in cgroup.procs_files] if cgroup else [],
         }
 
     def _make_folder(self, sandbox_id: str, image: LocalImage) -> Folder:
@@ -176,25 +245,3 @@ class LocalProvider:
             return await act(box)
         except SandboxError as error:
             raise box.failure(error) from error
-
-    async def _once(self, name: str, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The answer of that request: one that runs is joined, one that was answered is told again; a failed one may
-        be tried again."""
-        known: asyncio.Future[Any] | None = self._answers.get(name)
-        if known is None:
-            known = asyncio.ensure_future(act())
-            self._answers[name] = known
-            while len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
-        try:
-            answer: T = await asyncio.shield(known)
-        except asyncio.CancelledError:
-            if not known.done():
-                known.cancel()
-                await asyncio.wait([known])
-            self._answers.pop(name, None)
-            raise
-        except BaseException:
-            self._answers.pop(name, None)
-            raise
-        return answer

@@ -1,5 +1,8 @@
 """Picking a runtime and opening a provider over it."""
 
+import asyncio
+
+from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.protocol import Provider
@@ -19,6 +22,6 @@ async def open_provider(settings: SandboxSettings | None = None) -> Provider:
             continue
         reason = runtime.missing()
         if reason is None:
-            return LocalProvider(settings, runtime)
+            return LocalProvider(settings, runtime, await asyncio.to_thread(find_cgroups))
         tried.append(f"{runtime.name}: {reason}")
     raise RuntimeMissing(f"no sandbox runtime works here: {'; '.join(tried)}", kind="runtime_missing")

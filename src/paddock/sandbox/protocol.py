@@ -8,6 +8,7 @@ Ids     see `records`: `create` and `exec` are replayed by their request id, so 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
+from paddock.sandbox.layers import Patch
 from paddock.sandbox.records import (
     ExecRequest,
     ExecResult,
@@ -75,12 +76,12 @@ class Provider(Protocol):
         """Paths that differ from the image, sorted."""
         ...
 
-    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> bytes:
+    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> Patch:
         """A git patch (binary, no renames) of what changed in the repository at `root` against the image.
 
         Made by the host from the layers alone, without running anything of the sandbox; the repository's own ignore
         rules as the image has them apply to files that the image's git does not track; `exclude` adds gitignore
-        patterns. `.git` itself is never part of it.
+        patterns. `.git` itself is never part of it. What git can't carry or is too large is listed, not lost silently.
         """
         ...
 

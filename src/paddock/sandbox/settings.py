@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.sandbox.records import RuntimeName
+from paddock.sandbox.watchdog import WatchdogSettings
 
 HOME_VARIABLE = "PADDOCK_HOME"
 PAYLOAD_ID = 59734
@@ -43,7 +44,4 @@ class SandboxSettings(BaseModel):
     """From wish to first command."""
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """For a sandbox to be gone."""
-    watchdog_period_s: float = Field(default=1.0, gt=0)
-    """Between looks at what sandboxes use; down to a twentieth of it near a limit."""
-    disk_period_s: float = Field(default=5.0, gt=0)
-    """Between looks at what a sandbox has written; shorter near a limit."""
+    watchdog: WatchdogSettings = WatchdogSettings()

@@ -52,6 +52,11 @@ class Shell:
         self._open: _Open | None = None
         self._line: _Line | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """As the host sees it; None: it is closed."""
+        return self._open.command.pid if self._open else None
+
     async def open(self) -> None:
         lines_read, lines_write = os.pipe2(os.O_CLOEXEC)
         told_read, told_write = os.pipe2(os.O_CLOEXEC)
@@ -198,9 +203,8 @@ class Shell:
         )
 
     def _report(self) -> bytes:
-        return (
-            f'printf \'%s\\0%s\\0%s\\0\' {self._serial} "$?" "$PWD" >&8; printf {self._fence}{self._serial:0{_SERIAL_DIGITS}} >&9\n'
-        ).encode()
+        status = f'printf \'%s\\0%s\\0%s\\0\' {self._serial} "$?" "$PWD" >&8'
+        return f"{status}; printf {self._fence}{self._serial:0{_SERIAL_DIGITS}} >&9\n".encode()
 
     def _kept(self) -> Kept:
         return Kept(self._request.head_bytes, self._request.tail_bytes)

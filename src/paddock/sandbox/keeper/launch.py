@@ -116,8 +116,17 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         _close_all_but({hold, said, *plan.cgroup_fds})
         for fd in plan.cgroup_fds:
             os.write(fd, b"0")
-        lower = ":".join(_escaped(layer) for layer in reversed(plan.layers))
-        options = f"userxattr,lowerdir={lower},upperdir={_escaped(plan.upper)},workdir={_escaped(plan.work)}"
+        # Its own, so that the keeper goes on seeing the host's processes: some runtimes look for themselves in `/proc`.
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+        # Relative: mount options and command lines can be read inside, and are to show nothing of the host.
+        folder = os.path.dirname(plan.merged)
+        os.chdir(folder)
+        lower, upper, work = (
+            ":".join(_escaped(os.path.relpath(path, folder)) for path in paths)
+            for paths in (reversed(plan.layers), [plan.upper], [plan.work])
+        )
+        options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={work}"
         syscalls.mount("overlay", plan.merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
         runtime = os.fork()
         if runtime == 0:
@@ -144,8 +153,6 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # Relative: the runtime's command line can be read inside, and is to show nothing of the host.
-        os.chdir(os.path.dirname(plan.merged))
         argv = [word.replace("{merged}", os.path.basename(plan.merged)) for word in plan.runtime]
         os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], plan.runtime_env)
     except BaseException as error:  # noqa: BLE001 - as above

@@ -1,0 +1,160 @@
+"""The trees of control groups that are ours on this machine: making groups, and finding those of owners.
+
+Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little below it); swap is barred, so that the
+        limit is of memory and nothing hides in it. The process limit counts threads.
+"""
+
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from paddock.sandbox.cgroups.group import Cgroup, Controller, V1Cgroup, V2Cgroup, remove_folder
+from paddock.sandbox.cgroups.kernel import CgroupKernel, read_text
+from paddock.sandbox.failures import SandboxError
+from paddock.sandbox.records import SandboxLimits
+
+OURS = "paddock"
+NEEDED = ("memory", "pids")
+
+
+class Cgroups(ABC):
+    """What this machine offers; see `find_cgroups`."""
+
+    version: Literal[1, 2]
+
+    def __init__(self, roots: tuple[Path, ...], kernel: CgroupKernel) -> None:
+        self.roots = roots
+        """Our folder in each hierarchy."""
+        self._kernel = kernel
+
+    def make(self, owner_id: str, sandbox_id: str, limits: SandboxLimits) -> Cgroup:
+        """A group with these limits; what an earlier try left of it is taken over. SandboxError where refused."""
+        try:
+            for root in self.roots:
+                for folder in (root, root / owner_id, root / owner_id / sandbox_id):
+                    with contextlib.suppress(FileExistsError):
+                        self._kernel.mkdir(folder)
+                    if folder.name != sandbox_id:
+                        self._pass_down(folder)
+            group = self._group(owner_id, sandbox_id)
+            self._limit(group, limits)
+        except OSError as error:
+            self._abandon(owner_id, sandbox_id)
+            raise SandboxError(f"no cgroup for sandbox {sandbox_id}: {error}", kind="cgroup") from error
+        return group
+
+    def owners(self) -> list[str]:
+        """Ids that have groups here, living or dead."""
+        return sorted({name for root in self.roots for name in _folders(root) if not name.startswith(".")})
+
+    def remove_owner(self, owner_id: str, timeout_s: float = 5.0) -> bool:
+        """Kill what is in the owner's groups and remove them; False when something stayed."""
+        names = {name for root in self.roots for name in _folders(root / owner_id)}
+        groups = [self._group(owner_id, name) for name in sorted(names)]
+        done = [group.kill_all(timeout_s) and group.remove(timeout_s) for group in groups]
+        deadline = time.monotonic() + timeout_s
+        gone = [remove_folder(root / owner_id, self._kernel, deadline) for root in self.roots]
+        return all(done) and all(gone)
+
+    @abstractmethod
+    def describe(self) -> str:
+        """For people: version, controllers, where."""
+
+    @abstractmethod
+    def _group(self, owner_id: str, sandbox_id: str) -> Cgroup: ...
+
+    @abstractmethod
+    def _pass_down(self, folder: Path) -> None:
+        """Let the folder's children have the controllers."""
+
+    @abstractmethod
+    def _limit(self, group: Cgroup, limits: SandboxLimits) -> None: ...
+
+    def _abandon(self, owner_id: str, sandbox_id: str) -> None:
+        for root in self.roots:
+            for folder in (root / owner_id / sandbox_id, root / owner_id):
+                with contextlib.suppress(OSError):
+                    self._kernel.rmdir(folder)
+
+    def _write_where_present(self, file: Path, text: str) -> None:
+        if file.exists():
+            self._kernel.write(file, text)
+
+
+class V1Cgroups(Cgroups):
+    """`mounts` by controller; two controllers may share one."""
+
+    version = 1
+
+    def __init__(self, mounts: Mapping[Controller, Path], kernel: CgroupKernel) -> None:
+        super().__init__(tuple(dict.fromkeys(mount / OURS for mount in mounts.values())), kernel)
+        self._mounts = mounts
+
+    def describe(self) -> str:
+        return f"v1: {' '.join(self._mounts)} (below {self._mounts['memory'].parent})"
+
+    def _group(self, owner_id: str, sandbox_id: str) -> Cgroup:
+        folders = {name: mount / OURS / owner_id / sandbox_id for name, mount in self._mounts.items()}
+        return V1Cgroup(folders, self._kernel)
+
+    def _pass_down(self, folder: Path) -> None:
+        """Here every child has its parent's controller."""
+
+    def _limit(self, group: Cgroup, limits: SandboxLimits) -> None:
+        for folder in group.folders:
+            if limits.memory_mib is not None and (folder / "memory.limit_in_bytes").exists():
+                most = str(limits.memory_mib << 20)
+                # The limit with swap may never be below the one without: raise it before, lower it after.
+                self._write_where_present(folder / "memory.memsw.limit_in_bytes", "-1")
+                self._kernel.write(folder / "memory.limit_in_bytes", most)
+                self._write_where_present(folder / "memory.memsw.limit_in_bytes", most)
+                self._write_where_present(folder / "memory.swappiness", "0")
+            if (folder / "pids.max").exists():
+                self._kernel.write(folder / "pids.max", _or_max(limits.pids))
+
+
+class V2Cgroups(Cgroups):
+    """Below `base`, a cgroup that we may write."""
+
+    version = 2
+
+    def __init__(self, base: Path, kernel: CgroupKernel) -> None:
+        super().__init__((base / OURS,), kernel)
+        self._base = base
+
+    def describe(self) -> str:
+        return f"v2: {' '.join(NEEDED)} (below {self._base})"
+
+    def _group(self, owner_id: str, sandbox_id: str) -> Cgroup:
+        return V2Cgroup(self.roots[0] / owner_id / sandbox_id, self._kernel)
+
+    def _pass_down(self, folder: Path) -> None:
+        pass_down(folder, self._kernel)
+
+    def _limit(self, group: Cgroup, limits: SandboxLimits) -> None:
+        folder = group.folders[0]
+        most = None if limits.memory_mib is None else limits.memory_mib << 20
+        self._kernel.write(folder / "memory.max", _or_max(most))
+        self._write_where_present(folder / "memory.swap.max", "max" if most is None else "0")
+        self._kernel.write(folder / "pids.max", _or_max(limits.pids))
+
+
+def pass_down(folder: Path, kernel: CgroupKernel) -> None:
+    """Let a v2 cgroup's children have what we need; OSError where it may not (it holds processes, or is not ours)."""
+    given = read_text(folder / "cgroup.subtree_control").split()
+    if missing := [name for name in NEEDED if name not in given]:
+        kernel.write(folder / "cgroup.subtree_control", " ".join(f"+{name}" for name in missing))
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir() if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _or_max(number: int | None) -> str:
+    return "max" if number is None else str(number)

@@ -1,0 +1,21 @@
+"""A sandbox's file system read by the host from its overlay layers; nothing of the sandbox is ever run or trusted."""
+
+from paddock.sandbox.layers.copying import copy_upper
+from paddock.sandbox.layers.disk import disk_use, remove_tree
+from paddock.sandbox.layers.litter import LITTER
+from paddock.sandbox.layers.patches import LeftOut, Patch, PatchLimits, patch
+from paddock.sandbox.layers.view import View
+from paddock.sandbox.layers.walk import Change
+
+__all__ = [
+    "LITTER",
+    "Change",
+    "LeftOut",
+    "Patch",
+    "PatchLimits",
+    "View",
+    "copy_upper",
+    "disk_use",
+    "patch",
+    "remove_tree",
+]

@@ -1,0 +1,183 @@
+"""One watched sandbox: what is known of it, and what each look at it leads to.
+
+Memory  over the threshold the largest process is killed, and none other until its memory is back or has had its time;
+        still over after the grace, the budget is used up. CPU seconds and disk are used up at once; processes (only
+        where no cgroup limits them) when two looks in a row find too many.
+Thread  `look` runs in the watchdog's one thread; `disk` and `spared` are set from the event loop.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from paddock.sandbox.failures import Budget
+from paddock.sandbox.records import Killed
+from paddock.sandbox.watchdog import victim
+from paddock.sandbox.watchdog.disk import DiskUse
+from paddock.sandbox.watchdog.meters import CgroupMeter, Meter, ProcessMeter
+from paddock.sandbox.watchdog.period import Growth, next_period
+from paddock.sandbox.watchdog.settings import WatchdogSettings
+from paddock.sandbox.watchdog.watched import Reading, Use, Watched
+
+MIB = 2**20
+SUSPECT_SHARE = 0.7
+"""Of the threshold: from here on we remember who is largest, in case the kernel kills before we do."""
+UNKNOWN = "(a process that the kernel chose)"
+
+
+class Exhausted(NamedTuple):
+    budget: Budget
+    message: str
+
+
+Event = Killed | Exhausted
+
+
+class Case:
+    """`belongs` says of a process whether it is this sandbox's now."""
+
+    def __init__(
+        self, watched: Watched, settings: WatchdogSettings, *, now: float, swap: bool, belongs: Callable[[int], bool]
+    ) -> None:
+        self.watched = watched
+        self.settings = settings
+        self.use = Use()
+        self.disk = DiskUse(0, 0, True)
+        self.due = now
+        self.spared: Collection[int] = ()
+        """Processes that are killed only when nothing else is large."""
+        self.ended = False
+        """Given up: no more looks."""
+        self._belongs = belongs
+        limits = watched.limits
+        self._limit = None if limits.memory_mib is None else limits.memory_mib * MIB
+        self._threshold = None if self._limit is None else settings.memory_threshold(self._limit)
+        self._keep = victim.lineage(watched.inside_pid or watched.pid, watched.pid)
+        self._growth = Growth()
+        self._peak = 0
+        self._kills = 0
+        self._kernel_kills = watched.cgroup.oom_kills() if watched.cgroup else 0
+        self._suspect: victim.Victim | None = None
+        self._dying: victim.Victim | None = None
+        self._dying_since = 0.0
+        self._over_since: float | None = None
+        self._crowded = False
+        self._meter: Meter = CgroupMeter(watched.cgroup) if watched.cgroup else self._process_meter(swap)
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(self.use, self._peak, self.disk.bytes, self._kills)
+
+    def members(self, counted: Sequence[int]) -> Sequence[int]:
+        """Process ids: `counted` is what the census found."""
+        return self.watched.cgroup.members() if self.watched.cgroup else counted
+
+    def look(self, counted: Sequence[int], now: float) -> list[Event]:
+        """Measure, decide, and kill; sets `due`. OSError: the sandbox is ending."""
+        self.use = self._meter.use(counted, now)
+        self._peak = max(self._peak, self.use.memory_bytes)
+        growth = self._growth.read(self.use.memory_bytes, now)
+        events: list[Event] = [*self._killed_by_kernel()]
+        if self._threshold is not None and self.use.memory_bytes > self._threshold:
+            events += self._over(counted, now)
+        else:
+            self._over_since = None
+            self._remember_largest(counted)
+        events += self._used_up()
+        settings = self.settings
+        self.due = now + next_period(
+            settings.period_s,
+            used=self.use.memory_bytes,
+            limit=self._threshold,
+            growth_per_s=growth,
+            finest_share=settings.finest_share,
+        )
+        return events
+
+    def disk_verdict(self) -> Exhausted | None:
+        limit = self.watched.limits.disk_mib
+        if limit is None:
+            return None
+        if self.disk.bytes > limit * MIB:
+            return Exhausted("disk", f"it wrote {self.disk.bytes / MIB:.0f} MiB to disk, over its limit of {limit} MiB")
+        if not self.disk.whole:
+            return Exhausted("disk", "its folders are nested too deep to count what it wrote")
+        return None
+
+    def close(self) -> None:
+        self._meter.close()
+
+    def _process_meter(self, swap: bool) -> ProcessMeter:
+        watched = self.watched
+        return ProcessMeter(
+            watched.inside_pid or watched.pid,
+            watched.tmpfs,
+            threshold=self._threshold,
+            cpu=watched.limits.cpu_s is not None,
+            swap=swap,
+        )
+
+    def _over(self, counted: Sequence[int], now: float) -> list[Event]:
+        if self._over_since is None:
+            self._over_since = now
+        if self._dying and now - self._dying_since < self.settings.dying_s and victim.exists(self._dying.process):
+            return []
+        if now - self._over_since >= self.settings.grace_s:
+            return [Exhausted("memory", self._too_much())]
+        limit = self._limit or 0
+        sizes = victim.sizes_of(self.members(counted), self._keep)
+        large = limit * self.settings.large_share
+        pid = victim.choose(sizes, spare=self.spared, large_bytes=large)
+        found = None if pid is None else victim.identify(pid, sizes[pid])
+        if found is None:
+            return []
+        if victim.is_doomed(found.process):
+            return []  # the kernel was faster, and tells of it
+        if not victim.kill(found, self._belongs):
+            return []
+        self._dying, self._dying_since = found, now
+        return [self._killed(found)]
+
+    def _killed_by_kernel(self) -> list[Killed]:
+        if self.watched.cgroup is None:
+            return []
+        before, self._kernel_kills = self._kernel_kills, self.watched.cgroup.oom_kills()
+        killed = []
+        for _ in range(self._kernel_kills - before):
+            suspect, self._suspect = self._suspect, None
+            if suspect and victim.is_doomed(suspect.process):
+                killed.append(self._killed(suspect))
+            else:
+                killed.append(self._killed(None))
+        return killed
+
+    def _remember_largest(self, counted: Sequence[int]) -> None:
+        cgroup = self.watched.cgroup
+        if cgroup is None or self._threshold is None or self.use.memory_bytes < SUSPECT_SHARE * self._threshold:
+            return
+        sizes = victim.sizes_of(self.members(counted), self._keep)
+        pid = victim.choose(sizes, spare=(), large_bytes=1)
+        self._suspect = None if pid is None else victim.identify(pid, sizes[pid])
+
+    def _used_up(self) -> list[Event]:
+        limits, use = self.watched.limits, self.use
+        if limits.cpu_s is not None and use.cpu_s > limits.cpu_s:
+            return [Exhausted("cpu", f"it used {use.cpu_s:.0f} s of CPU time, over its limit of {limits.cpu_s:g} s")]
+        crowded = self.watched.cgroup is None and limits.pids is not None and use.pids > limits.pids
+        was, self._crowded = self._crowded, crowded
+        if crowded and was:
+            return [Exhausted("pids", f"it ran {use.pids} processes, over its limit of {limits.pids}")]
+        return []
+
+    def _too_much(self) -> str:
+        limit = (self._limit or 0) / MIB
+        return (
+            f"it used {self.use.memory_bytes / MIB:.0f} MiB of memory for {self.settings.grace_s:g} s, over its limit "
+            f"of {limit:.0f} MiB, and killing its largest processes did not help"
+        )
+
+    def _killed(self, found: victim.Victim | None) -> Killed:
+        self._kills += 1
+        limit_mib = (self._limit or 0) / MIB
+        if found is None:
+            return Killed(command=UNKNOWN, memory_mib=limit_mib, limit_mib=limit_mib)
+        return Killed(command=found.command, memory_mib=round(found.memory_bytes / MIB, 1), limit_mib=limit_mib)

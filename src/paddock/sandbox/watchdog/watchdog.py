@@ -1,0 +1,264 @@
+"""The watchdog of a provider: one for all its sandboxes.
+
+Looks   run in one thread of its own, so that nothing inside a sandbox can hold up the event loop, and what they share
+        needs no locks; sandboxes that are nearly due are looked at together. Walks of upper folders have another.
+Host    when the machine's memory runs out although each sandbox is within its limit, the largest is given up as the
+        machine's failure (`on_lost`), one at a time; it is never the policy's.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Self, TypeVar
+
+from paddock.sandbox.failures import SandboxError, SandboxGone
+from paddock.sandbox.records import Killed
+from paddock.sandbox.watchdog.case import Case, Event
+from paddock.sandbox.watchdog.census import Census
+from paddock.sandbox.watchdog.disk import DiskUse, disk_use
+from paddock.sandbox.watchdog.host import HostMemory, host_memory
+from paddock.sandbox.watchdog.period import Growth, next_period
+from paddock.sandbox.watchdog.settings import WatchdogSettings
+from paddock.sandbox.watchdog.watched import Reading, Watched
+
+TOGETHER_SHARE = 0.25
+"""Of the period: who is due so soon is looked at now."""
+WALK_SHARE = 0.1
+"""Of the time: what walks of one upper folder may take."""
+WORTH_SHARE = 0.25
+"""Of the host's floor: giving up a smaller sandbox would not help the host."""
+Clock = Callable[[], float]
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class _Entry(NamedTuple):
+    case: Case
+    root: int | None
+    """Its key in the census; None: it has a cgroup."""
+
+
+class _Found(NamedTuple):
+    case: Case
+    events: list[Event]
+
+
+class Watchdog:
+    """`async with Watchdog() as dog: await dog.watch(...)`."""
+
+    def __init__(
+        self,
+        settings: WatchdogSettings | None = None,
+        *,
+        clock: Clock = time.monotonic,
+        host: Callable[[], HostMemory] = host_memory,
+    ) -> None:
+        self.settings = settings or WatchdogSettings()
+        self._clock = clock
+        self._host = host
+        self._host_growth = Growth()
+        self._host_due = 0.0
+        self._entries: dict[str, _Entry] = {}
+        self._census = Census()
+        self._looker = ThreadPoolExecutor(1, thread_name_prefix="watchdog")
+        self._walker = ThreadPoolExecutor(1, thread_name_prefix="watchdog-disk")
+        self._woken = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._tasks = [asyncio.create_task(self._forever(step)) for step in (self._looking, self._walking)]
+
+    async def close(self) -> None:
+        """Stop; no call comes any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for sandbox_id in list(self._entries):
+            await self.unwatch(sandbox_id)
+        await self._in_thread(self._census.close)
+        self._looker.shutdown(wait=False)
+        self._walker.shutdown(wait=False, cancel_futures=True)
+
+    async def watch(self, watched: Watched) -> None:
+        """From now until `unwatch`; its process must live."""
+        self._entries[watched.sandbox_id] = await self._in_thread(lambda: self._open(watched))
+        self._woken.set()
+
+    async def unwatch(self, sandbox_id: str) -> None:
+        """Idempotent; call it before the sandbox's cgroup is removed."""
+        entry = self._entries.pop(sandbox_id, None)
+        if entry:
+            await self._in_thread(lambda: self._shut(entry))
+
+    def reading(self, sandbox_id: str) -> Reading:
+        """What the last looks found."""
+        return self._entry(sandbox_id).case.reading
+
+    async def measure(self, sandbox_id: str) -> Reading:
+        """Look at one sandbox now."""
+        entry = self._entry(sandbox_id)
+        if not entry.case.ended:
+            self._tell(await self._look([entry]))
+            if entry.case.watched.upper:
+                await self._walk(entry.case)
+        return entry.case.reading
+
+    def _entry(self, sandbox_id: str) -> _Entry:
+        try:
+            return self._entries[sandbox_id]
+        except KeyError:
+            raise SandboxGone(sandbox_id) from None
+
+    async def _in_thread(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._looker, act)
+
+    def _open(self, watched: Watched) -> _Entry:
+        root = None if watched.cgroup else self._census.add(watched.pid)
+        cgroup = watched.cgroup
+
+        def belongs(pid: int) -> bool:
+            return pid in cgroup.members() if cgroup else self._census.belongs(pid, root or 0)
+
+        case = Case(watched, self.settings, now=self._clock(), swap=self._host().swap > 0, belongs=belongs)
+        return _Entry(case, root)
+
+    def _shut(self, entry: _Entry) -> None:
+        entry.case.ended = True
+        entry.case.close()
+        if entry.root is not None:
+            self._census.remove(entry.root)
+
+    async def _forever(self, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await step()
+            except Exception:  # noqa: BLE001 - a watchdog that ended would be missed by nobody
+                _log.exception("the watchdog stumbled, and goes on")
+                await asyncio.sleep(self.settings.period_s)
+
+    async def _looking(self) -> None:
+        while True:
+            now = self._clock()
+            soon = now + TOGETHER_SHARE * self.settings.period_s
+            due = [entry for entry in self._live() if entry.case.due <= soon]
+            if due and min(entry.case.due for entry in due) <= now:
+                self._tell(await self._look(due))
+            if self._host_due <= now:
+                self._look_at_host(now)
+            next_due = min([self._host_due, *(entry.case.due for entry in self._live())])
+            self._woken.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), max(0.001, next_due - self._clock()))
+
+    async def _look(self, entries: list[_Entry]) -> list[_Found]:
+        for entry in entries:
+            entry.case.spared = entry.case.watched.spare()
+        return await self._in_thread(lambda: self._look_at(entries))
+
+    def _look_at(self, entries: list[_Entry]) -> list[_Found]:
+        entries = [entry for entry in entries if not entry.case.ended]
+        counted = self._census.take() if any(entry.root is not None for entry in entries) else {}
+        found = []
+        for entry in entries:
+            now = self._clock()
+            try:
+                events = entry.case.look(counted.get(entry.root or 0, []), now)
+            except (OSError, ValueError):
+                entry.case.due = now + self.settings.period_s  # it is ending: its provider will tell
+                continue
+            if events:
+                found.append(_Found(entry.case, events))
+        return found
+
+    def _tell(self, found: list[_Found]) -> None:
+        for case, events in found:
+            for event in events:
+                entry = self._entries.get(case.watched.sandbox_id)
+                if entry is None or entry.case is not case or case.ended:
+                    break
+                self._tell_one(case, event)
+
+    def _tell_one(self, case: Case, event: Event) -> None:
+        if isinstance(event, Killed):
+            self._call(case, lambda: case.watched.on_killed(event))
+        else:
+            case.ended = True
+            self._call(case, lambda: case.watched.on_exhausted(event.budget, event.message))
+
+    def _call(self, case: Case, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:  # noqa: BLE001 - one sandbox's trouble must not blind us to the others
+            _log.exception("the provider of sandbox %s could not be told", case.watched.sandbox_id)
+
+    def _look_at_host(self, now: float) -> None:
+        host = self._host()
+        floor = self.settings.host_floor_mib * 2**20
+        used, most = host.total - host.available, host.total - floor
+        growth = self._host_growth.read(used, now)
+        finest = self.settings.finest_share
+        self._host_due = now + next_period(
+            self.settings.period_s, used=used, limit=most, growth_per_s=growth, finest_share=finest
+        )
+        if not floor or host.available >= floor:
+            return
+        largest = max(self._live(), key=lambda entry: entry.case.use.memory_bytes, default=None)
+        if largest is None or largest.case.use.memory_bytes < WORTH_SHARE * floor:
+            return
+        case = largest.case
+        case.ended = True
+        self._host_due = now + self.settings.dying_s
+        message = (
+            f"the machine has {host.available / 2**20:.0f} MiB of memory left, under {floor / 2**20:.0f} MiB; sandbox "
+            f"{case.watched.sandbox_id} was given up, with {case.use.memory_bytes / 2**20:.0f} MiB the largest"
+        )
+        self._call(case, lambda: case.watched.on_lost(SandboxError(message, kind="host_memory")))
+
+    async def _walking(self) -> None:
+        due: dict[str, float] = {}
+        growth: dict[str, Growth] = {}
+        settings = self.settings
+        while True:
+            cases = {entry.case.watched.sandbox_id: entry.case for entry in self._live() if entry.case.watched.upper}
+            due = {name: due.get(name, 0.0) for name in cases}
+            growth = {name: growth.get(name, Growth()) for name in cases}
+            for name, case in cases.items():
+                if due[name] > self._clock():
+                    continue
+                started = self._clock()
+                await self._walk(case)
+                now = self._clock()
+                limit = case.watched.limits.disk_mib
+                period = next_period(
+                    settings.disk_period_s,
+                    used=case.disk.bytes,
+                    limit=None if limit is None else limit * 2**20,
+                    growth_per_s=growth[name].read(case.disk.bytes, now),
+                    finest_share=settings.finest_share,
+                )
+                due[name] = now + max(period, (now - started) / WALK_SHARE)
+            # A new sandbox is found within the shortest period.
+            await asyncio.sleep(settings.disk_period_s * settings.finest_share)
+
+    async def _walk(self, case: Case) -> None:
+        case.disk = await asyncio.get_running_loop().run_in_executor(self._walker, _walk, case)
+        if verdict := case.disk_verdict():
+            self._tell([_Found(case, [verdict])])
+
+    def _live(self) -> list[_Entry]:
+        return [entry for entry in self._entries.values() if not entry.case.ended]
+
+
+def _walk(case: Case) -> DiskUse:
+    return disk_use(case.watched.upper) if case.watched.upper and not case.ended else case.disk
