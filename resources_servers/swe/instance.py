@@ -3,7 +3,8 @@
 Visible `visible()` is all that an agent may see: an allow-list. Nothing that names the fix, the tests or their script
         is in it.
 Tests   a script in the official form (`eval_script`, swebench 5.x), or our own (`test_command`, `test_files`);
-        R2E-Gym rows compare a whole map instead (`expected`).
+        R2E-Gym rows compare a whole map instead (`expected`). Reference tests come as a patch, as files, or from a
+        command that the row gives (`test_patch`, `test_files`, `test_setup`).
 Patches are bytes: line ends and encodings are the repository's business.
 """
 
@@ -12,8 +13,9 @@ from typing import Literal
 from paddock.sandbox.images import Recipe
 from paddock.types import JsonObject, Record
 
-Dataset = Literal["swe_bench", "swe_gym", "r2e_gym", "paddock"]
-Rule = Literal["lists", "map"]
+Dataset = Literal["swe_bench", "swe_gym", "r2e_gym", "nv_internal", "paddock"]
+Rule = Literal["lists", "map", "passed"]
+"""`lists`: the official rule; `map`: every status as expected; `passed`: all of both lists PASSED, neither empty."""
 
 
 class Instance(Record):
@@ -36,12 +38,19 @@ class Instance(Record):
     """A git patch of the reference tests."""
     test_files: dict[str, bytes] = {}
     """Reference test files by path below the workdir; with `test_patch`, or instead of it."""
+    test_setup: str | None = None
+    """Shell command that puts the reference tests into an untouched tree, where the row has no patch of them."""
+    test_tools: dict[str, bytes] = {}
+    """Files that the test command needs, by absolute path; only there while tests run."""
     eval_script: str | None = None
     """The official script of the row."""
     test_command: str | None = None
     """Shell command that runs the tests in the workdir, where there is no official script."""
     log_parser: str = "parse_log_pytest"
     """A key of swebench's PARSER_REGISTRY."""
+    log_program: bytes | None = None
+    """A Python program of the row in place of a parser: `program stdout stderr result.json`; run in a sandbox of its
+    own, which holds nothing of the agent's."""
     eval_type: Literal["pass_and_fail", "fail_only"] = "pass_and_fail"
     rule: Rule = "lists"
     fail_to_pass: list[str] = []

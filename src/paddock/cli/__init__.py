@@ -18,6 +18,7 @@ COMMANDS = {
     "eval": "run rollouts over rows and summarise them",
     "verify": "score stored rollouts again, without a model",
     "check": "run a plugin's conformance suite",
+    "images": "build, convert, pull and list the images of sandboxes",
 }
 
 
@@ -35,8 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     summary = COMMANDS[name]
     parser = argparse.ArgumentParser(prog=f"paddock {name}", description=summary[0].upper() + summary[1:] + ".")
     module.add_arguments(parser)
-    # Files and overrides may stand before, between and after the options.
-    args = parser.parse_intermixed_args(arguments[1:])
+    # Files and overrides may stand before, between and after the options; argparse can't do that with sub-commands.
+    nested = getattr(module, "SUBCOMMANDS", False)
+    args = parser.parse_args(arguments[1:]) if nested else parser.parse_intermixed_args(arguments[1:])
     try:
         return int(module.run(args))
     except ConfigError as error:

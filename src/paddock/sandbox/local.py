@@ -218,6 +218,7 @@ class LocalProvider:
             "uid": self.store.payload_id,
             "hostname": spec.hostname,
             "blackhole": spec.network == "blackhole",
+            "shm_bytes": limits.shm_mib << 20,
             "open_files": limits.open_files,
             "file_bytes": None if limits.disk_mib is None else limits.disk_mib << 20,
             "timeout_s": self.settings.start_timeout_s,

@@ -5,7 +5,6 @@ import asyncio
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.protocol import Provider
 from paddock.sandbox.runtimes import Bubblewrap, Runtime
 from paddock.sandbox.settings import SandboxSettings
 
@@ -13,7 +12,7 @@ RUNTIMES: tuple[type[Runtime], ...] = (Bubblewrap,)
 """In the order that `auto` tries them."""
 
 
-async def open_provider(settings: SandboxSettings | None = None) -> Provider:
+async def open_provider(settings: SandboxSettings | None = None) -> LocalProvider:
     """A provider of sandboxes on this machine; RuntimeMissing says what was tried and what to install."""
     settings = settings or SandboxSettings()
     tried = []

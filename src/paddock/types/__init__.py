@@ -5,6 +5,7 @@ Shapes  `Row` (what to do), `Turn` (one model call in tokens), `Verdict` (judgem
 Errors  a value that breaks a record's law raises pydantic's ValidationError; `paddock.errors` gives it an owner.
 """
 
+from paddock.types.patches import patch_from_text, patch_to_text
 from paddock.types.records import (
     OUTCOMES,
     REWARDED,
@@ -49,4 +50,6 @@ __all__ = [
     "TurnRecord",
     "Usage",
     "Verdict",
+    "patch_from_text",
+    "patch_to_text",
 ]

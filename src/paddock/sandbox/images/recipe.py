@@ -18,7 +18,7 @@ class GitSource(Record):
 
     repository: str
     """A path on this machine or a URL that git can clone."""
-    commit: str
+    commit: str = Field(pattern=r"^[^-\s]\S*$")
 
 
 class Recipe(Record):

@@ -14,7 +14,7 @@ import signal
 import time
 from typing import Any, NamedTuple, NoReturn
 
-from . import network, syscalls
+from . import network, settle, syscalls
 
 _NAMESPACES = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -25,6 +25,8 @@ _NAMESPACES = (
     ("pid", syscalls.CLONE_NEWPID),
     ("mnt", syscalls.CLONE_NEWNS),
 )
+_NEUTRAL = ("/media", "/mnt", "/srv")
+"""Folders of the host whose names tell nothing; the first that is there is used."""
 WAITING = "echo ready; read -r never"
 """What the first shell inside does: it says that it is there, and waits on a pipe that nobody writes to."""
 
@@ -39,11 +41,14 @@ class Plan:
         self.work: str = message["work"]
         self.merged: str = message["merged"]
         self.runtime: list[str] = message["runtime"]
-        """Command of the runtime, up to what it runs; `{merged}` stands for the overlay."""
+        """Command of the runtime, up to what it runs; `{merged}` stands for the overlay, below the folder that it
+        starts in; `{folder}` for that folder."""
         self.runtime_env: dict[str, str] = message["runtime_env"]
+        """`{folder}` as above."""
         self.uid: int = message["uid"]
         self.hostname: str = message["hostname"]
         self.blackhole: bool = message["blackhole"]
+        self.shm_bytes: int = message["shm_bytes"]
         self.open_files: int = message["open_files"]
         self.file_bytes: int | None = message["file_bytes"]
         self.timeout_s: float = message["timeout_s"]
@@ -69,6 +74,7 @@ class Inside(NamedTuple):
     namespaces: list[tuple[int, int]]
     """Descriptor and kind of each that differs from ours."""
     root: int
+    traces: list[settle.Trace]
 
 
 def start(plan: Plan) -> Init:
@@ -128,6 +134,7 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         )
         options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={work}"
         syscalls.mount("overlay", plan.merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+        _hide_folder(folder)
         runtime = os.fork()
         if runtime == 0:
             _exec_runtime(plan, hold, said)
@@ -144,6 +151,14 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
     os._exit(code)
 
 
+def _hide_folder(folder: str) -> None:
+    """Go on in the sandbox's folder by a name that says nothing of the host: runtimes tell inside where they started."""
+    there = next((path for path in _NEUTRAL if os.path.isdir(path)), None)
+    if there is not None:
+        syscalls.mount(folder, there, "", syscalls.MS_BIND | syscalls.MS_REC)
+        os.chdir(there)
+
+
 def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
     try:
         os.setsid()
@@ -153,8 +168,10 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        argv = [word.replace("{merged}", os.path.basename(plan.merged)) for word in plan.runtime]
-        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], plan.runtime_env)
+        here, merged = os.getcwd(), os.path.basename(plan.merged)
+        argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]
+        env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
+        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], env)
     except BaseException as error:  # noqa: BLE001 - as above
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     os._exit(71)
@@ -172,14 +189,15 @@ def wait_until_ready(plan: Plan, init: Init) -> Inside:
         if not chunk:
             raise OSError(f"the runtime ended before it was ready; it said: {_text(heard)}")
         heard += chunk
-    pid = _deepest(init.pid)
+    pid = _waiting(init.pid)
     namespaces = []
     for name, kind in _NAMESPACES:
         path = f"/proc/{pid}/ns/{name}"
         if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
             namespaces.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return Inside(pid, os.stat(f"/proc/{pid}/ns/pid").st_ino, namespaces, root)
+    traces = settle.traces(plan.upper, plan.layers)
+    return Inside(pid, os.stat(f"/proc/{pid}/ns/pid").st_ino, namespaces, root, traces)
 
 
 def join(plan: Plan, inside: Inside) -> None:
@@ -191,6 +209,7 @@ def join(plan: Plan, inside: Inside) -> None:
     os.fchdir(inside.root)
     os.chroot(".")
     os.close(inside.root)
+    settle.settle(plan.shm_bytes, inside.traces)
     network.loopback_up()
     if plan.blackhole:
         network.blackhole()
@@ -222,14 +241,21 @@ def _close_all_but(kept: set[int]) -> None:
                 os.close(int(name))
 
 
-def _deepest(pid: int) -> int:
-    """Down the first children to the last: init > runtime > its init > the shell."""
-    while True:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-            children = file.read().split()
-        if not children:
-            return pid
-        pid = int(children[0])
+def _waiting(init: int) -> int:
+    """The last-born process below init in a pid namespace that is not init's: the waiting shell has no children."""
+    outer = os.stat(f"/proc/{init}/ns/pid").st_ino
+    found = 0
+    seen = [init]
+    for pid in seen:
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+                children = [int(child) for child in file.read().split()]
+            if not children and os.stat(f"/proc/{pid}/ns/pid").st_ino != outer:
+                found = pid
+            seen += children
+    if not found:
+        raise OSError("the runtime's shell spoke, but is not to be found")
+    return found
 
 
 def _write(path: str, text: str) -> None:

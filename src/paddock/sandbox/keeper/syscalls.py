@@ -11,7 +11,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 2, 4, 8, 32, 4096
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
 
@@ -47,6 +47,11 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
         source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(data) or None
     )
     _check(result, f"mount {kind or 'flags'} at {target}")
+
+
+def unmount(target: str) -> None:
+    """Also where it is busy."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def sethostname(name: str) -> None:

@@ -91,8 +91,15 @@ class Watchdog:
         self._walker.shutdown(wait=False, cancel_futures=True)
 
     async def watch(self, watched: Watched) -> None:
-        """From now until `unwatch`; its process must live."""
-        self._entries[watched.sandbox_id] = await self._in_thread(lambda: self._open(watched))
+        """From now until `unwatch`; its process must live. SandboxGone where its cgroup does not."""
+        opening = asyncio.get_running_loop().run_in_executor(self._looker, self._open, watched)
+        try:
+            self._entries[watched.sandbox_id] = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._shut_unwanted)
+            raise
+        except OSError as error:
+            raise SandboxGone(watched.sandbox_id, str(error)) from error
         self._woken.set()
 
     async def unwatch(self, sandbox_id: str) -> None:
@@ -121,7 +128,8 @@ class Watchdog:
             raise SandboxGone(sandbox_id) from None
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._looker, act)
+        """To its end, whoever stops waiting for it."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._looker, act))
 
     def _open(self, watched: Watched) -> _Entry:
         root = None if watched.cgroup else self._census.add(watched.pid)
@@ -132,6 +140,11 @@ class Watchdog:
 
         case = Case(watched, self.settings, now=self._clock(), swap=self._host().swap > 0, belongs=belongs)
         return _Entry(case, root)
+
+    def _shut_unwanted(self, opened: asyncio.Future[_Entry]) -> None:
+        """Its `watch` was cancelled."""
+        if opened.exception() is None:
+            self._looker.submit(self._shut, opened.result())
 
     def _shut(self, entry: _Entry) -> None:
         entry.case.ended = True

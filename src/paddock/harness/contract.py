@@ -1,25 +1,27 @@
-"""What a harness is: the loop, or the program, inside an agent that talks to the model and acts on a workspace.
+"""The protocols and records between an agent and a harness.
 
-Contract a harness gets a task in words, a workspace to act on, a model endpoint of its own, and limits. The endpoint's
-        secret names the rollout, so every call is recorded whatever the harness sends; it never sees token ids.
-Outcome it returns how it ended. A tool's error is a text for the model; a failure of the workspace or the model server
-        is raised, and ends the rollout as nobody's fault but the machine's.
-Source  one folder in `harnesses/`, one class in its `__all__`; config names the folder, or `my_pkg.mod:Class`.
+Shapes  `Harness.run(task, workspace, endpoint, limits, report) -> Exit`; a `Step` is reported as soon as it has ended.
+Class   `KIND`; where it has settings, `config_type`, a pydantic model that its constructor takes; where it does not
+        talk to a model, `NEEDS`. It is made once per rollout.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, Protocol
 
+from paddock.harness.results import Executed, ShellExecuted
 from paddock.types import JsonObject, Record
 
-Ended = Literal["finished", "turn_limit", "token_limit", "time_limit", "context_limit"]
+Ended = Literal["finished", "turn_limit", "token_limit", "time_limit", "context_limit", "budget"]
+"""`budget`: the workspace was killed for using up its own."""
+Needs = Literal["model", "gold", "nothing"]
+"""What a harness class is given: a model, or the row's known fix, never both."""
 
 
 class Endpoint(Record):
-    """Where this rollout's model is."""
+    """Where this rollout's model is; nothing listens there for a harness that needs none."""
 
     base_url: str
-    """Ends in `/v1`; the rollout's secret is part of it."""
+    """Inside the workspace; ends in `/v1`. What names the rollout is added on the way."""
     api_key: str = "unused"
     """For clients that insist on one."""
     model: str
@@ -45,6 +47,8 @@ class Task(Record):
     system: str | None = None
     tools: Sequence[JsonObject] = ()
     """Tools that the environment serves, beside the harness's own."""
+    visible: JsonObject = {}
+    """The row's fields that the agent may read, by name."""
 
 
 class Step(Record):
@@ -66,12 +70,29 @@ class Exit(Record):
     detail: str | None = None
 
 
-class Executed(NamedTuple):
-    """A command's end: what it wrote to both streams, in order."""
+Report = Callable[[Step], None]
 
-    exit_code: int
-    output: bytes
-    timed_out: bool = False
+
+class ShellSession(Protocol):
+    """A shell that keeps its folder and variables between lines."""
+
+    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellExecuted:
+        """Run a line: after `wait_s` it goes on `running`, after `timeout_s` its whole tree is killed."""
+        ...
+
+    async def poll(self, *, wait_s: float = 0.0) -> ShellExecuted:
+        """What came since the last result; returns early when the line ends."""
+        ...
+
+    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellExecuted:
+        """Type at the terminal of the running line, then poll."""
+        ...
+
+    async def interrupt(self) -> ShellExecuted:
+        """What ^C does."""
+        ...
+
+    async def close(self) -> None: ...
 
 
 class Workspace(Protocol):
@@ -92,9 +113,13 @@ class Workspace(Protocol):
 
     async def write(self, path: str, data: bytes) -> None: ...
 
+    async def shell(self) -> ShellSession:
+        """A new one; many may be open."""
+        ...
+
 
 class Harness(Protocol):
-    """A harness plugin; made once per rollout."""
+    """A harness plugin."""
 
     KIND: ClassVar[Literal["harnesses"]]
 

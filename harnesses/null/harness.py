@@ -1,0 +1,13 @@
+"""No command, no model call."""
+
+from typing import ClassVar, Literal
+
+from paddock.harness import Endpoint, Exit, Limits, Needs, Report, Task, Workspace
+
+
+class NullHarness:
+    KIND: ClassVar[Literal["harnesses"]] = "harnesses"
+    NEEDS: ClassVar[Needs] = "nothing"
+
+    async def run(self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Report) -> Exit:
+        return Exit(ended="finished", turns=0, final="Nothing was done.")

@@ -1,0 +1,97 @@
+"""One sandbox for grading: a context that makes it and always destroys it, and the few things done in it.
+
+Env     clean: UTC, C.UTF-8, a home of its own that is empty; beside the image's and the row's own variables.
+Errors  the sandbox's failures are raised as they are; a program that the image lacks is VerifierError.
+"""
+
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import ExecRequest, ExecResult, FileChange, Provider, SandboxLimits, SandboxSpec
+
+HOME = "/tmp/home"  # noqa: S108 - inside the sandbox
+STEP_TIMEOUT_S = 120.0
+"""For git and the like; tests have a limit of their own."""
+OUTPUT_BYTES = 32 << 20
+"""Output kept of a step, at its head and at its tail."""
+
+
+class Bench:
+    """A live sandbox with an instance's tree."""
+
+    def __init__(self, provider: Provider, sandbox_id: str, workdir: str) -> None:
+        self._provider = provider
+        self._id = sandbox_id
+        self.workdir = workdir
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = STEP_TIMEOUT_S, merge: bool = True
+    ) -> ExecResult:
+        """A command's end, whatever it is."""
+        request = ExecRequest(
+            argv=list(argv),
+            workdir=self.workdir,
+            stdin=stdin,
+            timeout_s=timeout_s,
+            merge_stderr=merge,
+            head_bytes=OUTPUT_BYTES,
+            tail_bytes=OUTPUT_BYTES,
+        )
+        return await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
+
+    async def must(self, argv: Sequence[str], what: str, *, stdin: bytes = b"") -> bytes:
+        """A step of ours that can only fail by the image's or the machine's fault: its output."""
+        done = await self.run(argv, stdin=stdin, merge=False)
+        if not done.ok:
+            said = (bytes(done.stderr) or bytes(done.stdout)).decode(errors="replace").strip()[-500:]
+            raise VerifierError(f"{what}: `{argv[0]}` ended with {done.exit_code}: {said}", kind="step_failed")
+        return bytes(done.stdout)
+
+    async def read(self, path: str) -> bytes | None:
+        """A file's bytes; None where there is none."""
+        try:
+            return await self._provider.read(self._id, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    async def write(self, path: str, data: bytes, mode: int | None = None) -> None:
+        await self._provider.write(self._id, path, data, mode=mode)
+
+    async def remove(self, paths: Sequence[str]) -> None:
+        """Paths are gone after it; a symlink is removed, not what it names."""
+        for start in range(0, len(paths), 500):
+            await self.must(["rm", "-rf", "--", *paths[start : start + 500]], "removing what the reference lacks")
+
+    async def changes(self, under: str | None = None) -> list[FileChange]:
+        """What differs from the image, told by the host; git's own folder left out."""
+        found = await self._provider.changes(self._id, under or self.workdir)
+        return [one for one in found if not one.path.startswith(f"{self.workdir}/.git/")]
+
+    def below(self, path: str) -> str:
+        """A path below the workdir as an absolute one."""
+        return f"{self.workdir}/{path}"
+
+
+@asynccontextmanager
+async def open_bench(
+    provider: Provider, instance: Instance, image: str, limits: SandboxLimits, *, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Bench]:
+    """A fresh sandbox of an instance's image."""
+    spec = SandboxSpec(
+        image=image,
+        workdir=instance.workdir,
+        env={"HOME": HOME, "TZ": "UTC", "LANG": "C.UTF-8", **instance.env, **(env or {})},
+        limits=limits,
+        network=instance.network,
+        labels={"instance": instance.instance_id, "for": "grading"},
+    )
+    handle = await provider.create(spec, request_id=uuid.uuid4().hex)
+    try:
+        bench = Bench(provider, handle.sandbox_id, instance.workdir)
+        await bench.must(["mkdir", "-p", HOME], "making a home")
+        yield bench
+    finally:
+        await provider.destroy(handle.sandbox_id)

@@ -1,0 +1,49 @@
+"""The official procedure, step by step, on the same image: for comparison, never for a reward.
+
+Steps   the whole patch by the official chain; the row's own script as it is, with its test patch, its markers and the
+        exit status that swebench adds; its functions over the whole log.
+Differs from the published set-up in what cannot be had here: no network, the image's own commit as the base.
+"""
+
+import re
+
+from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.grading.applying import apply
+from paddock.resources_servers.swe.grading.bench import Bench
+from paddock.resources_servers.swe.grading.reading import expected_of
+from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import BudgetExceeded
+
+SCRIPT = "/tmp/eval.sh"  # noqa: S108 - inside the sandbox
+_COMMIT = re.compile(r"^(git .*?)\b[0-9a-f]{40}\b", re.MULTILINE)
+
+
+def possible(instance: Instance) -> bool:
+    """Only a row with a whole script of its own has an official procedure."""
+    script = instance.eval_script
+    return script is not None and "git apply" in script and instance.rule == "lists"
+
+
+async def ask(bench: Bench, instance: Instance, patch: bytes, *, timeout_s: float) -> str:
+    """RESOLVED_FULL, RESOLVED_PARTIAL, RESOLVED_NO, NOT_FOUND, or ERROR (it does not apply, or ran out of time)."""
+    if await apply(bench, patch) is not None:
+        return "ERROR"
+    await bench.write(SCRIPT, whole_script(instance.eval_script or "").encode("utf-8", "surrogateescape"))
+    try:
+        done = await bench.run(("bash", SCRIPT), timeout_s=timeout_s)
+    except BudgetExceeded:
+        return "ERROR"
+    if done.killed_by is not None:
+        return "ERROR"
+    expected = expected_of(instance)
+    status, found = official.status_map(expected, bytes(done.stdout).decode(errors="replace"))
+    return official.judge(expected, status).status if found else "NOT_FOUND"
+
+
+def whole_script(script: str) -> str:
+    """The row's script on this image's commit, with the lines that record the exit status."""
+    lines = _COMMIT.sub(r"\1HEAD", script).split("\n")
+    end = next((index for index, line in enumerate(lines) if official.END in line), len(lines))
+    recorded = ["SWEBENCH_TEST_EXIT_CODE=$?", *lines[end : end + 1]]
+    shown = [f'echo "{official.EXIT_CODE}: $SWEBENCH_TEST_EXIT_CODE"']
+    return "\n".join([*lines[:end], *recorded, *shown, *lines[end + 1 :]])

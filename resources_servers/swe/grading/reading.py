@@ -1,0 +1,180 @@
+"""From what a test command wrote, and how it ended, to what its tests say. Pure.
+
+Output  decoded with errors replaced; official markers in it are broken up (code under test can print them), and the
+        real ones put around it: the official functions see one run, with the process's own exit status.
+Rule    `lists` through swebench's functions; `passed` and `map` as the datasets that use them have it.
+Doubt   what makes a run hard to believe is said, not judged: `verdict` decides whose doing it is.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.grading import sentinel as sentinels
+from paddock.resources_servers.swe.grading.sentinel import Sentinel
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.summary import parse_summary, plain, same
+from paddock.sandbox.records import KilledBy
+
+Doubt = Literal["timeout", "over_budget", "nothing_ran", "status_differs", "said_twice", "sentinel"]
+_LINE = re.compile(r"^(PASSED|XFAIL|FAILED) (\S.*)$", re.MULTILINE)
+_BROKEN = ">>>>>\u200b "
+
+
+class Run(NamedTuple):
+    """One run of the test command."""
+
+    output: str
+    """Both streams in order, or the first where they are kept apart."""
+    exit_code: int
+    killed_by: KilledBy | None = None
+    duration_s: float = 0.0
+    sentinel: Sentinel | None = None
+    status: Mapping[str, str] | None = None
+    """Read by the row's own program; None: by a parser, from `output`."""
+    whole: bool = True
+    """Nothing of the output was left out."""
+
+
+class Reading(NamedTuple):
+    """What a run says."""
+
+    resolved: bool
+    fail_to_pass: dict[str, str]
+    pass_to_pass: dict[str, str]
+    """Status by listed test; MISSING where the run does not tell."""
+    failed_targets: bool
+    """Some test that the fix is for did not get there."""
+    doubt: Doubt | None
+    detail: str
+    status: str
+    """RESOLVED_FULL, RESOLVED_PARTIAL or RESOLVED_NO, by the row's rule."""
+
+
+class _Judged(NamedTuple):
+    resolved: bool
+    status: str
+    targets: Mapping[str, bool]
+    kept: Mapping[str, bool]
+
+
+def expected_of(instance: Instance) -> official.Expected:
+    return official.Expected(
+        instance.instance_id,
+        instance.log_parser,
+        instance.eval_type,
+        instance.fail_to_pass,
+        instance.pass_to_pass,
+    )
+
+
+def read_run(instance: Instance, run: Run) -> Reading:
+    """The reading of a run."""
+    status = _statuses(instance, run)
+    complaint = None
+    if run.sentinel is not None:
+        status, complaint = sentinels.read(run.sentinel, status, run.output, run.exit_code)
+    judged = _judge(instance, status)
+    doubt, detail = _doubt(instance, run, status, complaint)
+    return Reading(
+        resolved=judged.resolved and doubt is None,
+        fail_to_pass={test: status.get(test, "MISSING") for test in judged.targets},
+        pass_to_pass={test: status.get(test, "MISSING") for test in judged.kept},
+        failed_targets=not all(judged.targets.values()),
+        doubt=doubt,
+        detail=detail or _tell(judged),
+        status=judged.status,
+    )
+
+
+def official_view(instance: Instance, run: Run) -> str:
+    """What the official functions say of this same run, its output unbroken: a status, or NOT_FOUND."""
+    expected = expected_of(instance)
+    status, found = official.status_map(expected, official.whole_log(run.output, run.exit_code))
+    return official.judge(expected, status).status if found else "NOT_FOUND"
+
+
+def harmless(output: str) -> str:
+    """Output in which nothing is an official marker."""
+    return output.replace(official.MARKER, _BROKEN)
+
+
+def _statuses(instance: Instance, run: Run) -> dict[str, str]:
+    if run.status is not None:
+        return dict(run.status)
+    if instance.rule == "map":
+        return parse_summary(run.output)
+    status, _ = official.status_map(expected_of(instance), official.whole_log(harmless(run.output), run.exit_code))
+    return status or official.parse(instance.log_parser, harmless(run.output))
+
+
+def _judge(instance: Instance, status: Mapping[str, str]) -> _Judged:
+    if instance.rule == "map":
+        return _judge_map(instance, status)
+    if instance.rule == "passed":
+        targets = {test: status.get(test) == "PASSED" for test in instance.fail_to_pass}
+        kept = {test: status.get(test) == "PASSED" for test in instance.pass_to_pass}
+        resolved = bool(targets) and bool(kept) and all(targets.values()) and all(kept.values())
+        return _Judged(resolved, _status_word(targets, kept), targets, kept)
+    lists = official.judge(expected_of(instance), status)
+    return _Judged(lists.resolved, lists.status, lists.fail_to_pass, lists.pass_to_pass)
+
+
+def _judge_map(instance: Instance, status: Mapping[str, str]) -> _Judged:
+    """A test is a target when it differed before the fix; an unexpected test is one that should have stayed away."""
+    expected, found = plain(instance.expected), plain(status)
+    before = plain(instance.before)
+    right = {test: found.get(test) == want for test, want in expected.items()}
+    right |= {test: False for test in found if test not in expected}
+    is_target = {test: before.get(test) != expected.get(test) for test in right}
+    targets = {test: good for test, good in right.items() if is_target[test]}
+    kept = {test: good for test, good in right.items() if not is_target[test]}
+    return _Judged(same(expected, found), _status_word(targets, kept), targets, kept)
+
+
+def _status_word(targets: Mapping[str, bool], kept: Mapping[str, bool]) -> str:
+    if not all(kept.values()) or not any(targets.values()):
+        return "RESOLVED_NO"
+    return "RESOLVED_FULL" if all(targets.values()) else "RESOLVED_PARTIAL"
+
+
+def _doubt(instance: Instance, run: Run, status: Mapping[str, str], complaint: str | None) -> tuple[Doubt | None, str]:
+    if run.killed_by == "timeout":
+        return "timeout", f"the tests ran into their limit after {run.duration_s:.0f} s"
+    if run.killed_by is not None:
+        return "over_budget", f"the tests were killed: {run.killed_by}"
+    if not run.whole:
+        return "over_budget", "the tests wrote more than is kept of an output"
+    if not status and instance.eval_type != "fail_only":
+        return "nothing_ran", f"no test reported a result; exit status {run.exit_code}"
+    if complaint is not None:
+        if not any(one in ("PASSED", "XFAIL", "SKIPPED") for one in status.values()):
+            return "nothing_ran", f"no test was run; exit status {run.exit_code}"
+        return "sentinel", complaint
+    failed = any(one in ("FAILED", "ERROR") for one in status.values())
+    if run.sentinel is None and failed and run.exit_code == 0:
+        return "status_differs", "tests failed in the log, yet the test command succeeded"
+    if run.sentinel is None and not failed and run.exit_code != 0:
+        return "status_differs", f"nothing failed in the log, yet the test command ended with {run.exit_code}"
+    if twice := _said_twice(instance, run.output):
+        return "said_twice", f"{twice}: reported as failed and as passed"
+    return None, ""
+
+
+def _said_twice(instance: Instance, output: str) -> str | None:
+    """A listed test that one run reports both ways; whole ids are compared, not what a parser keeps of them."""
+    lines: list[tuple[str, str]] = _LINE.findall(output)
+    good = {name.strip() for status, name in lines if status != "FAILED"}
+    for status, rest in lines:
+        name = rest.split(" - ", maxsplit=1)[0].strip()
+        if status == "FAILED" and name in good and name in {*instance.fail_to_pass, *instance.pass_to_pass}:
+            return name
+    return None
+
+
+def _tell(judged: _Judged) -> str:
+    def count(tests: Mapping[str, bool]) -> str:
+        return f"{sum(tests.values())} of {len(tests)}"
+
+    return f"{count(judged.targets)} tests that must pass now do, {count(judged.kept)} still do"

@@ -1,0 +1,157 @@
+"""What the reference has at the paths that it owns, read from an untouched tree before any patch comes near it.
+
+Made    in a sandbox of its own that no policy's code ever runs in: the row's test patch is applied there (or its
+        command run, or its files taken as given), and the files that result are read to the host. Kept per instance.
+Placed  into a tree with the policy's patch: symlinks on the way and whatever lies at a path are removed first, then
+        the reference's bytes are written; what the reference lacks is removed.
+Errors  VerifierError when the reference tests can't be made: the row and the image do not fit.
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe.grading.applying import GIT_APPLY
+from paddock.resources_servers.swe.grading.bench import Bench
+from paddock.resources_servers.swe.grading.guard import Guard, plugins
+from paddock.resources_servers.swe.grading.patches import sections
+from paddock.resources_servers.swe.instance import Instance
+
+REMEMBERED = 256
+"""Instances whose reference is kept."""
+_STARTUP = ("conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth")
+_CONFIGS = ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
+
+
+class File(NamedTuple):
+    data: bytes
+    mode: int | None
+    """Permission bits; None: as a new file has them."""
+
+
+class Reference(NamedTuple):
+    """An instance's own tests and what runs before them, by path below the workdir."""
+
+    tests: dict[str, File | None]
+    """None: the reference removes it."""
+    startup: dict[str, File]
+    """conftest files and the like, of the untouched tree."""
+    guard: Guard
+
+
+class References:
+    """References of instances, made once each."""
+
+    def __init__(self, make: Callable[[Instance], Awaitable[Reference]]) -> None:
+        self._make = make
+        self._known: OrderedDict[str, asyncio.Future[Reference]] = OrderedDict()
+
+    async def of(self, instance: Instance) -> Reference:
+        key = digest(instance)
+        known = self._known.get(key)
+        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
+            known = asyncio.ensure_future(self._make(instance))
+            self._known[key] = known
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return await asyncio.shield(known)
+
+
+def digest(instance: Instance) -> str:
+    """A name for everything that an instance says."""
+    return blake2b(repr(instance).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+async def make_reference(bench: Bench, instance: Instance) -> Reference:
+    """The reference of an instance, from a fresh sandbox."""
+    startup = await _startup(bench)
+    configs = [await bench.read(bench.below(name)) or b"" for name in _CONFIGS]
+    named = plugins(b"\n".join([*configs, *(file.data for file in startup.values())]))
+    tests: dict[str, File | None] = {}
+    if instance.test_patch:
+        tests |= await _from_patch(bench, instance.test_patch)
+    if instance.test_setup:
+        tests |= await _from_command(bench, instance.test_setup)
+    tests |= {path: File(data, None) for path, data in instance.test_files.items()}
+    if not tests:
+        raise VerifierError("the row puts no reference test into the tree", kind="reference_empty", retryable=False)
+    below = f"{instance.workdir}/"
+    hidden = [path.removeprefix(below) for path in instance.hidden_paths if path.startswith(below)]
+    return Reference(tests, startup, Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named))
+
+
+async def place(bench: Bench, reference: Reference) -> None:
+    """Put the reference's files where the policy's patch has been applied."""
+    changed = await bench.changes()
+    below = f"{bench.workdir}/"
+    links = {one.path.removeprefix(below) for one in changed if one.type == "symlink"}
+    touched = {one.path.removeprefix(below) for one in changed if one.type != "directory" or one.kind == "removed"}
+    written = {path: file for path, file in reference.tests.items() if file is not None}
+    written |= {
+        path: file for path, file in reference.startup.items() if path in touched and path not in reference.tests
+    }
+    ways = {str(folder) for path in written for folder in PurePosixPath(path).parents}
+    strangers = [path for path in touched if path not in written and _not_theirs(reference, path)]
+    gone = sorted({*(links & ways), *strangers, *reference.tests, *(written.keys() & touched)})
+    await bench.remove([bench.below(path) for path in gone])
+    for path, file in written.items():
+        await bench.write(bench.below(path), file.data, file.mode)
+
+
+def _not_theirs(reference: Reference, path: str) -> bool:
+    """A path that the policy has no say in."""
+    return path not in reference.startup and reference.guard.always(path) is not None
+
+
+async def _startup(bench: Bench) -> dict[str, File]:
+    names = [word for name in _STARTUP for word in ("-o", "-name", name)][1:]
+    listed = await bench.must(
+        ("find", ".", "-path", "./.git", "-prune", "-o", "-type", "f", "(", *names, ")", "-printf", "%P\\0"),
+        "listing conftest files",
+    )
+    found: dict[str, File] = {}
+    for raw in filter(None, listed.split(b"\0")):
+        path = raw.decode("utf-8", "surrogateescape")
+        found[path] = File(await bench.read(bench.below(path)) or b"", None)
+    return found
+
+
+async def _from_patch(bench: Bench, patch: bytes) -> dict[str, File | None]:
+    done = await bench.run((*GIT_APPLY, "-"), stdin=patch if patch.endswith(b"\n") else patch + b"\n")
+    if not done.ok:
+        said = bytes(done.stdout).decode(errors="replace").strip()[-500:]
+        raise VerifierError(
+            f"the row's test patch does not apply to its image: {said}", kind="test_patch_fails", retryable=False
+        )
+    tests: dict[str, File | None] = {}
+    for section in sections(patch):
+        if re.search(rb"^(new file )?mode 120000", section.body, re.MULTILINE):
+            raise VerifierError(f"{section.path}: a reference test that is a symlink", kind="test_patch_fails")
+        mode = 0o755 if re.search(rb"^new (file )?mode 100755", section.body, re.MULTILINE) else None
+        for path in _real_names(section.paths):
+            data = await bench.read(bench.below(path))
+            tests[path] = None if data is None else File(data, mode)
+    return tests
+
+
+async def _from_command(bench: Bench, command: str) -> dict[str, File | None]:
+    await bench.must(("bash", "-c", command), "the row's command that places its tests")
+    status = await bench.must(
+        ("git", "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"), "listing the reference tests"
+    )
+    tests: dict[str, File | None] = {}
+    for entry in filter(None, status.split(b"\0")):
+        path = entry[3:].decode("utf-8", "surrogateescape")
+        data = await bench.read(bench.below(path))
+        tests[path] = None if data is None else File(data, None)
+    return tests
+
+
+def _real_names(paths: frozenset[str]) -> list[str]:
+    """Names of a git section without their `a/` and `b/`."""
+    return sorted(path[2:] for path in paths if path.startswith(("a/", "b/")) and path[2:] in paths) or sorted(paths)

@@ -1,0 +1,114 @@
+"""One run of an instance's tests over a patch, in a fresh sandbox, from its tree to its output.
+
+Order   the patch (without what the reference owns) is applied; what the row's script installs is installed; then the
+        reference's files are placed, last; then the test command runs with an output of its own.
+Limits  tests and installation have the same time limit each; a sandbox that used up its own budget is a run that was
+        killed, not an error.
+Planted an installation runs the policy's code: a run where it left something outside the tree that starts before
+        tests is not made.
+Errors  the sandbox's are raised as they are.
+"""
+
+import json
+import random
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe.grading.applying import apply
+from paddock.resources_servers.swe.grading.bench import Bench
+from paddock.resources_servers.swe.grading.guard import Guard
+from paddock.resources_servers.swe.grading.reading import Run
+from paddock.resources_servers.swe.grading.reference import Reference, place
+from paddock.resources_servers.swe.grading.script import Script, read_script
+from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw
+from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import BudgetExceeded, ExecResult
+
+_CHANCE = random.SystemRandom()  # a forger must not foresee the sentinel's tests
+RESULT = "/tmp/result"  # noqa: S108 - inside the sandbox
+
+
+class Tried(NamedTuple):
+    """What came of a patch: exactly one of the first three."""
+
+    run: Run | None
+    refused: str | None = None
+    """What the tools said of a patch that does not apply."""
+    planted: str | None = None
+    """What an installation left outside the tree, to be run before the tests."""
+    logs: tuple[bytes, bytes] = (b"", b"")
+    """Both streams, where the row reads them with a program of its own."""
+
+
+async def try_patch(
+    bench: Bench, instance: Instance, reference: Reference, patch: bytes, *, timeout_s: float, sentinel: bool
+) -> Tried:
+    """Run the instance's tests over a patch that is already without what the reference owns."""
+    script = read_script(instance)
+    if patch:
+        refused = await apply(bench, patch)
+        if refused is not None:
+            return Tried(None, refused)
+    try:
+        if script.install is not None:
+            done = await bench.run(("bash", "-c", script.install), timeout_s=timeout_s)
+            if done.killed_by is not None:
+                return Tried(_run(done, None))
+            if planted := await _planted(bench, reference.guard):
+                return Tried(None, planted=f"{planted}: put there by the installation, it would run before the tests")
+        await place(bench, reference)
+        return await _test(bench, instance, reference, script, timeout_s=timeout_s, sentinel=sentinel)
+    except BudgetExceeded as over:
+        return Tried(Run(over.message, 137, killed_by="memory" if over.budget == "memory" else "cpu"))
+
+
+async def read_with_program(bench: Bench, program: bytes, logs: tuple[bytes, bytes]) -> dict[str, str]:
+    """Statuses that the row's own program reads from both streams, in a sandbox without the policy's code."""
+    for name, data in (("program.py", program), ("stdout", logs[0]), ("stderr", logs[1])):
+        await bench.write(f"{RESULT}/{name}", data)
+    words = [f"{RESULT}/{name}" for name in ("program.py", "stdout", "stderr", "result.json")]
+    await bench.must(("python3", *words), "the row's program that reads its log")
+    written = await bench.read(words[-1])
+    try:
+        tests = json.loads(written or b"")["tests"]
+        return {str(test["name"]): str(test["status"]) for test in tests}
+    except (ValueError, KeyError, TypeError) as error:
+        raise VerifierError(
+            f"the row's program that reads its log wrote no `tests` with `name` and `status`: {error}",
+            kind="log_program",
+            retryable=False,
+        ) from error
+
+
+async def _test(
+    bench: Bench, instance: Instance, reference: Reference, script: Script, *, timeout_s: float, sentinel: bool
+) -> Tried:
+    lines = script.tests
+    drawn: Sentinel | None = None
+    if sentinel and instance.log_program is None and lines:
+        drawn = draw(lines[-1], frozenset(reference.tests), chance=_CHANCE)
+    if drawn is not None:
+        lines = (*lines[:-1], drawn.command)
+        await bench.write(bench.below(drawn.path), drawn.source)
+    for path, data in instance.test_tools.items():
+        await bench.write(path, data, 0o755)
+    apart = instance.log_program is not None
+    done = await bench.run(("bash", "-c", script.test_program(lines)), timeout_s=timeout_s, merge=not apart)
+    return Tried(_run(done, drawn), logs=(bytes(done.stdout), bytes(done.stderr)) if apart else (b"", b""))
+
+
+async def _planted(bench: Bench, guard: Guard) -> str | None:
+    """A path outside the tree that an installation, which runs the policy's code, left to be run before the tests."""
+    for one in await bench.changes("/"):
+        path = PurePosixPath(one.path)
+        if one.kind == "removed" or path.is_relative_to(bench.workdir) or one.type == "directory":
+            continue
+        if guard.always(one.path.lstrip("/")) and ".egg-info" not in one.path:
+            return one.path
+    return None
+
+
+def _run(done: ExecResult, sentinel: Sentinel | None) -> Run:
+    output = bytes(done.stdout).decode(errors="replace")
+    return Run(output, done.exit_code, done.killed_by, done.duration_s, sentinel, whole=done.stdout.whole)

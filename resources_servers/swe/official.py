@@ -1,0 +1,137 @@
+"""The one door to the `swebench` package: its parsers, its rules from log to verdict, its names.
+
+Version 5.0.2, pinned: rules have changed between versions, and a verdict must not change with an upgrade.
+Import  `pip install --no-deps swebench==5.0.2`. What grades needs the standard library alone, but the package
+        `swebench.harness` imports docker, modal and datasets when it is entered; so its modules are imported below an
+        empty package of that name, which is taken away again. 0.06 s, no `.env` is read, nothing is started.
+Errors  VerifierError (not retried) where the package is missing or of another version.
+"""
+
+import importlib
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+from paddock.errors import RowError, VerifierError
+
+VERSION = "5.0.2"
+INSTALL = f"pip install --no-deps swebench=={VERSION}"
+START, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
+MARKER = ">>>>> "
+"""All markers of the official log start so."""
+Status = Literal["PASSED", "FAILED", "SKIPPED", "ERROR", "XFAIL"]
+
+
+class Lists(NamedTuple):
+    """The official report on a status map."""
+
+    resolved: bool
+    status: str
+    """RESOLVED_FULL, RESOLVED_PARTIAL or RESOLVED_NO."""
+    fail_to_pass: Mapping[str, bool]
+    pass_to_pass: Mapping[str, bool]
+    """Success by test id."""
+
+
+class Expected(NamedTuple):
+    """What a row says of its tests."""
+
+    instance_id: str
+    log_parser: str
+    eval_type: str
+    fail_to_pass: Sequence[str]
+    pass_to_pass: Sequence[str]
+
+
+@cache
+def _modules() -> dict[str, ModuleType]:
+    try:
+        package = importlib.import_module("swebench")
+    except ImportError as error:
+        raise VerifierError(
+            f"grading needs the swebench package: {INSTALL}", kind="swebench_missing", retryable=False
+        ) from error
+    found = getattr(package, "__version__", "unknown")
+    if found != VERSION:
+        raise VerifierError(
+            f"grading needs swebench {VERSION}, found {found}: {INSTALL}", kind="swebench_version", retryable=False
+        )
+    names = ("grading", "constants", "log_parsers", "log_parsers.python")
+    if "swebench.harness" in sys.modules:
+        return {name: importlib.import_module(f"swebench.harness.{name}") for name in names}
+    bare = ModuleType("swebench.harness")
+    bare.__path__ = [str(Path(package.__path__[0]) / "harness")]
+    sys.modules["swebench.harness"] = bare
+    try:
+        return {name: importlib.import_module(f"swebench.harness.{name}") for name in names}
+    finally:
+        del sys.modules["swebench.harness"]
+
+
+def require() -> None:
+    """Raise now what grading would raise later."""
+    _modules()
+
+
+def parse(parser: str, log: str) -> dict[str, str]:
+    """Status by test id. RowError names the parsers there are."""
+    registry: dict[str, Any] = vars(_modules()["log_parsers"])["PARSER_REGISTRY"]
+    if parser not in registry:
+        raise RowError(
+            f"log_parser: no parser {parser!r} in swebench {VERSION}; there are: {', '.join(sorted(registry))}",
+            kind="log_parser_unknown",
+        )
+    status: dict[str, str] = registry[parser](log, None)
+    return status
+
+
+def parser_of(repo: str) -> str | None:
+    """The parser of a Python repository, where the package knows one."""
+    module = vars(_modules()["log_parsers.python"])
+    found = module["MAP_REPO_TO_PARSER_PY"].get(repo)
+    return next((name for name, value in sorted(module.items()) if value is found and found is not None), None)
+
+
+def is_test_path(path: str) -> bool:
+    """False for the files of a test patch that are data: never named on a test command."""
+    extensions: list[str] = vars(_modules()["constants"])["NON_TEST_EXTS"]
+    return not path.endswith(tuple(extensions))
+
+
+def judge(expected: Expected, status: Mapping[str, str]) -> Lists:
+    """The official rule on a status map."""
+    grading, constants = vars(_modules()["grading"]), vars(_modules()["constants"])
+    gold = {"FAIL_TO_PASS": list(expected.fail_to_pass), "PASS_TO_PASS": list(expected.pass_to_pass)}
+    kind = constants["EvalType"](expected.eval_type)
+    report = grading["get_eval_tests_report"](dict(status), gold, eval_type=kind)
+    summary: str = grading["get_resolution_status"](report)
+    return Lists(
+        resolved=summary == constants["ResolvedStatus"].FULL.value,
+        status=summary,
+        fail_to_pass=_table(report["FAIL_TO_PASS"]),
+        pass_to_pass=_table(report["PASS_TO_PASS"]),
+    )
+
+
+def status_map(expected: Expected, log: str) -> tuple[dict[str, str], bool]:
+    """The official way from a whole log (with markers and exit code) to a status map, and whether it counts."""
+    with tempfile.TemporaryDirectory(prefix="paddock-log-") as folder:
+        path = Path(folder) / "test_output.txt"
+        # Read by the package in the locale's encoding: written in the same.
+        with path.open("w", errors="replace", newline="") as file:
+            file.write(log)
+        result: tuple[dict[str, str], bool] = vars(_modules()["grading"])["get_logs_eval"](expected, str(path))
+    return result
+
+
+def whole_log(output: str, exit_code: int) -> str:
+    """An official log around the output of a test command."""
+    return f"{START}\n{output}\n{END}\n{EXIT_CODE}: {exit_code}\n"
+
+
+def _table(part: Mapping[str, Sequence[str]]) -> dict[str, bool]:
+    return {**dict.fromkeys(part["success"], True), **dict.fromkeys(part["failure"], False)}

@@ -1,0 +1,117 @@
+"""Rows of the Nemotron SWE2 blend: the source row as JSON text in `responses_create_params.metadata.instance_dict`.
+
+Choice  by the exact `dataset_name` beside it: SWE-bench and SWE-Gym rows, R2E-Gym rows, `nv-internal-1`.
+Own     `nv-internal-1` brings its runner and its log reader as programs; its tree is at `/app`; its rule is `passed`.
+        The last line of `before_repo_set_cmd` puts the reference tests into the tree.
+Errors  RowError names the dataset names that are known.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.rows import fields, r2e_gym, swe_bench
+from paddock.resources_servers.swe.rows.fields import wrong
+from paddock.types import Row
+
+WORKDIR = "/app"
+TOOLS = "/tmp/paddock-tests"  # noqa: S108 - inside the sandbox
+_ENV = re.compile(r"^ENV\s+(\w+)(?:=|\s+)(.*)$", re.MULTILINE)
+
+
+def read(row: Row) -> Instance:
+    """An instance of a SWE2 row."""
+    metadata = row.responses_create_params.get("metadata")
+    if not isinstance(metadata, Mapping):
+        raise wrong("responses_create_params.metadata", "needs an object")
+    source = {
+        **{key: row.task[key] for key in ("paddock",) if key in row.task},
+        **fields.obj(metadata, "instance_dict"),
+    }
+    for key in ("instance_id", "problem_statement"):
+        source.setdefault(key, metadata.get(key))
+    if "patch" not in source and metadata.get("golden_patch"):
+        source["patch"] = metadata["golden_patch"]
+    name = fields.text(metadata, "dataset_name")
+    reader = READERS.get(name)
+    if reader is None:
+        near = get_close_matches(name, READERS, n=1)
+        hint = f"; nearest: {near[0]!r}" if near else f"; known: {', '.join(READERS)}"
+        raise wrong("responses_create_params.metadata.dataset_name", f"{name!r} has no adapter{hint}")
+    return reader(source)
+
+
+def read_internal(row: Mapping[str, Any]) -> Instance:
+    """An instance of an `nv-internal-1` row."""
+    own = fields.recipe_fields(row)
+    selected = _selected(row)
+    before = [line for line in str(row.get("before_repo_set_cmd") or "").splitlines() if line.strip()]
+    built = "python" in own
+    return Instance(
+        instance_id=fields.text(row, "instance_id"),
+        dataset="nv_internal",
+        repo=fields.optional_text(row, "repo") or "",
+        problem_statement=fields.text(row, "problem_statement"),
+        image=fields.image(row, own if built else {}, "swe_bench_local"),
+        build=fields.recipe(own, workdir=WORKDIR, key="paddock") if built else None,
+        workdir=WORKDIR,
+        base_commit=None if built else fields.optional_text(row, "base_commit"),
+        gold_patch=fields.patch(row, "patch"),
+        test_patch=fields.optional_patch(row, "test_patch"),
+        test_setup=before[-1].strip() if before else None,
+        test_tools={f"{TOOLS}/run_script.sh": fields.text(row, "run_script.sh").encode()},
+        test_command=f"bash {TOOLS}/run_script.sh {shlex.quote(','.join(selected))}",
+        log_program=fields.text(row, "parsing_script.py").encode(),
+        rule="passed",
+        fail_to_pass=_tests(row, "fail_to_pass"),
+        pass_to_pass=_tests(row, "pass_to_pass"),
+        env={**_dockerfile_env(row), **fields.strings(own, "env")},
+        network=fields.network(own),
+        language=fields.optional_text(row, "repo_language") or "python",
+    )
+
+
+def _tests(row: Mapping[str, Any], key: str) -> list[str]:
+    chosen = f"{key}_select"
+    return _listed(row, chosen if row.get(chosen) else key)
+
+
+def _selected(row: Mapping[str, Any]) -> list[str]:
+    return _listed(row, "selected_test_files_to_run")
+
+
+def _listed(row: Mapping[str, Any], key: str) -> list[str]:
+    """A list of strings, given as itself, as JSON or as Python shows it."""
+    value = row.get(key)
+    if isinstance(value, str):
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return fields.names(row, key)
+    return fields.names({key: value}, key)
+
+
+def _dockerfile_env(row: Mapping[str, Any]) -> dict[str, str]:
+    """Variables that the row's Dockerfiles set."""
+    found: dict[str, str] = {}
+    for key in ("base_dockerfile", "instance_dockerfile"):
+        for name, value in _ENV.findall(str(row.get(key) or "")):
+            found[name] = value.strip().strip("\"'")
+    return found
+
+
+READERS: dict[str, Callable[[Mapping[str, Any]], Instance]] = {
+    **dict.fromkeys(
+        [f"{owner}/SWE-bench{kind}" for owner in ("princeton-nlp", "SWE-bench") for kind in ("", "_Lite", "_Verified")],
+        swe_bench.read,
+    ),
+    **dict.fromkeys(["SWE-Gym/SWE-Gym", "SWE-Gym/SWE-Gym-Lite"], swe_bench.read_gym),
+    **dict.fromkeys(
+        [f"R2E-Gym/R2E-Gym-{kind}" for kind in ("Subset", "Lite", "V1", "Full")] + ["R2E-Gym/R2E-Gym"], r2e_gym.read
+    ),
+    "nv-internal-1": read_internal,
+}

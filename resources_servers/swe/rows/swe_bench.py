@@ -1,0 +1,87 @@
+"""SWE-bench rows (also Lite, Verified): as of swebench 5.x self-contained, older copies without script and parser.
+
+Source  https://www.swebench.com; fields as published. FAIL_TO_PASS and PASS_TO_PASS are JSON text or lists.
+Older   rows without `eval_script`, `log_parser`, `image` get the repository's official test command and parser; a
+        repository that is in no table must bring `test_cmd` (and `log_parser`).
+Recipe  a `paddock` object with a recipe's keys says how to build the image; the script is adapted to it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.rows import fields, scripts
+from paddock.resources_servers.swe.rows.commands import swe_bench, swe_gym
+from paddock.resources_servers.swe.rows.fields import wrong
+
+WORKDIR = "/testbed"
+EVAL_TYPES = ("pass_and_fail", "fail_only")
+
+
+def read(row: Mapping[str, Any]) -> Instance:
+    """An instance of a SWE-bench row."""
+    repo = fields.text(row, "repo")
+    test_patch = fields.patch(row, "test_patch")
+    own = fields.recipe_fields(row)
+    script = fields.optional_text(row, "eval_script")
+    if script is None:
+        given = fields.optional_text(own, "test_cmd") or fields.optional_text(row, "test_cmd")
+        command = swe_bench(repo, test_patch, given)
+        if command is None:
+            raise wrong(
+                "eval_script",
+                f"missing, and no test command is known for {repo}: take the row of this instance_id from a SWE-bench "
+                "dataset of 2026 or later, or add `test_cmd` and `log_parser`",
+            )
+        script = scripts.make(command, workdir=WORKDIR, conda="python" not in own)
+    else:
+        script = scripts.adapt(script, install=own.get("install"), recipe="python" in own)
+    eval_type = fields.optional_text(row, "eval_type") or "pass_and_fail"
+    if eval_type not in EVAL_TYPES:
+        raise wrong("eval_type", f"needs one of {', '.join(EVAL_TYPES)}, got {eval_type!r}")
+    return _instance(row, own, "swe_bench", script, _parser(row, repo), eval_type)
+
+
+def read_gym(row: Mapping[str, Any]) -> Instance:
+    """An instance of a SWE-Gym row: pytest everywhere, the command by repository."""
+    repo = fields.text(row, "repo")
+    own = fields.recipe_fields(row)
+    given = fields.optional_text(own, "test_cmd") or fields.optional_text(row, "test_cmd")
+    command = swe_gym(repo, fields.patch(row, "test_patch"), given)
+    if command is None:
+        raise wrong("repo", f"no test command is known for {repo}: add `test_cmd` (a pytest command) to the row")
+    script = scripts.make(command, workdir=WORKDIR, conda="python" not in own)
+    return _instance(row, own, "swe_gym", script, "parse_log_pytest", "pass_and_fail")
+
+
+def _instance(
+    row: Mapping[str, Any], own: Mapping[str, Any], dataset: Any, script: str, parser: str, eval_type: Any
+) -> Instance:
+    return Instance(
+        instance_id=fields.text(row, "instance_id"),
+        dataset=dataset,
+        repo=fields.text(row, "repo"),
+        problem_statement=fields.text(row, "problem_statement"),
+        image=fields.image(row, own, dataset),
+        build=fields.recipe(own, workdir=WORKDIR, key="paddock") if "python" in own else None,
+        workdir=WORKDIR,
+        base_commit=None if "python" in own else fields.optional_text(row, "base_commit"),
+        gold_patch=fields.patch(row, "patch"),
+        test_patch=fields.patch(row, "test_patch"),
+        eval_script=script,
+        log_parser=parser,
+        eval_type=eval_type,
+        fail_to_pass=fields.names(row, "FAIL_TO_PASS"),
+        pass_to_pass=fields.names(row, "PASS_TO_PASS"),
+        env=fields.strings(own, "env"),
+        network=fields.network(own),
+        language=fields.optional_text(row, "language") or "python",
+    )
+
+
+def _parser(row: Mapping[str, Any], repo: str) -> str:
+    parser = fields.optional_text(row, "log_parser") or official.parser_of(repo)
+    if parser is None:
+        raise wrong("log_parser", f"missing, and swebench {official.VERSION} names none for {repo}")
+    return parser

@@ -1,0 +1,153 @@
+"""SWE: a repository with a bug, a patch, and the reference's hidden tests, run where no policy can reach the verdict.
+
+Source  SWE-bench, SWE-Gym, R2E-Gym, Nemotron SWE2 and an own plain format; `rows` reads each, by its fields.
+Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the tree's place, and what
+        `Instance.visible` says: an allow-list.
+Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);
+        missing, null or blank is no patch. Nothing else of the response is read.
+Reward  1 for `resolved`, else 0 with a reason of `grading.REASONS`; `tests` has the status of each listed test,
+        `official` what the official procedure says where that differs.
+Errors  a row that can't be used is RowError; a strange run is judged by a control (`grading.grader`), and where that is
+        no better VerifierError; a sandbox that fails is InfraError. None is ever a reward.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock.errors import RequestError
+from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.images import ensure_image, resolve_image
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.rows import read
+from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox.images.prepare import StoreProvider, prepared
+from paddock.server import ResourcesServer, ServerConfig
+from paddock.types import JsonObject, Row, Session, Verdict, patch_from_text, patch_to_text
+from paddock.types.responses import message_item
+
+MODEL_PATCH = "model_patch"
+
+
+class SweConfig(ServerConfig):
+    sandbox: SandboxSettings = SandboxSettings()
+    """Where grading runs."""
+    grading: GradingOptions = GradingOptions()
+    gradings_at_once: int = Field(default=2, ge=1)
+    """Patches that may be graded at the same time; tests want a core or two each, some are skipped on one."""
+    build_missing: bool = True
+    """Build an image that is not there where its row has a recipe; needs package indexes."""
+    keep_log: bool = False
+    """Put the test command's output into the verdict, as `log`."""
+
+
+class SweTask(BaseModel):
+    """A row of any form, read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    instance: Instance
+
+
+class SweServer(ResourcesServer[SweConfig, SweTask]):
+    config_type = SweConfig
+    task_type = SweTask
+    example: ClassVar[JsonObject] = {
+        "responses_create_params": {"input": []},
+        "instance_id": "shapes__area-1",
+        "problem_statement": "area(2, 3) gives 5.",
+        "image": "shapes",
+        "patch": "diff --git a/shapes.py b/shapes.py\n...",
+        "test_files": {"test_shapes.py": "def test_area(): ..."},
+        "test_command": "pytest -rA test_shapes.py",
+        "FAIL_TO_PASS": ["test_shapes.py::test_area"],
+        "PASS_TO_PASS": [],
+        "response": {"output": [], MODEL_PATCH: "diff --git a/shapes.py b/shapes.py\n..."},
+    }
+    _provider: StoreProvider | None = None
+    _grader: Grader | None = None
+    _turns: asyncio.Semaphore | None = None
+
+    async def start(self) -> None:
+        official.require()
+        self._turns = asyncio.Semaphore(self.config.gradings_at_once)
+        provider = self._provider = await open_provider(self.config.sandbox)
+        self._grader = Grader(provider, self.config.grading, resolve_image)
+
+    async def stop(self) -> None:
+        provider, self._provider, self._grader = self._provider, None, None
+        if provider is not None:
+            await provider.close()
+
+    def read_task(self, row: Row) -> SweTask:
+        return SweTask.model_construct(instance=read(row))
+
+    async def seed_session(self, task: SweTask, row: Row) -> Session:
+        instance = task.instance
+        visible = {**instance.visible(), "network": instance.network}
+        provider = self._ready()
+        image = await ensure_image(provider.store, instance, build=self.config.build_missing)
+        shown = await prepared(provider, image, instance.workdir, instance.hidden_paths)
+        return Session(image=shown, workdir=instance.workdir, visible=visible)
+
+    async def verify(self, task: SweTask, row: Row, response: JsonObject) -> Verdict:
+        patch = read_patch(response)
+        assert self._grader is not None  # a server that has not started serves nothing
+        assert self._turns is not None
+        await ensure_image(self._ready().store, task.instance, build=self.config.build_missing)
+        async with self._turns:
+            grade = await self._grader.grade(task.instance, patch)
+        return verdict(grade, patch, keep_log=self.config.keep_log)
+
+    def _ready(self) -> StoreProvider:
+        assert self._provider is not None  # a server that has not started serves nothing
+        return self._provider
+
+    def oracle(self, task: SweTask, row: Row) -> Sequence[Sequence[JsonObject]]:
+        """The reference fix, as the text of one message."""
+        return [[message_item(patch_to_text(task.instance.gold_patch))]]
+
+
+def read_patch(response: JsonObject) -> bytes:
+    """The patch of a response."""
+    given = response.get(MODEL_PATCH)
+    if given is None:
+        return b""
+    if not isinstance(given, str):
+        raise RequestError(f"{MODEL_PATCH}: needs a string, got {type(given).__name__}", kind="model_patch_invalid")
+    try:
+        return patch_from_text(given)
+    except ValueError as error:
+        raise RequestError(
+            f"{MODEL_PATCH}: `base64:` that does not decode: {error}", kind="model_patch_invalid"
+        ) from error
+
+
+def verdict(grade: Grade, patch: bytes, *, keep_log: bool = False) -> Verdict:
+    """A grade as a verdict."""
+    resolved = grade.reason == "resolved"
+    metrics = {
+        "resolved": float(resolved),
+        "patch_bytes": float(len(patch)),
+        "patch_dropped_files": float(len(grade.dropped)),
+    }
+    extras: JsonObject = {}
+    if grade.reading is not None:
+        extras["tests"] = {
+            "FAIL_TO_PASS": dict(grade.reading.fail_to_pass),
+            "PASS_TO_PASS": dict(grade.reading.pass_to_pass),
+        }
+    if grade.run is not None:
+        metrics["tests_s"] = grade.run.duration_s
+        if keep_log:
+            extras["log"] = grade.run.output
+    if grade.dropped:
+        extras["patch_dropped"] = [{"path": one.path, "reason": one.reason} for one in grade.dropped]
+    if grade.official is not None:
+        extras["official"] = {"resolved": grade.official == "RESOLVED_FULL", "status": grade.official}
+    return Verdict(
+        reward=float(resolved), reason=grade.reason, detail=grade.detail or None, metrics=metrics, extras=extras
+    )

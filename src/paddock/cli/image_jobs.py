@@ -1,0 +1,234 @@
+"""The sub-commands of `paddock images` that make images: bounded, with a bar per image, each failing alone.
+
+Output  one line on stdout per image that is there; why another is not, on stderr. Bars only on a terminal.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from paddock.cli.image_rows import flat, image_settings, label, read_rows, say
+from paddock.errors import ConfigError, PaddockError, RowError, describe
+from paddock.sandbox.failures import ImageMissing
+from paddock.sandbox.images import (
+    ImageSource,
+    ImageStore,
+    Meter,
+    Puller,
+    Recipe,
+    RegistryOptions,
+    candidates,
+    replace_registry,
+    to_sif,
+    to_store,
+)
+from paddock.sandbox.images.names import parse_name
+
+Job = Callable[[Meter], Awaitable[object]]
+
+
+def pull(store: ImageStore, args: argparse.Namespace) -> int:
+    _check(args)
+    if not args.names and args.rows is None:
+        raise ConfigError("name images, or rows: --rows FILE", kind="no_images")
+    settings = image_settings(args)
+    named = [ImageSource(_written_out(name), _place(name, args.registry)) for name in args.names]
+    rows = read_rows(args) if args.rows else []
+
+    async def work() -> int:
+        async with Puller(store, _options(args)) as puller:
+            jobs = {source.name: _pull_first(puller, [source], args.again) for source in named}
+            failed = 0
+            for row in rows:
+                try:
+                    places = candidates(flat(row), settings)
+                    if not places:
+                        raise ImageMissing("names no image, and no dataset is known to compute it by", kind="unnamed")
+                    jobs.setdefault(places[0].name, _pull_first(puller, places, args.again))
+                except PaddockError as error:
+                    failed += 1
+                    say(f"{label(row)}: {error}")
+            return await _run(jobs, args.jobs, failed)
+
+    return asyncio.run(work())
+
+
+def convert(store: ImageStore, args: argparse.Namespace) -> int:
+    _check(args)
+    target, source = Path(args.target), args.source
+    if source.startswith("docker://"):
+        source = _place(source, args.registry)
+
+    async def work() -> int:
+        async with Puller(store, _options(args)) as puller:
+
+            async def job(meter: Meter) -> None:
+                if target.suffix == ".sif":
+                    await to_sif(puller, source, target, meter=meter)
+                else:
+                    await to_store(puller, source, args.target, meter=meter)
+
+            return await _run({args.target: job}, 1, 0)
+
+    return asyncio.run(work())
+
+
+def build(store: ImageStore, args: argparse.Namespace) -> int:
+    _check(args)
+    if (args.recipe is None) == (args.rows is None):
+        raise ConfigError("name a recipe's file, or rows with `build`: --rows FILE", kind="no_recipe")
+    if args.recipe is not None and args.name is None:
+        raise ConfigError("--name NAME: what shall the store call it?", kind="no_name")
+    recipes = {args.name: read_recipe(Path(args.recipe))} if args.recipe else _row_recipes(args)
+
+    async def work() -> int:
+        from paddock.sandbox.images.build import build_image
+
+        def job(name: str, recipe: Recipe) -> Job:
+            return lambda meter: build_image(store, name, recipe, progress=meter.stage)
+
+        return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, args.jobs, 0)
+
+    return asyncio.run(work())
+
+
+def read_recipe(path: Path) -> Recipe:
+    """A recipe from a YAML or JSON file."""
+    import yaml
+
+    try:
+        return Recipe.model_validate(yaml.safe_load(path.read_bytes()))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", kind="recipe") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: neither YAML nor JSON: {error}", kind="recipe") from None
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {describe(error)}", kind="recipe") from None
+
+
+def _row_recipes(args: argparse.Namespace) -> dict[str, Recipe]:
+    """Recipes of rows by the names that their images have for `resources_servers/swe`."""
+    from paddock.resources_servers.swe.rows import read
+    from paddock.types import Row
+
+    recipes = {}
+    for row in read_rows(args):
+        try:
+            instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
+        except (RowError, ValidationError) as error:
+            raise ConfigError(f"{args.rows}: {label(row)}: {error}", kind="row_invalid") from None
+        if instance.build is not None:
+            recipes[instance.image] = instance.build
+    if not recipes:
+        raise ConfigError(f"{args.rows}: no row has a recipe (`build`)", kind="no_recipe")
+    return recipes
+
+
+def _pull_first(puller: Puller, places: list[ImageSource], again: bool) -> Job:
+    """Take an image from the first of its places that has it."""
+
+    async def job(meter: Meter) -> None:
+        tried = []
+        for source in places:
+            if source.kind == "store":
+                if puller.store.has(source.name) and not again:
+                    return
+                continue
+            if source.kind == "file" and not Path(source.place).exists():  # noqa: ASYNC240 - one look
+                tried.append(source.place)
+                continue
+            try:
+                if source.place.startswith("docker://"):
+                    await puller.pull(source.name, source.place, meter=meter, again=again)
+                else:
+                    await to_store(puller, source.place, source.name, meter=meter)
+                return
+            except ImageMissing as error:
+                tried.append(f"{source.place}: {error}")
+        raise ImageMissing("nowhere; tried:\n  " + "\n  ".join(tried), kind="image_missing")
+
+    return job
+
+
+async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
+    """Run jobs by name; the exit code."""
+    slots = asyncio.Semaphore(at_once)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bars:
+
+        async def one(name: str, job: Job) -> bool:
+            async with slots:
+                bar = Bar(bars, name)
+                try:
+                    await job(bar)
+                except (PaddockError, OSError) as error:
+                    bars.console.print(
+                        f"paddock images: {name}: {error}", markup=False, highlight=False, soft_wrap=True
+                    )
+                    return False
+                finally:
+                    bar.close()
+                print(name, flush=True)  # noqa: T201 - the command's voice
+                return True
+
+        done = await asyncio.gather(*(one(name, job) for name, job in jobs.items()))
+    return 1 if failed or not all(done) else 0
+
+
+class Bar:
+    """A meter on the terminal."""
+
+    def __init__(self, bars: Progress, name: str) -> None:
+        self._bars = bars
+        self._name = name if len(name) <= 60 else "..." + name[-57:]
+        self._task: TaskID = bars.add_task(self._name, total=None)
+
+    def total(self, all_bytes: int) -> None:
+        self._bars.update(self._task, total=all_bytes)
+
+    def advance(self, fetched_bytes: int) -> None:
+        self._bars.advance(self._task, fetched_bytes)
+
+    def stage(self, what: str) -> None:
+        self._bars.update(self._task, description=f"{self._name} [dim]{what}[/dim]")
+
+    def close(self) -> None:
+        self._bars.remove_task(self._task)
+
+
+def _written_out(name: str) -> str:
+    try:
+        return str(parse_name(name))
+    except RowError as error:
+        raise ConfigError(error.message, kind="image_name") from None
+
+
+def _place(name: str, registry: str | None) -> str:
+    """Where a name is asked for."""
+    name = _written_out(name)
+    return f"docker://{_written_out(replace_registry(name, registry)) if registry else name}"
+
+
+def _options(args: argparse.Namespace) -> RegistryOptions:
+    return RegistryOptions(connections=args.connections, insecure=frozenset(args.insecure))
+
+
+def _check(args: argparse.Namespace) -> None:
+    for flag in ("jobs", "connections", "limit"):
+        value = getattr(args, flag, None)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{flag} needs 1 or more", kind="flag_invalid")

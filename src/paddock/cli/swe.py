@@ -1,0 +1,103 @@
+"""`paddock swe new REPOSITORY`: an own-format row of a repository, a fix commit and a test command.
+
+Output  one line, printed or added to a file; the row still lacks its lists of tests, which only runs can tell.
+Exit    0 written; 2 a mistake in the command, or a commit that can't be a task.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.resources_servers.swe.making import Wish
+
+EXAMPLES = """examples:
+  paddock swe new ~/src/harbour --commit 4f2a91c --python 3.11 --test-command 'pytest -rA {tests}' \\
+      --requirements pins.txt --install 'pip install --no-deps --no-build-isolation -e .' \\
+      --issue issue.md --out rows.jsonl"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    parser.add_argument("action", choices=("new",), help="new: make a row of a commit that fixes a bug and tests it")
+    parser.add_argument("repository", metavar="REPOSITORY", help="a folder, or a URL that git can clone")
+    parser.add_argument("--commit", required=True, help="the fix; the task is its first parent")
+    parser.add_argument(
+        "--test-command", required=True, help="run in the tree; {tests} stands for the commit's test files"
+    )
+    parser.add_argument("--python", required=True, metavar="3.N", help="minor version of the image's Python")
+    parser.add_argument("--pip", action="append", default=[], metavar="NAME==VERSION", help="may be given often")
+    parser.add_argument("--requirements", metavar="FILE", help="the same, one a line")
+    parser.add_argument("--install", metavar="COMMAND", help="run in the tree when the image is built; no network")
+    parser.add_argument("--issue", metavar="FILE", help="the problem statement; default: the commit's message")
+    parser.add_argument("--id", dest="instance_id", help="default: of the repository's name and the commit")
+    parser.add_argument(
+        "--tests", action="append", default=[], metavar="PATTERN", help="what is a test: a folder or src/**/*.check.py"
+    )
+    parser.add_argument("--log-parser", default="parse_log_pytest", help="a parser of the swebench package")
+    parser.add_argument("--out", metavar="FILE", help="add the row to this file; default: print it")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.resources_servers.swe.making import make_row, open_history
+
+    wish = _wish(args)
+    with open_history(wish.repository) as history:
+        made = make_row(wish, history)
+    for note in made.notes:
+        print(f"paddock swe: note: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
+    line = json.dumps(made.row, ensure_ascii=False) + "\n"
+    if args.out is None:
+        sys.stdout.write(line)
+    else:
+        with Path(args.out).open("a", encoding="utf-8") as file:
+            file.write(line)
+    return 0
+
+
+def _wish(args: argparse.Namespace) -> "Wish":
+    from pydantic import ValidationError
+
+    from paddock.errors import ConfigError, describe
+    from paddock.resources_servers.swe.making import Wish
+
+    try:
+        return Wish(
+            repository=_lasting(args.repository),
+            commit=args.commit,
+            test_command=args.test_command,
+            python=args.python,
+            pip=[*args.pip, *_pins(args.requirements)],
+            install=args.install,
+            instance_id=args.instance_id,
+            issue=_text(args.issue, "--issue"),
+            tests=args.tests,
+            log_parser=args.log_parser,
+        )
+    except ValidationError as error:
+        raise ConfigError(describe(error), kind="usage") from error
+
+
+def _lasting(repository: str) -> str:
+    """A folder by its absolute path: the row is read elsewhere."""
+    path = Path(repository).expanduser()
+    return str(path.resolve()) if path.is_dir() else repository
+
+
+def _text(name: str | None, option: str) -> str | None:
+    from paddock.errors import ConfigError
+
+    if name is None:
+        return None
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{option} {name}: {error}", kind="usage") from error
+
+
+def _pins(name: str | None) -> list[str]:
+    lines = (_text(name, "--requirements") or "").splitlines()
+    return [pin for line in lines if (pin := line.split("#")[0].strip())]

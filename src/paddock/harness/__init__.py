@@ -1,0 +1,47 @@
+"""What a harness is: the loop, or the program, inside an agent that talks to the model and acts on a workspace.
+
+Contract a harness gets a task in words, a workspace to act on, a model endpoint of its own, and limits. The endpoint
+        names the rollout, so every call is recorded whatever the harness sends; it never sees token ids.
+Outcome it returns how it ended. A tool's error is a text for the model; a failure of the workspace or the model server
+        is raised, and ends the rollout as nobody's fault but the machine's.
+Source  one folder in `harnesses/`, one class in its `__all__`; config names the folder, or `my_pkg.mod:Class`.
+"""
+
+from paddock.harness.contract import (
+    Ended,
+    Endpoint,
+    Exit,
+    Harness,
+    Limits,
+    Needs,
+    Report,
+    ShellSession,
+    Step,
+    Task,
+    Workspace,
+)
+from paddock.harness.making import harness_class, make_harness, needs_of
+from paddock.harness.results import REFUSED_CODE, Executed, ShellExecuted
+from paddock.harness.workspace import Counts, SandboxWorkspace
+
+__all__ = [
+    "REFUSED_CODE",
+    "Counts",
+    "Ended",
+    "Endpoint",
+    "Executed",
+    "Exit",
+    "Harness",
+    "Limits",
+    "Needs",
+    "Report",
+    "SandboxWorkspace",
+    "ShellExecuted",
+    "ShellSession",
+    "Step",
+    "Task",
+    "Workspace",
+    "harness_class",
+    "make_harness",
+    "needs_of",
+]

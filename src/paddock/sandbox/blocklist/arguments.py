@@ -1,0 +1,164 @@
+"""A command's words, told apart: subcommand, options, operands.
+
+Law     an option that takes a value is `name=value`, attached or not (`-S x`, `-Sx`, `--author x`); switches in a
+        cluster are apart (`-rf` is `-r`, `-f`); `-12` stays. `--` ends the options. What a program does otherwise is
+        its `Profile`; a program without one has the plain GNU reading, in which no option takes the next word.
+"""
+
+from typing import Annotated, NamedTuple
+
+from pydantic import BeforeValidator
+
+from paddock.sandbox.blocklist.walking import Found
+from paddock.shell.paths import join
+from paddock.types import Record
+
+
+def _split(value: object) -> object:
+    return frozenset(value.split()) if isinstance(value, str) else value
+
+
+Names = Annotated[frozenset[str], BeforeValidator(_split)]
+"""In a file: words in one string."""
+
+
+class Profile(Record):
+    """How one program reads its command line."""
+
+    programs: str
+    """Pattern of its names."""
+    subcommand: bool = False
+    """Its first operand is one."""
+    valued: Names = frozenset()
+    """Options that take the next word; with subcommands, those that stand before it."""
+    under: dict[str, Names] = {}
+    """Options behind a subcommand that take the next word, by its name; several names in one string share them."""
+    long: bool = False
+    """Options are words behind one dash, as with `find`."""
+    text_first: Names = frozenset()
+    """The first operand is a text (`grep`'s pattern) and left out, unless one of these options is given."""
+    pathspecs: bool = False
+    """What follows `--` are paths of no interest."""
+    signals: bool = False
+    """Its first dash word is a signal, and further ones are operands, as with `kill`."""
+
+    def taking(self, subcommand: str) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
+        for names, more in self.under.items():
+            if subcommand in names.split():
+                found = found | more
+        return found
+
+
+class Command(NamedTuple):
+    """What rules look at."""
+
+    program: str
+    """Without its directory."""
+    subcommand: str
+    options: tuple[str, ...]
+    operands: tuple[str, ...]
+    found: Found
+
+    def paths(self) -> list[str]:
+        """Operands as seen from where the command runs; `~` and what expands stay in front."""
+        return [resolved(self.found.place, each) for each in self.operands]
+
+
+def resolved(place: str, path: str) -> str:
+    if not path:
+        return ""
+    if path.startswith(("~", "$")):
+        return join("/", path)[1:]
+    if place.startswith(("~", "$")):
+        return join("/", f"{place}/{path}")[1:] if not path.startswith("/") else join("/", path)
+    return join(place, path)
+
+
+_PROGRAM_FOLDERS = frozenset({"bin", "sbin", ".bin"})
+PLAIN = Profile(programs="")
+
+
+def program_name(word: str) -> str:
+    """A program's name without its directory; a path into no folder of programs is a file of the task's, and stays."""
+    folder, slash, name = word.rpartition("/")
+    return word if slash and (not name or folder.rpartition("/")[2] not in _PROGRAM_FOLDERS) else name
+
+
+def read(found: Found, profile: Profile | None) -> Command:
+    if not found.words:
+        return Command("", "", (), (), found)
+    program = program_name(found.words[0])
+    reader = _Reader(profile or PLAIN, list(found.words[1:]))
+    reader.run()
+    return Command(program, reader.subcommand, tuple(reader.options), tuple(reader.operands), found)
+
+
+class _Reader:
+    def __init__(self, profile: Profile, words: list[str]) -> None:
+        self.profile = profile
+        self.words = words
+        self.at = 0
+        self.subcommand = ""
+        self.options: list[str] = []
+        self.operands: list[str] = []
+        self.valued = profile.valued
+
+    def run(self) -> None:
+        if self.profile.signals:
+            self.kill()
+            return
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            self.at += 1
+            if word == "--":
+                if not self.profile.pathspecs:
+                    self.operands.extend(self.words[self.at :])
+                break
+            if word.startswith("--") or (self.profile.long and word.startswith("-") and len(word) > 1):
+                self.long(word)
+            elif word.startswith("-") and len(word) > 1:
+                self.short(word)
+            elif self.profile.subcommand and not self.subcommand:
+                self.subcommand = word
+                self.valued = self.profile.taking(word)
+            else:
+                self.operands.append(word)
+        names = {each.partition("=")[0] for each in self.options}
+        if self.profile.text_first and not names & self.profile.text_first:
+            del self.operands[:1]
+
+    def long(self, word: str) -> None:
+        if word in ("-exec", "-execdir", "-ok", "-okdir") and self.profile.long:
+            rest = self.words[self.at :]
+            end = next((index for index, each in enumerate(rest) if each in (";", "+")), len(rest))
+            self.options.append(f"{word}={' '.join(rest[:end])}")
+            self.at += end + 1
+        else:
+            self.options.append(f"{word}={self.next()}" if word in self.valued else word)
+
+    def short(self, word: str) -> None:
+        if word[1:].isdecimal():
+            self.options.append(word)
+            return
+        for index, letter in enumerate(word[1:], 2):
+            option = f"-{letter}"
+            if option in self.valued:
+                self.options.append(f"{option}={word[index:] or self.next()}")
+                return
+            self.options.append(option)
+
+    def next(self) -> str:
+        value = self.words[self.at] if self.at < len(self.words) else ""
+        self.at += 1
+        return value
+
+    def kill(self) -> None:
+        words = self.words
+        if len(words) == 1 and words[0].startswith("-") and words[0] != "-1":
+            self.options = list(words)
+            return
+        if len(words) > 1 and words[0].startswith("-"):
+            self.at = 2 if words[0] in ("-s", "-n", "--signal") else 0 if words[0] == "--" else 1
+            self.options.extend(words[: self.at])
+        self.operands = [word for word in words[self.at :] if word != "--"]

@@ -1,0 +1,96 @@
+"""Rules as data: which commands are refused, by their program and their arguments, and what to do instead.
+
+Shapes  a `Rule` has forms, and refuses a command that is of one of them; a `Form` is conditions that all hold.
+Law     every pattern is a `regex` pattern that has to match a whole text (a name, an option, an operand); no rule sees
+        the line. Options and operands are those of `arguments`.
+Errors  a pattern that is none, and a form without a condition, raise pydantic's ValidationError.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Self
+
+import regex
+import yaml
+from pydantic import AfterValidator, Field, model_validator
+
+from paddock.sandbox.blocklist.arguments import Profile
+from paddock.sandbox.blocklist.walking import Shape
+from paddock.types import Record
+
+
+def _valid(pattern: str) -> str:
+    try:
+        regex.compile(pattern)
+    except regex.error as error:
+        raise ValueError(f"not a pattern: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_valid)]
+
+
+class Form(Record):
+    """What a command has to be; None: anything."""
+
+    program: Pattern | None = None
+    """Its name, without the directory."""
+    shape: Shape = "command"
+    subcommand: Pattern | None = None
+    first: Pattern | None = None
+    """The first operand."""
+    option: Pattern | None = None
+    """Some option, with its value as `name=value`."""
+    option_too: Pattern | None = None
+    """Some option besides."""
+    operand: Pattern | None = None
+    """Some operand."""
+    path: Pattern | None = None
+    """Some operand as a path, seen from where the command runs."""
+    writes: Pattern | None = None
+    """Some file that a redirection writes."""
+    reads: Pattern | None = None
+    no_option: Pattern | None = None
+    """No option is this."""
+    no_operand: Pattern | None = None
+    no_path: Pattern | None = None
+    bare: bool = False
+    """There is no operand."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.shape == "command" and not (self.program or self.writes or self.reads):
+            raise ValueError("a form needs a program, a file that is written or read, or a shape")
+        return self
+
+    def patterns(self) -> Iterator[str]:
+        """All of them."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if name not in ("shape", "bare") and value is not None:
+                yield value
+
+
+class Rule(Record):
+    """One thing that is refused."""
+
+    name: str
+    category: str
+    advice: str
+    """What to do instead, for the model."""
+    forms: list[Form] = Field(min_length=1)
+
+
+class RuleBook(Record):
+    """The file `rules.yaml`."""
+
+    profiles: list[Profile]
+    rules: list[Rule]
+
+
+@cache
+def rule_book() -> RuleBook:
+    """The rules that are shipped."""
+    text = files("paddock.sandbox.blocklist").joinpath("rules.yaml").read_text("utf-8")
+    return RuleBook.model_validate(yaml.safe_load(text))

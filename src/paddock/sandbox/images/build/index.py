@@ -1,0 +1,187 @@
+"""Package indexes by their simple API (JSON or HTML): which files there are, and their digests. Runs no project's code.
+
+Where   what pip is told on this machine: `index-url` and `extra-index-url` of its configuration or `PIP_*` variables.
+Trust   a file without a sha256 that we know or the index states is refused; downloads are kept by digest.
+Errors  InfraError: an index that does not answer. RowError: no such project, version or file; another digest.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+import ssl
+import sys
+import uuid
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.request import Request, urlopen
+
+from paddock.errors import InfraError, RowError
+from paddock.sandbox.images.build.process import run
+
+DEFAULT_INDEX = "https://pypi.org/simple"
+SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
+_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+_PIN = re.compile(
+    r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(\[[^]]*\])?\s*==\s*(?P<version>[A-Za-z0-9][\w.!+-]*)\s*(;.*)?", re.ASCII
+)
+_TIMEOUT_S = 60.0
+_TRIES = 3
+
+
+class IndexFile(NamedTuple):
+    """One file of a project."""
+
+    name: str
+    url: str
+    sha256: str | None
+
+
+class PipConfig(NamedTuple):
+    """What pip is told on this machine, as far as it says where packages are."""
+
+    indexes: list[str]
+    cert: str | None
+
+    @classmethod
+    async def read(cls) -> "PipConfig":
+        done = await run([sys.executable, "-m", "pip", "config", "list"])
+        settings: dict[str, str] = {}
+        for line in done.output.splitlines() if done.code == 0 else ():
+            key, found, value = line.partition("=")
+            if found:
+                place, _, name = key.strip().partition(".")
+                # A variable wins over a file, whatever the order of the list.
+                if place == ":env:" or name not in settings:
+                    settings[name] = value.strip().strip("'\"")
+        first = settings.get("index-url") or DEFAULT_INDEX
+        return cls([first, *settings.get("extra-index-url", "").split()], settings.get("cert"))
+
+
+def normalized(name: str) -> str:
+    """A project's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def split_pin(pin: str) -> tuple[str, str]:
+    """`name==version` apart."""
+    match = _PIN.fullmatch(pin)
+    if match is None:
+        raise RowError(f"{pin!r} is no exact pin (name==version)", kind="pin")
+    return match["name"], match["version"]
+
+
+class Index:
+    """The indexes of one configuration; downloads go to `folder`."""
+
+    def __init__(self, config: PipConfig, folder: Path) -> None:
+        self._config = config
+        self._folder = folder
+        self._tls = ssl.create_default_context(cafile=config.cert)
+
+    async def files(self, project: str) -> list[IndexFile]:
+        """All files of a project, of all indexes."""
+        pages = [
+            await self._get(f"{index.rstrip('/')}/{normalized(project)}/", missing_ok=True)
+            for index in self._config.indexes
+        ]
+        if not any(pages):
+            raise RowError(f"no package index here has a project {project!r}", kind="no_such_package")
+        return [file for page in pages if page for file in _read(page)]
+
+    async def sdist(self, pin: str, sha256: str | None) -> Path:
+        """The source distribution of a pin, downloaded and checked."""
+        project, version = split_pin(pin)
+        for kept in self._folder.glob(f"{sha256}/*") if sha256 else ():
+            if _is_source(kept.name, project, version):
+                return kept
+        sources = [file for file in await self.files(project) if _is_source(file.name, project, version)]
+        if not sources:
+            raise RowError(f"{pin}: no package index here has a source distribution of it", kind="no_sdist")
+        chosen = next((file for file in sources if file.sha256 in (sha256, None)), sources[0])
+        expected = sha256 or chosen.sha256
+        if expected is None:
+            raise RowError(f"{pin}: neither the row nor the index states a sha256", kind="sdist_digest")
+        return await self._keep(chosen, expected, pin)
+
+    async def _keep(self, file: IndexFile, sha256: str, pin: str) -> Path:
+        path = self._folder / sha256 / file.name
+        if path.exists():
+            return path
+        data = await self._get(file.url)
+        assert data is not None
+        found = hashlib.sha256(data.body).hexdigest()
+        if found != sha256:
+            raise RowError(f"{pin}: {file.name} has sha256 {found}, not {sha256}", kind="sdist_digest")
+        fresh = self._folder / f"{uuid.uuid4().hex}.new"
+        fresh.write_bytes(data.body)
+        path.parent.mkdir(exist_ok=True)
+        return fresh.replace(path)
+
+    async def _get(self, url: str, *, missing_ok: bool = False) -> "_Page | None":
+        for left in reversed(range(_TRIES)):
+            try:
+                return await asyncio.to_thread(_fetch, url, self._tls)
+            except HTTPError as error:
+                if missing_ok and error.code in (403, 404, 410):
+                    return None
+                if left == 0 or error.code < 500:
+                    raise InfraError(f"package index: {url}: {error}", kind="index_unavailable") from error
+            except URLError as error:
+                if missing_ok and isinstance(error.reason, FileNotFoundError):
+                    return None
+                if left == 0:
+                    raise InfraError(f"package index: {url}: {error.reason}", kind="index_unavailable") from error
+            except (OSError, HTTPException) as error:
+                if left == 0:
+                    raise InfraError(f"package index: {url}: {error}", kind="index_unavailable") from error
+            await asyncio.sleep(0.5)
+        raise AssertionError
+
+
+class _Page(NamedTuple):
+    url: str
+    kind: str
+    body: bytes
+
+
+def _fetch(url: str, tls: ssl.SSLContext) -> _Page:
+    if urlsplit(url).scheme == "file" and url.endswith("/"):
+        url += "index.html"
+    request = Request(url, headers={"Accept": _ACCEPT, "User-Agent": "paddock"})  # noqa: S310 - pip's own settings
+    with urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:  # noqa: S310
+        return _Page(answer.url, answer.headers.get("Content-Type", ""), answer.read())
+
+
+def _read(page: _Page) -> Iterator[IndexFile]:
+    if "json" in page.kind:
+        for file in json.loads(page.body)["files"]:
+            yield IndexFile(file["filename"], urljoin(page.url, file["url"]), file.get("hashes", {}).get("sha256"))
+        return
+    links = _Links()
+    links.feed(page.body.decode(errors="replace"))
+    for link in links.found:
+        url, fragment = urldefrag(urljoin(page.url, link))
+        digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else None
+        yield IndexFile(unquote(urlsplit(url).path.rsplit("/", 1)[-1]), url, digest)
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a" and (link := dict(attrs).get("href")):
+            self.found.append(link)
+
+
+def _is_source(file: str, project: str, version: str) -> bool:
+    stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), "")
+    name, found, its_version = stem.rpartition("-")
+    return bool(found) and normalized(name) == normalized(project) and its_version == version

@@ -1,0 +1,78 @@
+"""A step of a build, run inside: no network, own process, mount and ipc namespaces, no capabilities, the payload's uid.
+
+Root    the overlay of the layers below and the layer in the making, or that layer alone; `/tmp` and `/mnt` are in
+        memory, folders of the host are readable below `/mnt`.
+Law     the environment is what is given, nothing of ours. A step that outlives its builder is killed.
+Errors  RuntimeMissing: no bubblewrap or no user namespaces. The step's exit code is the caller's.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from paddock.errors import InfraError
+from paddock.sandbox.failures import RuntimeMissing
+from paddock.sandbox.images.build.process import Finished, run
+from paddock.sandbox.images.build.staging import Stage
+
+_MOUNT = """
+m=$1 o=$2; shift 2
+if [ -n "$o" ]; then mount -t overlay overlay -o "$o" "$m" || exit 1; fi
+exec "$@"
+"""
+
+
+async def run_inside(
+    stage: Stage,
+    below: Sequence[Path],
+    script: str,
+    *,
+    payload_id: int,
+    env: Mapping[str, str],
+    folders: Mapping[str, Path] | None = None,
+    timeout_s: float = 1800.0,
+) -> Finished:
+    """Run a bash script; what it writes lands in `stage.tree`. `folders`: host folders by name below `/mnt`."""
+    for program in ("bwrap", "unshare"):
+        if not shutil.which(program):
+            raise RuntimeMissing(
+                f"building an image needs {program}: apt-get install bubblewrap util-linux", kind="runtime_missing"
+            )
+    options = ""
+    root = stage.tree
+    if below:
+        root = stage.folder("merged")
+        lower = ":".join(str(path) for path in reversed(below))
+        options = f"userxattr,lowerdir={lower},upperdir={stage.tree},workdir={stage.work}"
+    status = stage.root / "status"
+    with status.open("wb") as pipe:
+        argv: list[str | Path] = [*_as_payload(payload_id), "unshare", "-Urm", "sh", "-c", _MOUNT, "sh", root, options]
+        argv += _bubblewrap(root, env, folders or {}, pipe.fileno())
+        argv += ["bash", "--norc", "--noprofile", "-euc", script]
+        # mount(8) of newer systems cuts long option strings unless told to use the old call.
+        env = {"LIBMOUNT_FORCE_MOUNT2": "always"}
+        done = await run(argv, env=env, timeout_s=timeout_s, pass_fds=[pipe.fileno()])
+    if "exit-code" not in status.read_text():
+        raise InfraError(f"no sandbox for the build:\n{done.tail}", kind="build_sandbox", retryable=False)
+    return done
+
+
+def _as_payload(payload_id: int) -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    who = str(payload_id)
+    return ["setpriv", "--reuid", who, "--regid", who, "--clear-groups", "--"]
+
+
+def _bubblewrap(root: Path, env: Mapping[str, str], folders: Mapping[str, Path], status: int) -> list[str | Path]:
+    words: list[str | Path] = ["bwrap", "--bind", root, "/", "--dev", "/dev", "--proc", "/proc"]
+    words += ["--perms", "1777", "--tmpfs", "/tmp", "--tmpfs", "/mnt"]  # noqa: S108 - the sandbox's own
+    for name, path in folders.items():
+        words += ["--ro-bind", path, f"/mnt/{name}"]
+    words += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    words += ["--json-status-fd", str(status)]
+    words += ["--hostname", "build", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+    for name, value in env.items():
+        words += ["--setenv", name, value]
+    return [*words, "--chdir", "/"]

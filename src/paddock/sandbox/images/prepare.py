@@ -1,0 +1,76 @@
+"""The image that an agent gets: the task's image without what would tell the fix, made once, under a name of its own.
+
+Made    in a sandbox of the image: `build.scrub_commands`, then `build.check_scrubbed`, which trusts nothing that the
+        former did; what it still finds refuses the image. The result is a layer over the image, so a repository's
+        object store is copied once, not per rollout.
+Name    `<image>#agent-<hash>`: of the image's layers, the workdir, the hidden paths and the scripts.
+Errors  RowError `image_leaks`: scrubbing failed, or something is left; SandboxError as ever.
+"""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Sequence
+from typing import Protocol
+
+from paddock.errors import RowError
+from paddock.sandbox.images.build import check_scrubbed, scrub_commands
+from paddock.sandbox.images.store import ImageStore
+from paddock.sandbox.protocol import Provider
+from paddock.sandbox.records import ExecRequest, ExecResult, SandboxLimits, SandboxSpec
+
+SCRUB_TIMEOUT_S = 900.0
+"""For repacking a large repository."""
+_LIMITS = SandboxLimits(disk_mib=32768, memory_mib=8192)
+_making: dict[str, asyncio.Lock] = {}
+
+
+class StoreProvider(Provider, Protocol):
+    """A provider whose images are in reach."""
+
+    @property
+    def store(self) -> ImageStore: ...
+
+
+async def prepared(provider: StoreProvider, image: str, workdir: str, hidden_paths: Sequence[str] = ()) -> str:
+    """The name of the image that an agent may have; made where it is not there."""
+    record = (await asyncio.to_thread(provider.store.get, image)).record
+    single = any(path == workdir or path.startswith(f"{workdir}/") for path in hidden_paths)
+    scrub = scrub_commands(workdir, hidden_paths, single_commit=single)
+    check = check_scrubbed(workdir, hidden_paths)
+    known = "\0".join((*record.layers, workdir, scrub, check))
+    name = f"{image}#agent-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
+    async with _making.setdefault(name, asyncio.Lock()):
+        if not await asyncio.to_thread(provider.store.has, name):
+            await _make(provider, image, workdir, name, scrub, check)
+    return name
+
+
+async def _make(provider: StoreProvider, image: str, workdir: str, name: str, scrub: str, check: str) -> None:
+    spec = SandboxSpec(image=image, workdir="/", limits=_LIMITS, labels={"for": "scrubbing"})
+    handle = await provider.create(spec, request_id=uuid.uuid4().hex)
+    try:
+        done = await _run(provider, handle.sandbox_id, scrub)
+        if not done.ok:
+            raise RowError(f"image {image!r}: scrubbing failed: {_tail(done)}", kind="image_leaks", stage="seed")
+        found = await _run(provider, handle.sandbox_id, check)
+        if not found.ok or bytes(found.stdout).strip():
+            raise RowError(
+                f"image {image!r}: still shows an agent what it must not: {_tail(found)}",
+                kind="image_leaks",
+                stage="seed",
+            )
+        await provider.snapshot(handle.sandbox_id, name)
+    finally:
+        await provider.destroy(handle.sandbox_id)
+
+
+async def _run(provider: Provider, sandbox_id: str, script: str) -> ExecResult:
+    # By stdin: a script may be longer than an argument.
+    request = ExecRequest(argv=["/bin/sh", "-s"], stdin=script.encode(), timeout_s=SCRUB_TIMEOUT_S, tail_bytes=1 << 16)
+    return await provider.exec(sandbox_id, request, request_id=uuid.uuid4().hex)
+
+
+def _tail(result: ExecResult) -> str:
+    said = (bytes(result.stdout) + b"\n" + bytes(result.stderr)).decode(errors="replace").strip()
+    return f"{said[-600:]} (exit status {result.exit_code})"

@@ -1,0 +1,95 @@
+"""What the store no longer needs: partials, blobs, layers and stages; and what a living sandbox still does.
+
+Blobs    those of listed images stay (other images share them) unless `everything`; none goes while a pull runs.
+Layers   without an image go, unless a sandbox stands on them: they are looked for in the mounts of every process.
+Units    bytes, as the disk counts them.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.sandbox.images.build.staging import staged
+from paddock.sandbox.images.registry import BlobCache
+from paddock.sandbox.images.store import ImageStore
+from paddock.sandbox.layers import remove_tree
+
+_MOUNTED = re.compile(rb"/layers/([0-9a-f]{32})/fs")
+YOUNG_S = 3600.0
+"""A layer without a name may still be being written for so long."""
+
+
+class Pruned(NamedTuple):
+    """What went."""
+
+    blobs: int
+    layers: int
+    bytes: int
+    busy: bool
+    """A pull was running: no blob was touched."""
+
+
+def prune(store: ImageStore, *, everything: bool = False) -> Pruned:
+    """Remove what nothing needs."""
+    with staged(store):
+        pass  # sweeps the stages of dead builders
+    records = store.records()
+    needed = {layer for record in records for layer in record.layers} | layers_in_use()
+    layers, freed = 0, 0
+    for folder in _entries(store.home / "layers"):
+        if folder.name not in needed and time.time() - folder.stat().st_mtime > YOUNG_S:
+            freed += disk_bytes([folder])
+            remove_tree(folder)
+            layers += 1
+    cache = BlobCache(store.home, connections=1)
+    with cache.using(alone=True) as alone:
+        if not alone:
+            return Pruned(0, layers, freed, True)
+        kept = set() if everything else {digest for record in records for digest in _digests(record.origin)}
+        blobs = 0
+        for path in _entries(cache.folder):
+            if f"sha256:{path.name}" not in kept:
+                freed += path.stat().st_blocks * 512
+                path.unlink()
+                blobs += 1
+    return Pruned(blobs, layers, freed, False)
+
+
+def layers_in_use() -> set[str]:
+    """Layers in the mounts of processes that we may see."""
+    found: set[bytes] = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                found.update(_MOUNTED.findall((process / "mountinfo").read_bytes()))
+            except OSError:
+                continue
+    return {layer.decode() for layer in found}
+
+
+def disk_bytes(roots: Sequence[Path]) -> int:
+    """What trees take on the disk; a file with several names counts once."""
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    for root in roots:
+        for folder, _folders, files in os.walk(root):
+            for path in (folder, *(f"{folder}/{name}" for name in files)):
+                info = os.lstat(path)
+                key = (info.st_dev, info.st_ino)
+                if info.st_nlink == 1 or key not in seen:
+                    total += info.st_blocks * 512
+                if info.st_nlink > 1:
+                    seen.add(key)
+    return total
+
+
+def _entries(folder: Path) -> Iterable[Path]:
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def _digests(origin: dict[str, object]) -> list[str]:
+    layers = origin.get("layers")
+    return [str(layer) for layer in layers] if isinstance(layers, list) else []

@@ -1,0 +1,122 @@
+"""A `.sif` read: its file system as a tree, its environment and working folder as its builder wrote them down.
+
+Unpacked as the payload's user, never as root: what is in a `.sif` comes from anyone.
+Found    the parts by `apptainer sif list`, what it says of itself by `inspect`; the OCI config inside knows best.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.errors import InfraError
+from paddock.sandbox.failures import ImageInvalid
+from paddock.sandbox.images.build.process import run
+from paddock.sandbox.images.sif.make import check_apptainer
+from paddock.types import Json, JsonObject
+
+_PART = re.compile(r"^\d+\s*\|[^|]*\|[^|]*\|(?P<start>\d+)-(?P<end>\d+)\s*\|(?P<kind>.*)$", re.MULTILINE)
+_EXPORT = re.compile(r"^\s*export\s+(?P<pair>[A-Za-z_]\w*=.*)$", re.MULTILINE)
+_OWN = (".singularity.d", "singularity", "environment", ".exec", ".run", ".shell", ".test")
+"""What Apptainer adds to a tree; links unless it is the first."""
+_UNPACK_S = 1800.0
+
+
+class SifParts(NamedTuple):
+    """What a `.sif` is made of."""
+
+    start: int
+    """Where its file system begins, in bytes."""
+    size: int
+    env: dict[str, str]
+    workdir: str
+    labels: dict[str, str]
+
+
+async def read_sif(path: Path) -> SifParts:
+    """Look into a `.sif`."""
+    check_apptainer()
+    program = shutil.which("apptainer") or "singularity"
+    listed = await run([program, "sif", "list", path], timeout_s=60.0)
+    parts = [(int(part["start"]), int(part["end"]), part["kind"]) for part in _PART.finditer(listed.output)]
+    systems = [part for part in parts if "Squashfs" in part[2]]
+    if listed.code != 0 or not systems:
+        raise ImageInvalid(f"{path} is no .sif with a squashfs file system:\n{listed.tail}", kind="sif")
+    start, end, _kind = systems[0]
+    config = next((found for part in parts if "JSON" in part[2] and (found := _config(path, *part[:2]))), None)
+    said = await asyncio.to_thread(_inspect, path)
+    env = _pairs(config.get("Env") or []) if config else _exported(said)
+    workdir = (config or {}).get("WorkingDir") or "/"
+    return SifParts(start, end - start, env, workdir, said.get("labels") or {})
+
+
+async def unpack_sif(path: Path, parts: SifParts, folder: Path, *, owner: int) -> None:
+    """Unpack into `folder/fs`, which `owner` may write; `folder` is ours and may be entered."""
+    squashed = folder / "system.squashfs"
+    await asyncio.to_thread(_copy, path, squashed, parts)
+    dropped = [*("setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--no-new-privs")]
+    command = ["unsquashfs", "-no-progress", "-no-xattrs", "-force", "-dest", "fs", squashed.name]
+    # By names below the working folder: the payload's user may not be able to walk there.
+    done = await run([*(dropped if os.geteuid() == 0 else []), *command], cwd=folder, timeout_s=_UNPACK_S)
+    squashed.unlink()
+    # 2: some entry could not be kept as it is, such as a device node.
+    if done.code not in (0, 2):
+        if "No space left" in done.output:
+            raise InfraError(f"{path}: no space left to unpack it", kind="disk_full")
+        raise ImageInvalid(f"{path} can't be unpacked:\n{done.tail}", kind="sif")
+    for name in _OWN:
+        added = folder / "fs" / name
+        if added.is_symlink():
+            added.unlink()
+        elif name == _OWN[0]:
+            shutil.rmtree(added, ignore_errors=True)
+
+
+def _copy(path: Path, target: Path, parts: SifParts) -> None:
+    with path.open("rb") as source, target.open("wb") as copy:
+        source.seek(parts.start)
+        left = parts.size
+        while left and (chunk := source.read(min(left, 1 << 20))):
+            copy.write(chunk)
+            left -= len(chunk)
+    target.chmod(0o644)
+
+
+def _config(path: Path, start: int, end: int) -> JsonObject | None:
+    """A part that is an OCI config."""
+    with path.open("rb") as file:
+        file.seek(start)
+        try:
+            found = json.loads(file.read(end - start))
+        except ValueError:
+            return None
+    return found if isinstance(found, dict) and ("Env" in found or "WorkingDir" in found) else None
+
+
+def _inspect(path: Path) -> JsonObject:
+    from spython.main import get_client
+
+    said: Json = get_client(quiet=True).inspect(str(path), quiet=True)
+    return said.get("attributes") or {} if isinstance(said, dict) else {}
+
+
+def _exported(said: JsonObject) -> dict[str, str]:
+    """What the environment scripts set plainly; a value that needs a shell is left out."""
+    pairs = []
+    for _name, script in sorted((said.get("environment") or {}).items()):
+        for line in _EXPORT.finditer(script):
+            try:
+                words = shlex.split(line["pair"])
+            except ValueError:
+                continue
+            if len(words) == 1 and not set(words[0]) & set("$`"):
+                pairs.append(words[0])
+    return _pairs(pairs)
+
+
+def _pairs(lines: list[str]) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in lines if "=" in line)

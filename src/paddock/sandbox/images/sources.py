@@ -1,0 +1,134 @@
+"""Where a row's image can be had: candidates in a stated order, compared whole, never by substring or pattern.
+
+Order   what is here comes before what must be fetched; in each of both: the row's own field, the dataset's rule, then
+        `container_formatter`, entry by entry, each with every known rewrite of the id.
+Places  `store:NAME`, a path (a `.sif` file or a directory) or `docker://NAME`. `registry` replaces the registry of
+        names that rows and rules say, and nothing in the formatter.
+Names   whatever the place, the store calls the image by the row's field or rule; only a row that has neither is
+        called by the place.
+Errors  ImageMissing lists every candidate that was tried.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from string import Formatter
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from paddock.errors import RowError
+from paddock.sandbox.failures import ImageMissing
+from paddock.sandbox.images.names import (
+    Dataset,
+    dataset_of,
+    field_name,
+    parse_name,
+    replace_registry,
+    rewrites,
+    rule_name,
+)
+from paddock.types import Json
+
+STORE = "store:"
+REMOTE = ("docker://", "oras://", "library://", "shub://")
+"""Kinds of places that nothing here can look up."""
+
+
+class ImageSettings(BaseModel):
+    """The `images` block of a config."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    container_formatter: str | list[str] = []
+    """Places with `{instance_id}` in them; a directory without it stands for `DIRECTORY/{instance_id}.sif`."""
+    registry: str | None = None
+    """`host[:port][/path]` in front of the namespace of names that rows say or that are computed; None: as they are."""
+    dataset: Dataset | None = None
+    """Whose rule names images; None: by the row's `dataset` or `dataset_name`."""
+
+    @field_validator("container_formatter")
+    @classmethod
+    def _fields(cls, value: str | list[str]) -> str | list[str]:
+        for entry in [value] if isinstance(value, str) else value:
+            unknown = {name for _text, name, *_rest in Formatter().parse(entry) if name is not None} - {"instance_id"}
+            if unknown:
+                raise ValueError(f"{entry!r}: {sorted(unknown)} unknown; only {{instance_id}} is filled in")
+        return value
+
+    @property
+    def entries(self) -> list[str]:
+        return [self.container_formatter] if isinstance(self.container_formatter, str) else self.container_formatter
+
+
+class ImageSource(NamedTuple):
+    """An image, and where it is."""
+
+    name: str
+    """As the store calls it, or shall."""
+    place: str
+    """`store:NAME`, a path, or `docker://NAME`."""
+
+    @property
+    def kind(self) -> Literal["store", "file", "remote"]:
+        if self.place.startswith(STORE):
+            return "store"
+        return "remote" if self.place.startswith(REMOTE) else "file"
+
+
+def candidates(row: Mapping[str, Json], settings: ImageSettings) -> list[ImageSource]:
+    """Every place that may hold the row's image, the best first."""
+    dataset = settings.dataset or dataset_of(str(row.get("dataset") or row.get("dataset_name") or ""))
+    said = field_name(row)
+    ruled = rule_name(row, dataset) if dataset and (row.get("instance_id") or row.get("commit_hash")) else None
+    named = list(dict.fromkeys(name for name in (said, ruled) if name is not None))
+    own = named[0] if named else None
+    found = [ImageSource(name, STORE + name) for name in named]
+    instance_id = row.get("instance_id")
+    formatted = _formatted(settings.entries, instance_id) if isinstance(instance_id, str) and instance_id else []
+    for place in formatted:
+        found.append(ImageSource(own or _called(place), place))
+        if own is None:
+            found.append(ImageSource(_called(place), STORE + _called(place)))
+    # A local build has no registry: its name would be looked up where anyone may own it.
+    found += [
+        ImageSource(name, "docker://" + (replace_registry(name, settings.registry) if settings.registry else name))
+        for name in named
+        if dataset != "swe_bench_local" or name == said
+    ]
+    order = {"store": 0, "file": 1, "remote": 2}
+    return sorted(dict.fromkeys(found), key=lambda source: (order[source.kind], source.place in formatted))
+
+
+def resolve(row: Mapping[str, Json], settings: ImageSettings, exists: Callable[[ImageSource], bool]) -> ImageSource:
+    """The first candidate that is there; `exists` decides, also whether a registry may be asked."""
+    tried = candidates(row, settings)
+    for source in tried:
+        if exists(source):
+            return source
+    if not tried:
+        raise RowError(
+            f"row {row.get('instance_id')!r} names no image, no dataset is known to compute it by, "
+            "and no container_formatter is set",
+            kind="image_unnamed",
+        )
+    places = "\n  ".join(source.place for source in tried)
+    raise ImageMissing(f"no image for {row.get('instance_id')!r}; tried:\n  {places}", kind="image_missing")
+
+
+def _formatted(entries: list[str], instance_id: str) -> list[str]:
+    if "/" in instance_id or "\0" in instance_id or instance_id in (".", ".."):
+        raise RowError(f"instance_id {instance_id!r} is no name: it would lead out of a folder", kind="instance_id")
+    places = []
+    for entry in entries:
+        whole = entry if "{" in entry else f"{entry.rstrip('/')}/{{instance_id}}.sif"
+        for form in rewrites(instance_id):
+            place = whole.format(instance_id=form)
+            # A registry's names are lower case: another form could not be asked for.
+            if not place.startswith("docker://") or place == place.lower():
+                places.append(place)
+    return list(dict.fromkeys(places))
+
+
+def _called(place: str) -> str:
+    """The name of an image that only its place names."""
+    return str(parse_name(place)) if place.startswith("docker://") else Path(place).name.removesuffix(".sif")

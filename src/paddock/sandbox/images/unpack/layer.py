@@ -1,0 +1,167 @@
+"""One layer applied to a tree: a tar, plain, gzip or zstd, with the removals that Docker and OCI write as names.
+
+Removals `.wh.NAME` removes what lower layers have at NAME, `.wh..wh..opq` all that they have in its folder, wherever in
+         the layer they stand; the layer's own entries stay. Other `.wh..wh.*` names are bookkeeping and are left out.
+Checked  the layer's bytes, unpacked, have the sha256 that the image's config says.
+Errors   ImageInvalid for a layer that is damaged, unsafe or of an unknown kind.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import zlib
+from contextlib import suppress
+from typing import Any, BinaryIO, cast
+
+from paddock.sandbox.failures import ImageInvalid
+from paddock.sandbox.images.unpack.tree import Tree, parts_of
+
+try:
+    import zstandard
+except ImportError:  # an extra: few images need it
+    zstandard = cast(Any, None)
+
+WHITEOUT = ".wh."
+OPAQUE = ".wh..wh..opq"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_CHUNK = 1 << 20
+_DAMAGE: tuple[type[Exception], ...] = (
+    *(tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError),
+    *((zstandard.ZstdError,) if zstandard else ()),
+)
+
+
+def apply_layer(tree: Tree, layer: BinaryIO, *, diff_id: str | None, what: str) -> None:
+    """Apply a layer's blob; `diff_id` is the digest of the unpacked tar, None where nobody said it."""
+    try:
+        stream = _Hashed(decompressed(layer, what))
+        with tarfile.open(fileobj=stream, mode="r|", errorlevel=2, encoding="utf-8", errors="surrogateescape") as tar:
+            one = _Layer(tree)
+            while (member := tar.next()) is not None:
+                # What tarfile remembers of each member is not needed, and there may be a million.
+                tar.members = []  # type: ignore[attr-defined]
+                one.apply(tar, member)
+        while stream.read(_CHUNK):
+            pass
+    except _DAMAGE as error:
+        raise ImageInvalid(f"{what} is damaged: {error}", kind="image_damaged") from None
+    if diff_id is not None and stream.digest != diff_id:
+        raise ImageInvalid(f"{what} unpacks to other bytes than {diff_id}", kind="digest_mismatch")
+
+
+def decompressed(blob: BinaryIO, what: str) -> BinaryIO:
+    """A blob's tar, by how the blob begins."""
+    start = blob.read(4)
+    rest = cast(BinaryIO, io.BufferedReader(_Rejoined(start, blob), _CHUNK))
+    if start.startswith(_GZIP):
+        return cast(BinaryIO, gzip.GzipFile(fileobj=rest, mode="rb"))
+    if start == _ZSTD:
+        if zstandard is None:
+            raise ImageInvalid(
+                f"{what} is compressed with zstd, which needs the package zstandard: pip install 'paddock[zstd]'",
+                kind="zstandard_missing",
+            )
+        return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(rest, read_across_frames=True))
+    return rest
+
+
+class _Layer:
+    """The state of one application."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._own: set[str] = set()
+        """Real paths that this layer has written, with the folders above them."""
+
+    def apply(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        *above, last = parts_of(member.name)
+        if last.startswith(WHITEOUT):
+            self._remove(above, last)
+            return
+        path = self._write(tar, member)
+        while path is not None and path not in self._own:
+            self._own.add(path)
+            path = os.path.dirname(path) if path != self._tree.root else None
+
+    def _write(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
+        tree, name, mode = self._tree, member.name, member.mode
+        if member.isdir():
+            return tree.folder(name, mode)
+        if parts_of(name) == [""]:
+            raise ImageInvalid(f"{name!r} is the root and no folder", kind="image_unsafe")
+        if member.issym():
+            return tree.symlink(name, member.linkname)
+        if member.islnk():
+            return tree.hardlink(name, member.linkname)
+        if member.isfifo():
+            return tree.fifo(name, mode)
+        if not member.isfile():
+            tree.left_out += 1
+            return None
+        content = tar.extractfile(member)
+        assert content is not None
+        return tree.file(name, mode, float(member.mtime), cast(BinaryIO, content))
+
+    def _remove(self, above: list[str], last: str) -> None:
+        if last == OPAQUE:
+            self._clear(self._tree.place("/".join([*above, "x"])).removesuffix("/x"))
+            return
+        if last.startswith(WHITEOUT * 2):
+            return
+        hidden = last.removeprefix(WHITEOUT)
+        if hidden in ("", ".", ".."):
+            raise ImageInvalid(f"{'/'.join([*above, last])!r} removes no name", kind="image_unsafe")
+        path = self._tree.place("/".join([*above, hidden]))
+        if path not in self._own:
+            self._tree.remove(path)
+        elif os.path.isdir(path) and not os.path.islink(path):
+            self._clear(path)
+
+    def _clear(self, folder: str) -> None:
+        """Remove what lower layers have below a folder."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for entry in sorted(os.listdir(folder)):
+                path = f"{folder}/{entry}"
+                if path not in self._own:
+                    self._tree.remove(path)
+                elif os.path.isdir(path) and not os.path.islink(path):
+                    self._clear(path)
+
+
+class _Hashed(io.RawIOBase):
+    """A stream that hashes what is read from it."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._hasher = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self._hasher.update(data)
+        return data
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._hasher.hexdigest()}"
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already read."""
+
+    def __init__(self, start: bytes, rest: BinaryIO) -> None:
+        self._start = start
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._start[: len(buffer)] or self._rest.read(len(buffer))
+        self._start = self._start[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)

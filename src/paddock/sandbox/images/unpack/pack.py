@@ -1,0 +1,86 @@
+"""A layer of the store as a tar that other tools read: the inverse of `layer`, overlay's removals become names.
+
+Owner   everything is root's: in the store it is the payload's, who is root in a sandbox.
+Removed a character device 0:0 is written `.wh.NAME`, the attribute `user.overlay.opaque` as `.wh..wh..opq`.
+"""
+
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from paddock.sandbox.images.unpack.layer import OPAQUE, WHITEOUT
+
+OPAQUE_ATTRIBUTE = "user.overlay.opaque"
+
+
+class Written(NamedTuple):
+    """A tar that was written."""
+
+    digest: str
+    size: int
+
+
+def write_layer(root: Path, target: Path) -> Written:
+    """Write a layer's tree as a plain tar."""
+    with target.open("wb") as file:
+        counted = _Counted(file)
+        with tarfile.open(fileobj=cast(BinaryIO, counted), mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            _write_folder(tar, root)
+    return Written(f"sha256:{counted.hasher.hexdigest()}", counted.size)
+
+
+def _write_folder(tar: tarfile.TarFile, root: Path) -> None:
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        below = os.path.relpath(folder, root)
+        for name in ["", *sorted([*files, *(one for one in folders if os.path.islink(f"{folder}/{one}"))])]:
+            path = f"{folder}/{name}" if name else folder
+            _write_entry(tar, path, os.path.normpath(f"{below}/{name}"))
+
+
+def _write_entry(tar: tarfile.TarFile, path: str, name: str) -> None:
+    info = os.lstat(path)
+    if stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+        head, _, tail = name.rpartition("/")
+        tar.addfile(tarfile.TarInfo(f"{head}/{WHITEOUT}{tail}" if head else f"{WHITEOUT}{tail}"))
+        return
+    member = tar.gettarinfo(path, arcname=name)
+    if member is None:
+        return
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    if not member.isreg():
+        tar.addfile(member)
+        if member.isdir() and _is_opaque(path):
+            tar.addfile(tarfile.TarInfo(OPAQUE if name == "." else f"{name}/{OPAQUE}"))
+        return
+    with open(path, "rb") as content:
+        tar.addfile(member, content)
+
+
+def _is_opaque(path: str) -> bool:
+    try:
+        return os.getxattr(path, OPAQUE_ATTRIBUTE, follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+class _Counted(io.RawIOBase):
+    """A file that hashes and counts what is written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.hasher = hashlib.sha256()
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.hasher.update(data)
+        self.size += len(data)
+        return self._file.write(data)

@@ -1,0 +1,161 @@
+"""A root file system that is written entry by entry, from names that may lie. Everything lands inside, or is refused.
+
+Paths   absolute names, `..` and empty ones are refused. Links on the way are followed as a container would: an absolute
+        target starts at this root; one that climbs above the root is refused. The last part is never followed.
+Owner   every entry is given to one user. Setuid and setgid go (they would lend that user's rights to any other); a
+        folder's owner may always enter, list and write it, a file's owner read it, as root can where images are made.
+Left out device nodes and sockets: a sandbox has its own. Extended attributes are not kept.
+Replace an entry takes the place of what was there, hard links apart; a folder over a folder keeps its contents.
+"""
+
+import os
+import shutil
+import stat
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+from paddock.sandbox.failures import ImageInvalid
+
+_MAX_LINKS = 40
+_CHUNK = 1 << 20
+
+
+class Tree:
+    """One tree below `root`, which only we write."""
+
+    def __init__(self, root: Path, *, owner: int | None = None, stop: threading.Event | None = None) -> None:
+        """`owner`: user and group id of every entry, where we may give it; None: ours. `stop` ends the work."""
+        self.root = str(root)
+        self._stop = stop or threading.Event()
+        self._owner = owner if os.geteuid() == 0 else None
+        self._folders: dict[tuple[str, ...], str] = {(): self.root}
+        self.left_out = 0
+        """Entries that were no file, folder or link."""
+        self.bytes = 0
+        """Of the files written."""
+
+    def folder(self, name: str, mode: int) -> str:
+        path = self.place(name)
+        if not _is_folder(path):
+            self.remove(path)
+            os.mkdir(path)
+        self._finish(path, (mode & 0o1777) | 0o700)
+        return path
+
+    def file(self, name: str, mode: int, mtime_s: float, content: BinaryIO) -> str:
+        path = self.place(name)
+        self.remove(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            while chunk := content.read(_CHUNK):
+                file.write(chunk)
+                self.bytes += len(chunk)
+        self._finish(path, (mode & 0o777) | 0o400)
+        os.utime(path, (mtime_s, mtime_s))
+        return path
+
+    def symlink(self, name: str, target: str) -> str:
+        path = self.place(name)
+        self.remove(path)
+        os.symlink(target, path)
+        self._own(path)
+        return path
+
+    def hardlink(self, name: str, target: str) -> str:
+        """Another name for what `target` (from the root) is."""
+        source, path = self.place(target), self.place(name)
+        if not os.path.lexists(source) or _is_folder(source):
+            raise ImageInvalid(f"{name!r} is a hard link to {target!r}, which is no file here", kind="image_unsafe")
+        if source != path:
+            self.remove(path)
+            os.link(source, path, follow_symlinks=False)
+        return path
+
+    def fifo(self, name: str, mode: int) -> str:
+        path = self.place(name)
+        self.remove(path)
+        os.mkfifo(path, 0o600)
+        self._finish(path, mode & 0o777)
+        return path
+
+    def place(self, name: str) -> str:
+        """Where a name is, below the root; its folders are made where they are missing."""
+        if self._stop.is_set():
+            raise InterruptedError("stopped")
+        *above, last = parts_of(name)
+        return f"{self._enter(tuple(above), name)}/{last}" if last else self.root
+
+    def remove(self, path: str) -> None:
+        """Remove a path of ours, whatever it is."""
+        if _is_folder(path):
+            self._forget()
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            if os.path.islink(path):
+                self._forget()
+            os.unlink(path)
+
+    def _enter(self, above: tuple[str, ...], name: str) -> str:
+        """The real folder that a name's folders lead to."""
+        if (known := self._folders.get(above)) is not None:
+            return known
+        path, depth, links = self.root, 0, 0
+        todo = list(reversed(above))
+        while todo:
+            part = todo.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if depth == 0:
+                    raise ImageInvalid(f"{name!r} leads out of the image through a link", kind="image_unsafe")
+                path, depth = os.path.dirname(path), depth - 1
+                continue
+            here = f"{path}/{part}"
+            try:
+                mode = os.lstat(here).st_mode
+            except FileNotFoundError:
+                os.mkdir(here, 0o755)
+                self._finish(here, 0o755)
+                mode = stat.S_IFDIR
+            if stat.S_ISLNK(mode):
+                links += 1
+                if links > _MAX_LINKS:
+                    raise ImageInvalid(f"{name!r} goes through links without end", kind="image_unsafe")
+                target = os.readlink(here)
+                if target.startswith("/"):
+                    path, depth = self.root, 0
+                todo.extend(reversed(target.split("/")))
+            elif stat.S_ISDIR(mode):
+                path, depth = here, depth + 1
+            else:
+                raise ImageInvalid(f"{name!r} has a file where a folder must be", kind="image_unsafe")
+        self._folders[above] = path
+        return path
+
+    def _finish(self, path: str, mode: int) -> None:
+        self._own(path)
+        os.chmod(path, mode)
+
+    def _own(self, path: str) -> None:
+        if self._owner is not None:
+            os.chown(path, self._owner, self._owner, follow_symlinks=False)
+
+    def _forget(self) -> None:
+        """Where names lead may have changed."""
+        self._folders = {(): self.root}
+
+
+def parts_of(name: str) -> list[str]:
+    """The parts of an entry's name; the root itself is one empty part."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise ImageInvalid(f"{name!r} is no path inside an image", kind="image_unsafe")
+    return parts or [""]
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,75 @@
+"""What runtimes differ in, made the same: mounts beside the root file system, and what they leave in the upper layer.
+
+Law     inside there are `/proc`, `/dev` and the image, nothing else. What the payload may write outside its upper layer
+        is `/dev/shm` alone, of the size that its limits say; terminals can be opened. The upper layer is as empty as
+        before the runtime started, but for `/proc` and `/dev`, where the image has none.
+When    after joining, before the first command: nothing inside can race us. Needs rights over the mount namespace.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from . import syscalls
+
+_KEPT = re.compile(r"/|/proc(/.*)?|/dev|/dev/pts|/dev/(null|zero|full|random|urandom|tty|console|ptmx)")
+
+
+class Trace(NamedTuple):
+    """A path that starting the runtime has made."""
+
+    path: str
+    is_dir: bool
+
+
+def traces(upper: str, layers: "list[str]") -> "list[Trace]":
+    """Deepest first; asked before joining, where the layers can be seen."""
+    found = []
+    for folder, folders, names in os.walk(upper, topdown=False):
+        for name in names + folders:
+            path = os.path.join(folder, name)
+            inside = os.path.relpath(path, upper)
+            if not any(os.path.lexists(os.path.join(layer, inside)) for layer in layers):
+                found.append(Trace("/" + inside, stat.S_ISDIR(os.lstat(path).st_mode)))
+    return found
+
+
+def settle(shm_bytes: int, left: "list[Trace]") -> None:
+    for point in reversed(_mount_points()):
+        if not _KEPT.fullmatch(point):
+            syscalls.unmount(point)
+    os.makedirs("/dev/shm", exist_ok=True)
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount("tmpfs", "/dev/shm", "tmpfs", flags, f"size={shm_bytes},mode=1777")
+    if os.path.ismount("/dev/pts"):
+        flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NOEXEC
+        syscalls.mount("none", "/dev/pts", "", flags, "ptmxmode=0666,mode=0620")
+    flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
+    syscalls.mount("none", "/dev", "", flags)
+    for trace in left:
+        # Mount points that stay are busy.
+        with contextlib.suppress(OSError):
+            (os.rmdir if trace.is_dir else os.unlink)(trace.path)
+
+
+def _mount_points() -> "list[str]":
+    """Of this mount namespace, in the order mounted. Read by a child: a process is not in the sandbox's `/proc` unless
+    it was born in its pid namespace."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    if os.fork() == 0:
+        try:
+            with open("/proc/self/mountinfo", "rb") as file:
+                data = file.read()
+            while data:
+                data = data[os.write(write, data) :]
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        lines = file.read().decode(errors="surrogateescape").splitlines()
+    os.wait()
+    if not lines:
+        raise OSError("the runtime has made no /proc")
+    return [re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), line.split()[4]) for line in lines]

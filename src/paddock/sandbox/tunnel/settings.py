@@ -1,0 +1,33 @@
+"""What a tunnel lets through, and how much of it. Bytes and seconds, as the names say."""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from paddock.types import Record
+
+MODEL_PATHS: Mapping[str, str] = {
+    "/v1/responses": "POST",
+    "/v1/chat/completions": "POST",
+    "/v1/messages": "POST",
+    "/v1/models": "GET",
+}
+"""All that passes, with its method."""
+
+
+class TunnelSettings(Record):
+    """Bounds of one tunnel."""
+
+    port: int = Field(default=8765, ge=1, le=65535)
+    """On the sandbox's loopback; the same in every sandbox, so that prompts and environments are."""
+    max_connections: int = Field(default=64, ge=1)
+    """Open at once; one more is answered 503."""
+    max_head_bytes: int = Field(default=1 << 16, ge=1024)
+    max_body_bytes: int = Field(default=1 << 26, ge=1)
+    """Of a request."""
+    request_timeout_s: float = Field(default=60.0, gt=0)
+    """From connection to the request's last byte."""
+    write_timeout_s: float = Field(default=120.0, gt=0)
+    """For a client to take what it is sent, each time."""
+    call_timeout_s: float | None = Field(default=None, gt=0)
+    """For one model call; None: as long as the rollout lives."""

@@ -1,0 +1,196 @@
+"""The forwarding half of a tunnel: connections from a sandbox's loopback, to the rollout's model.
+
+Law     the client's key, cookies and hop-by-hop headers end here; so does every error text's mention of `hidden`.
+        A client that closes its connection, or its sending side, has left: its call is cancelled.
+Failure `failure` is how the last call of the model failed, where that was not the client's fault (5xx, 429, out of
+        reach, cut): what a program inside makes of it does not show outside.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Self
+
+from paddock.errors import InfraError, PaddockError
+from paddock.sandbox.failures import SandboxError
+from paddock.sandbox.protocol import Connection, Listener
+from paddock.sandbox.tunnel.exchange import Exchange, Request, Turned
+from paddock.sandbox.tunnel.settings import MODEL_PATHS, TunnelSettings
+from paddock.sandbox.tunnel.upstream import PASSED, Answer, ModelRequest, Upstream
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+ERROR_BYTES = 1 << 16
+"""Of an upstream's error that are passed on."""
+_log = logging.getLogger("paddock.sandbox")
+
+
+class Tunnel:
+    """One rollout's; `async with` opens and closes it."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        upstream: Upstream,
+        settings: TunnelSettings | None = None,
+        *,
+        hidden: Sequence[str] = (),
+        seen: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`hidden`: texts that must not go inside; `seen` gets each request's body, and refuses it by raising a
+        PaddockError."""
+        self.calls = 0
+        """Passed on."""
+        self.turned = 0
+        """Refused."""
+        self.failure: InfraError | None = None
+        self._listener = listener
+        self._upstream = upstream
+        self._settings = settings or TunnelSettings()
+        self._hidden = [text.encode() for text in hidden if text]
+        self._seen = seen
+        self._accepting: asyncio.Task[None] | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    @property
+    def base_url(self) -> str:
+        """As a program inside sees it."""
+        return f"http://127.0.0.1:{self._listener.port}/v1"
+
+    async def __aenter__(self) -> Self:
+        self._accepting = asyncio.create_task(self._accept())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Nothing passes any more, nothing is open."""
+        tasks = [*([self._accepting] if self._accepting else []), *self._open]
+        for task in tasks:
+            task.cancel()
+        try:
+            await self._listener.close()
+        finally:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self) -> None:
+        try:
+            async for connection in self._listener.connections():
+                task = asyncio.create_task(self._serve(connection))
+                self._open.add(task)
+                task.add_done_callback(self._open.discard)
+        except SandboxError as error:
+            _log.debug("tunnel: %s", error)  # the sandbox is gone, which its owner learns from it
+
+    async def _serve(self, connection: Connection) -> None:
+        exchange = Exchange(connection, self._settings)
+        try:
+            await self._exchange(exchange)
+        except Turned as turned:
+            self.turned += 1
+            with contextlib.suppress(OSError):
+                await exchange.turn(turned)
+        except (OSError, SandboxError):
+            return  # the client, or the sandbox, has gone
+        except Exception:
+            _log.exception("tunnel: an exchange failed")
+        finally:
+            with contextlib.suppress(OSError, SandboxError):
+                await exchange.close()
+
+    async def _exchange(self, exchange: Exchange) -> None:
+        if len(self._open) > self._settings.max_connections:
+            raise Turned(503, "busy", f"more than {self._settings.max_connections} calls at once")
+        request = await exchange.request()
+        if request is None:
+            return
+        call = self._checked(request)
+        self.calls += 1
+        relay = asyncio.create_task(self._relay(exchange, call))
+        gone = asyncio.create_task(exchange.gone())
+        try:
+            await asyncio.wait({relay, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if relay.done():
+                relay.result()
+        finally:
+            for task in (relay, gone):
+                task.cancel()
+            await asyncio.gather(relay, gone, return_exceptions=True)
+
+    def _checked(self, request: Request) -> ModelRequest:
+        """The call, if it is one."""
+        if request.headers.get("host", "").lower().removesuffix(f":{self._listener.port}") not in LOOPBACK:
+            raise Turned(403, "forbidden", "there is no other host than this one")
+        path = request.target.partition("?")[0]
+        method = MODEL_PATHS.get(path)
+        if method is None:
+            raise Turned(403, "forbidden", f"nothing but the model is here: {', '.join(MODEL_PATHS)}")
+        if request.method != method:
+            raise Turned(405, "method_not_allowed", f"{path} takes {method}")
+        if self._seen is not None:
+            try:
+                self._seen(request.body)
+            except PaddockError as error:
+                raise Turned(403, error.kind, "this call is not passed on") from error
+        headers = {name: value for name, value in request.headers.items() if name in PASSED}
+        return ModelRequest(method, path, headers, request.body)
+
+    async def _relay(self, exchange: Exchange, call: ModelRequest) -> None:
+        try:
+            async with asyncio.timeout(self._settings.call_timeout_s), self._upstream(call) as answer:
+                await self._answer(exchange, answer)
+        except (Turned, _ClientGone):
+            raise
+        except Exception as error:  # whatever an upstream raises, the client inside gets the same
+            text = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+            self.failure = InfraError(f"model call {call.path}: {self._clean(text.encode()).decode()}", kind="model")
+            if exchange.begun:
+                raise ConnectionError("cut") from error
+            raise Turned(502, "model_unreachable", "the model can't be reached") from error
+
+    async def _answer(self, exchange: Exchange, answer: Answer) -> None:
+        failed = answer.status >= 500 or answer.status == 429
+        failure = InfraError(f"the model server answered {answer.status}", kind="model_status") if failed else None
+        if answer.status >= 400:
+            body = self._clean(await _start(answer.body, ERROR_BYTES))
+            self.failure = failure
+            with _client():
+                await exchange.head(answer.status, {**answer.headers, "content-length": str(len(body))})
+                await exchange.data(body)
+                await exchange.end()
+            return
+        with _client():
+            await exchange.head(answer.status, answer.headers)
+        async for data in answer.body:
+            with _client():
+                await exchange.data(data)
+        self.failure = None
+        with _client():
+            await exchange.end()
+
+    def _clean(self, text: bytes) -> bytes:
+        for hidden in self._hidden:
+            text = text.replace(hidden, b"...")
+        return text
+
+
+class _ClientGone(ConnectionError):
+    """The client's connection broke, not the upstream's."""
+
+
+@contextlib.contextmanager
+def _client() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _ClientGone(str(error)) from error
+
+
+async def _start(body: AsyncIterator[bytes], size: int) -> bytes:
+    taken = b""
+    async for data in body:
+        taken += data
+        if len(taken) >= size:
+            break
+    return taken[:size]

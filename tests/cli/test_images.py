@@ -1,0 +1,164 @@
+"""Claims about `paddock images`: what it does is on stdout, what it could not do on stderr with its exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from paddock.cli import main
+from paddock.testing.images import Cut, Entry, ScriptedRegistry, make_image, make_layer, scripted_registry
+from paddock.types import JsonObject
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Images = Callable[..., Said]
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Images:
+    """Run `paddock images ...` in a home of its own."""
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Said:
+        capfd.readouterr()
+        try:
+            code = main(["images", *arguments])
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        return Said(code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def registry() -> Iterator[ScriptedRegistry]:
+    with scripted_registry() as registry:
+        yield registry
+
+
+def write_rows(*rows: JsonObject) -> str:
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "rows.jsonl"
+
+
+def test_names_of_rows_are_printed_once_each(images: Images) -> None:
+    inner = json.dumps({"instance_id": "c__d-2", "image_name": "x/y"})
+    rows = write_rows(
+        {"instance_id": "a__b-1", "dataset": "SWE-Gym/SWE-Gym"},
+        {"instance_id": "a__b-1", "dataset": "SWE-Gym/SWE-Gym"},
+        {"responses_create_params": {"metadata": {"instance_dict": inner}}},
+        {"instance_id": "e__f-3"},
+    )
+    said = images("names", "--rows", rows)
+    assert said.out.split() == ["xingyaoww/sweb.eval.x86_64.a_s_b-1:latest", "x/y:latest"]
+    assert said.code == 1
+    assert "e__f-3" in said.err
+    assert images("names", "--rows", rows, "--dataset", "swe_bench").code == 0
+
+
+def test_rows_are_pulled_and_each_fails_alone(images: Images, registry: ScriptedRegistry) -> None:
+    registry.images["hub/swebench/sweb.eval.x86_64.a_1776_b-1:latest"] = make_image([make_layer([Entry("a", b"1")])])
+    rows = write_rows({"instance_id": "a__b-12"}, {"instance_id": "a__b-1"})
+    flags = ("--rows", rows, "--dataset", "swe_bench", "--registry", f"{registry.host}/hub")
+    said = images("pull", *flags)
+    assert (said.code, said.out.split()) == (1, ["swebench/sweb.eval.x86_64.a_1776_b-1:latest"])
+    assert "sweb.eval.x86_64.a_1776_b-12:latest" in said.err
+    listed = images("list")
+    assert "swebench/sweb.eval.x86_64.a_1776_b-1:latest" in listed.out
+    assert "1 images, 1 layers" in listed.out
+
+    asked = len(registry.asked)
+    assert images("pull", *flags, "--limit", "2").code == 1
+    assert len([one for one in registry.asked[asked:] if "b-1:" in one.path]) == 0, "what is here is not asked for"
+
+
+def test_a_formatter_is_tried_before_a_registry_and_by_whole_names(images: Images, tmp_path: Path) -> None:
+    for name in ("a__b-123", "a_1776_b-1"):
+        (tmp_path / "here" / name / "etc").mkdir(parents=True)
+        (tmp_path / "here" / name / "etc" / "id").write_text(name)
+    rows = write_rows({"instance_id": "a__b-1", "dataset": "SWE-bench/SWE-bench"})
+    said = images("pull", "--rows", rows, "--formatter", str(tmp_path / "here" / "{instance_id}"))
+    assert (said.code, said.out.split()) == (0, ["swebench/sweb.eval.x86_64.a_1776_b-1:latest"])
+    (tree,) = (tmp_path / "home" / "layers").glob("*/fs/etc/id")
+    assert tree.read_text() == "a_1776_b-1"
+
+
+def test_an_image_is_converted_listed_removed_and_pruned(images: Images, registry: ScriptedRegistry) -> None:
+    registry.images["t/x:v1"] = make_image([make_layer([Entry("a", b"1")])])
+    assert images("convert", f"docker://{registry.host}/t/x:v1", "mine") == Said(0, "mine\n", "")
+    assert f"registry={registry.host}/t/x:v1" in images("list").out
+    assert images("remove", "mine").code == 0
+    removed = images("remove", "mine")
+    assert (removed.code, "no image 'mine'" in removed.err) == (1, True)
+    assert "2 downloads" in images("prune").out
+    assert "0 images, 0 layers" in images("list").out
+
+
+MISTAKES = {
+    "nothing to pull": (["pull"], "name images, or rows"),
+    "no rows": (["names", "--rows", "nowhere.jsonl"], "nowhere.jsonl: No such file"),
+    "rows that are none": (["names", "--rows", "bad.jsonl"], "bad.jsonl:2: no row"),
+    "no such dataset": (["names", "--rows", "good.jsonl", "--dataset", "swe"], "known are swe_bench"),
+    "a name that is none": (["pull", "Not/AName"], "is no image name"),
+    "a prefix that is none": (["pull", "x/y", "--registry", "http://m.example"], "is no image name"),
+    "no jobs": (["pull", "x/y", "--jobs", "0"], "--jobs needs 1 or more"),
+    "formatter": (["pull", "--rows", "good.jsonl", "--formatter", "/d/{id}"], "only {instance_id}"),
+    "no recipe": (["build"], "name a recipe's file"),
+    "recipe without a name": (["build", "recipe.yaml"], "--name NAME"),
+    "wrong recipe": (["build", "recipe.yaml", "--name", "x"], "needs exactly one of sdist and git"),
+    "rows without a recipe": (["build", "--rows", "good.jsonl"], "good.jsonl: "),
+    "no sub-command": ([], "required: COMMAND"),
+    "unknown sub-command": (["pul"], "invalid choice: 'pul'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_said_before_anything_starts(arguments: list[str], message: str, images: Images) -> None:
+    Path("good.jsonl").write_text('{"instance_id": "a__b-1"}\n')
+    Path("bad.jsonl").write_text('{"instance_id": "a__b-1"}\n[1]\n')
+    Path("recipe.yaml").write_text("python: '3.11'\n")
+    said = images(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+
+
+def test_a_store_that_can_not_be_written_is_said(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = images("pull", "x/y", "--home", str(tmp_path / "file" / "home"))
+    assert (said.code, said.out) == (1, "")
+    assert "Not a directory" in said.err
+
+
+@pytest.mark.cli
+def test_an_interrupted_pull_keeps_what_it_fetched(images: Images, registry: ScriptedRegistry, tmp_path: Path) -> None:
+    image = make_image([make_layer([Entry("a", os.urandom(3_000_000))])])
+    registry.images["t/x:v1"] = image
+    registry.faults[image.layers[0]] = [Cut(1_000_000), *[503] * 20]
+    name = f"{registry.host}/t/x:v1"
+    command = [sys.executable, "-m", "paddock", "images", "pull", name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as pull:
+        blobs, deadline = tmp_path / "home" / "blobs" / "sha256", time.monotonic() + 20
+        while sum(path.stat().st_size for path in blobs.glob("*.partial")) < 1_000_000:
+            assert pull.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        pull.send_signal(signal.SIGINT)
+        assert pull.communicate(timeout=20) == (b"", b"")
+    assert pull.returncode == 130
+    assert "0 images" in images("list").out
+    registry.faults.clear()
+    assert images("pull", name) == Said(0, f"{name}\n", "")
+    assert sum(registry.sent.values()) == len(image.manifest) * 2 + sum(map(len, image.blobs.values()))

@@ -1,0 +1,112 @@
+"""Fixtures: `make` gives an instance with chosen fields; `stand` grades rows of a small project in real sandboxes."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.images import resolve_image
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.rows import read
+from paddock.sandbox import Provider, SandboxSettings, open_provider
+from paddock.sandbox.images import ImageStore, Recipe
+from paddock.sandbox.images.build import build_image
+from paddock.sandbox.settings import HOME_VARIABLE
+from paddock.types import JsonObject, Row
+
+IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+DATES = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
+PROJECT = {
+    "shapes/__init__.py": "def area(width, height):\n    return width + height\n\n\n"
+    "def perimeter(width, height):\n    return 2 * (width + height)\n",
+    "shapes/windows.py": "def name():\r\n    return 'wrong'\r\n",
+    "shapes/logo.bin": "\0logo\0",
+    "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef sides():\n    return 2, 3\n",
+    "tests/test_area.py": "from shapes import perimeter\n\n\ndef test_perimeter(sides):\n"
+    "    assert perimeter(*sides) == 10\n",
+    "tests/test_other.py": "def test_other():\n    assert True\n",
+    "README.md": "Shapes.\n",
+}
+
+
+@pytest.fixture
+def make() -> Callable[..., Instance]:
+    def one(**fields: Any) -> Instance:
+        base: dict[str, Any] = {
+            "instance_id": "shapes__area-1",
+            "dataset": "paddock",
+            "problem_statement": "x",
+            "image": "shapes",
+            "gold_patch": b"x",
+            "test_command": "pytest -rA tests/test_a.py",
+            "fail_to_pass": ["tests/test_a.py::test_new"],
+            "pass_to_pass": ["tests/test_a.py::test_old"],
+        }
+        return Instance.model_validate({**base, **fields})
+
+    return one
+
+
+class Stand:
+    """A small project in an image, and a grader over it."""
+
+    def __init__(self, provider: Provider, options: GradingOptions) -> None:
+        self.provider = provider
+        self.grader = Grader(provider, options, resolve_image)
+
+    async def grade(self, task: JsonObject, patch: str | bytes, params: JsonObject | None = None) -> Grade:
+        row = Row.from_wire({"responses_create_params": params or {"input": []}, **task})
+        data = patch.encode("utf-8", "surrogateescape") if isinstance(patch, str) else patch
+        return await self.grader.grade(read(row), data)
+
+
+@pytest.fixture(scope="session")
+def images() -> ImageStore:
+    """Images that tests build stay on this machine, for the next run: below `PADDOCK_HOME`, else in /var/tmp."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("no bubblewrap on this machine")
+    settings = SandboxSettings(home=_home())
+    settings.home.mkdir(parents=True, exist_ok=True)
+    return ImageStore(settings.home, payload_id=settings.payload_id)
+
+
+def _home() -> Path:
+    return Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
+
+
+@pytest.fixture(scope="session")
+def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> JsonObject:
+    """The recipe of a project with a bug; its image is built for a tree at /testbed and for one at /app."""
+    repository = tmp_path_factory.mktemp("shapes")
+    for name, text in PROJECT.items():
+        path = repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "shapes"]):
+        subprocess.run(["git", *IDENTITY, *words], cwd=repository, check=True, env={**os.environ, **DATES})
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=repository, text=True).strip()
+    recipe: JsonObject = {
+        "python": "3.11",
+        "git": {"repository": str(repository), "commit": commit},
+        "pip": ["iniconfig==2.0.0", "packaging==24.1", "pluggy==1.5.0", "pytest==8.3.3"],
+    }
+    for name, workdir in (("shapes__area-1", "/testbed"), ("shapes__app-1", "/app")):
+        asyncio.run(build_image(images, name, Recipe.model_validate({**recipe, "workdir": workdir})))
+    return recipe
+
+
+@pytest.fixture
+async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., Stand]]:
+    provider = await open_provider(SandboxSettings(home=images.home))
+
+    def make_stand(**options: Any) -> Stand:
+        return Stand(provider, GradingOptions.model_validate({"tests_timeout_s": 60, **options}))
+
+    yield make_stand
+    await provider.close()

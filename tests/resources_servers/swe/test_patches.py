@@ -1,0 +1,140 @@
+"""Claims about splitting patches and about who owns which path."""
+
+import pytest
+
+from paddock.resources_servers.swe.grading.guard import Guard, plugins
+from paddock.resources_servers.swe.grading.patches import join, sections
+
+
+def section(path: str, *, new: bool = False, body: str = "@@ -1 +1 @@\n-a\n+b\n") -> str:
+    mode, old = ("new file mode 100644\n", "/dev/null") if new else ("", f"a/{path}")
+    return f"diff --git a/{path} b/{path}\n{mode}--- {old}\n+++ b/{path}\n{body}"
+
+
+def kept(guard: Guard, patch: str) -> str:
+    return guard.split(patch.encode()).kept.decode()
+
+
+TESTS = Guard(["tests/test_a.py", "testing/test_b.py", "lib/testing/data/test_c.py"])
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        section("a.py") + section("b/c.py"),
+        "prose before\n\n" + section("a.py") + "\n\n",
+        section("a.py").replace("\n", "\r\n"),
+        section("a.py")[:-1],
+        "diff --git a/x.png b/x.png\nBinary files a/x.png and b/x.png differ\n" + section("a.py"),
+        "no patch at all",
+        "",
+        section("a.py", body="@@ -1,9 +1,9 @@\n-a\n") + section("b.py"),
+    ],
+)
+def test_the_parts_of_a_patch_are_the_patch(patch: str) -> None:
+    assert join(sections(patch.encode())) == patch.encode()
+
+
+def test_a_removed_line_that_looks_like_a_header_starts_no_section() -> None:
+    body = "@@ -1,3 +1,3 @@\n--- a/conftest.py\n+++ b/conftest.py\n x\n y\n"
+    assert [part.path for part in sections(section("query.sql", body=body).encode())] == ["query.sql"]
+
+
+def test_a_plain_diff_after_a_hunk_is_a_section_of_its_own() -> None:
+    patch = section("a.py") + "--- a/conftest.py\n+++ b/conftest.py\n@@ -0,0 +1 @@\n+x\n"
+    assert kept(TESTS, patch) == section("a.py")
+
+
+@pytest.mark.parametrize(
+    ("patch", "path"),
+    [
+        ('diff --git "a/caf\\303\\251.py" "b/caf\\303\\251.py"\nold mode 100644\nnew mode 100755\n', "café.py"),
+        ("diff --git a/a b.py b/a b.py\nold mode 100644\nnew mode 100755\n", "a b.py"),
+        ("diff --git a/old.py b/tests/test_a.py\nrename from old.py\nrename to tests/test_a.py\n", "tests/test_a.py"),
+        ("--- lib/x.py\t2020-01-01\n+++ lib/y.py\t2020-01-01\n@@ -1 +1 @@\n-a\n+b\n", "lib/y.py"),
+        ("*** lib/x.py\n--- lib/y.py\n***************\n", "lib/x.py"),
+    ],
+)
+def test_every_name_of_a_section_is_known(patch: str, path: str) -> None:
+    assert path in sections(patch.encode())[0].paths
+
+
+def test_a_section_is_as_guarded_as_its_most_guarded_name() -> None:
+    hidden = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/conftest.py\n@@ -1 +1 @@\n-a\n+b\n"
+    assert kept(TESTS, hidden) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tests/test_a.py",
+        "conftest.py",
+        "deep/down/conftest.py",
+        "sitecustomize.py",
+        "usercustomize.py",
+        "x.pth",
+        "lib.egg-info/entry_points.txt",
+        ".git/config",
+        "tests/data/expected.json",
+        "lib/tests/helper.py",
+        "testing/helper.py",
+        "lib/testing/data/golden.txt",
+        "lib/test_more.py",
+        "lib/more_test.py",
+        "web/app.test.js",
+    ],
+)
+def test_the_reference_owns_tests_and_what_runs_before_them(path: str) -> None:
+    split = TESTS.split(section(path).encode())
+    assert split.kept == b""
+    assert [one.path for one in split.dropped] == [path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "lib/core.py",
+        "django/test/client.py",
+        "lib/testing.py",
+        "setup.cfg",
+        "pytest.ini",
+        "tox.ini",
+        "attestation.py",
+        "docs/tests.rst",
+    ],
+)
+def test_source_and_configuration_stay_as_the_agent_left_them(path: str) -> None:
+    assert kept(TESTS, section(path)) == section(path)
+
+
+def test_a_path_that_the_fix_changes_is_no_test_whatever_its_name() -> None:
+    fix = section("lib/tests/helper.py") + section("conftest.py")
+    guard = Guard(["tests/test_a.py"], fix=fix.encode())
+    assert kept(guard, section("lib/tests/helper.py")) == section("lib/tests/helper.py")
+    assert kept(guard, section("conftest.py")) == ""
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["+[pytest]\n+addopts = -p lib.cheat\n", '+addopts = ["-p", "lib.cheat"]\n', '+addopts = "-plib.cheat"\n'],
+)
+def test_a_plugin_that_a_configuration_names_is_not_applied(config: str) -> None:
+    patch = section("lib/cheat.py", new=True) + section("pytest.ini", new=True, body="@@ -0,0 +1,2 @@\n" + config)
+    split = TESTS.split(patch.encode())
+    assert [(one.path, one.reason) for one in split.dropped] == [("lib/cheat.py", "pytest plugin")]
+
+
+def test_a_plugin_that_is_switched_off_is_no_plugin() -> None:
+    assert plugins(b"addopts = -p no:cacheprovider -p lib.real") == {"lib.real"}
+    assert plugins(b"pytest_plugins = ['a.b', \"c\"]") == {"a.b", "c"}
+
+
+def test_a_new_module_in_the_runners_place_is_not_applied() -> None:
+    assert kept(TESTS, section("pytest.py", new=True)) == ""
+    assert kept(TESTS, section("src/pytest/new.py", new=True)) == section("src/pytest/new.py", new=True)
+    assert kept(TESTS, section("_pytest/runner.py")) == section("_pytest/runner.py")
+
+
+def test_what_a_row_hides_is_the_references() -> None:
+    guard = Guard(["r2e_tests/test_1.py"], hidden=["run_tests.sh", "r2e_tests"])
+    assert kept(guard, section("run_tests.sh", new=True) + section("r2e_tests/x.txt", new=True)) == ""

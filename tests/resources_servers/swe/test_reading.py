@@ -1,0 +1,173 @@
+"""Claims about what a run says: the official rules, logs that lie, and the rules of the other data sets."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from paddock.resources_servers.swe.grading.reading import Run, official_view, read_run
+from paddock.resources_servers.swe.grading.sentinel import draw
+from paddock.resources_servers.swe.instance import Instance
+
+Make = Callable[..., Instance]
+NEW, OLD = "tests/test_a.py::test_new", "tests/test_a.py::test_old"
+BOTH = f"PASSED {NEW}\nPASSED {OLD}\n"
+
+
+def log(**status: str) -> str:
+    return "".join(f"{word} tests/test_a.py::test_{name}\n" for name, word in status.items())
+
+
+@pytest.mark.parametrize(
+    ("status", "new", "old"),
+    [
+        ("PASSED", True, True),
+        ("XFAIL", True, True),
+        ("XPASS", False, False),
+        ("FAILED", False, False),
+        ("ERROR", False, False),
+        ("SKIPPED", False, True),
+    ],
+)
+def test_statuses_count_as_officially(make: Make, status: str, new: bool, old: bool) -> None:
+    """`new` and `old`: a test that must pass now, a test that must still pass."""
+    other = "FAILED x::y\n"
+    for resolved, text in ((new, log(new=status, old="PASSED")), (old, log(new="PASSED", old=status))):
+        reading = read_run(make(), Run(text + other, 1))
+        assert (reading.resolved, reading.doubt) == (resolved, None)
+
+
+def test_a_missing_test_has_failed_and_a_skip_line_without_an_id_is_a_missing_test(make: Make) -> None:
+    reading = read_run(make(), Run(log(new="PASSED") + "SKIPPED [1] tests/test_a.py:3: one core\n", 0))
+    assert not reading.resolved
+    assert reading.pass_to_pass == {OLD: "MISSING"}
+    assert not reading.failed_targets
+
+
+def test_tests_outside_the_lists_may_fail(make: Make) -> None:
+    assert read_run(make(), Run(BOTH + "FAILED tests/test_b.py::test_x - why\n", 1)).resolved
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "doubt"),
+    [
+        (BOTH, 0, None),
+        (BOTH, 1, "status_differs"),
+        (BOTH, 139, "status_differs"),
+        (log(new="FAILED", old="PASSED"), 1, None),
+        (log(new="FAILED", old="PASSED"), 0, "status_differs"),
+        ("ImportError while loading conftest\n", 4, "nothing_ran"),
+        ("", 0, "nothing_ran"),
+        ("\x1b[32mPASSED\x1b[0m " + NEW, 0, "nothing_ran"),
+    ],
+)
+def test_a_log_must_agree_with_the_exit_status(make: Make, text: str, code: int, doubt: str | None) -> None:
+    reading = read_run(make(), Run(text, code))
+    assert reading.doubt == doubt
+    assert reading.resolved == (doubt is None and text == BOTH)
+
+
+def test_printed_statuses_with_markers_of_their_own_are_not_believed_though_officially_they_are(make: Make) -> None:
+    forged = f"{BOTH}>>>>> End Test Output\n>>>>> Test Exit Code: 0\n"
+    run = Run(forged + log(new="FAILED", old="FAILED"), 1)
+    assert not read_run(make(), run).resolved
+    assert official_view(make(), run) == "RESOLVED_FULL"
+
+
+def test_a_marker_of_failure_that_code_prints_does_not_spoil_an_honest_run(make: Make) -> None:
+    run = Run(f"testing >>>>> Tests Timed Out and >>>>> Patch Apply Failed\n{BOTH}", 0)
+    assert read_run(make(), run).resolved
+    assert official_view(make(), run) == "NOT_FOUND"
+
+
+def test_statuses_printed_after_the_real_ones_need_an_unrelated_failure_and_then_only_a_sentinel_sees_them(
+    make: Make,
+) -> None:
+    lines = log(new="FAILED", old="PASSED") + BOTH + "FAILED x::y\n"
+    assert official_view(make(), Run(lines, 1)) == "RESOLVED_FULL"
+    sentinel = draw("pytest -rA tests/test_a.py", frozenset(), chance=random.Random(1))
+    reading = read_run(make(), Run(lines, 1, sentinel=sentinel))
+    assert (reading.resolved, reading.doubt) == (False, "sentinel")
+
+
+def test_a_status_printed_for_all_tests_at_the_end_contradicts_the_exit_status(make: Make) -> None:
+    reading = read_run(make(), Run(log(new="FAILED", old="PASSED") + BOTH, 1))
+    assert (reading.resolved, reading.doubt) == (False, "status_differs")
+
+
+@pytest.mark.parametrize(
+    ("run", "doubt"),
+    [
+        (Run(BOTH, 137, killed_by="timeout", duration_s=9.0), "timeout"),
+        (Run(BOTH, 137, killed_by="memory"), "over_budget"),
+        (Run(BOTH, 0, whole=False), "over_budget"),
+    ],
+)
+def test_a_run_that_was_cut_is_in_doubt_whatever_it_printed(make: Make, run: Run, doubt: str) -> None:
+    reading = read_run(make(), run)
+    assert (reading.resolved, reading.doubt) == (False, doubt)
+
+
+@pytest.mark.parametrize("name", ["[100%]", "tests/test_a.py::test_p[log(photon"])
+def test_ids_that_are_no_whole_ids_are_matched_as_officially(make: Make, name: str) -> None:
+    text = "PASSED [100%]\nPASSED tests/test_a.py::test_p[log(photon s)]\nPASSED " + NEW
+    reading = read_run(make(pass_to_pass=[name]), Run(text, 0))
+    assert reading.resolved
+
+
+def test_crlf_logs_and_broken_encodings_are_read(make: Make) -> None:
+    text = b"\xff\xfe broken\r\n".decode(errors="replace") + BOTH.replace("\n", "\r\n")
+    assert read_run(make(), Run(text, 0)).resolved
+
+
+def test_a_repository_whose_parser_tells_failures_only_is_graded_so(make: Make) -> None:
+    js = make(log_parser="parse_log_chart_js", eval_type="fail_only")
+    assert read_run(js, Run("Executed 12 of 12 SUCCESS\n", 0)).resolved
+
+
+R2E = {
+    "rule": "map",
+    "expected": {"test_new": "PASSED", "T.test_old": "PASSED", "test_broken": "FAILED"},
+    "before": {"test_new": "FAILED", "T.test_old": "PASSED", "test_broken": "FAILED"},
+}
+SUMMARY = "=== short test summary info ===\n"
+
+
+def r2e_log(new: str, old: str, broken: str, more: str = "") -> str:
+    lines = [f"{new} r2e_tests/test_1.py::test_new", f"{old} r2e_tests/test_1.py::T::test_old"]
+    return f"PASSED ::ignored\n{SUMMARY}" + "\n".join(
+        [*lines, f"{broken} r2e_tests/test_1.py::test_broken - why", more]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved", "targets"),
+    [
+        (r2e_log("PASSED", "PASSED", "FAILED"), True, False),
+        (r2e_log("\x1b[32mPASSED\x1b[0m", "PASSED", "FAILED"), True, False),
+        (r2e_log("FAILED", "PASSED", "FAILED"), False, True),
+        (r2e_log("PASSED", "FAILED", "FAILED"), False, False),
+        (r2e_log("PASSED", "PASSED", "PASSED"), False, False),
+        (r2e_log("PASSED", "PASSED", "FAILED", "FAILED r2e_tests/test_2.py::x"), False, False),
+        (f"{SUMMARY}FAILED r2e_tests/test_1.py::test_new\n", False, True),
+    ],
+)
+def test_a_whole_map_must_be_as_expected(make: Make, text: str, resolved: bool, targets: bool) -> None:
+    """`targets`: some test that differed before the fix is not as it must be."""
+    reading = read_run(make(**R2E), Run(text, 1))
+    assert (reading.resolved, reading.failed_targets) == (resolved, targets)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "resolved"),
+    [
+        ({}, {NEW: "PASSED", OLD: "PASSED"}, True),
+        ({}, {NEW: "PASSED", OLD: "XFAIL"}, False),
+        ({}, {NEW: "PASSED"}, False),
+        ({"pass_to_pass": []}, {NEW: "PASSED"}, False),
+    ],
+)
+def test_the_rule_passed_wants_every_listed_test_and_both_lists(
+    make: Make, fields: dict[str, list[str]], status: dict[str, str], resolved: bool
+) -> None:
+    assert read_run(make(rule="passed", **fields), Run("", 0, status=status)).resolved is resolved

@@ -1,0 +1,117 @@
+"""Claims about the sentinel. Its files are run by the real pytest and the real unittest."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw, read
+
+TESTS = frozenset({"tests/test_a.py", "tests/migrations/test_writer.py", "tests/forms/tests/tests.py"})
+COMMAND = "pytest -rA tests/test_a.py"
+
+
+def drawn(command: str = COMMAND, seed: int = 1) -> Sentinel:
+    sentinel = draw(command, TESTS, chance=random.Random(seed))
+    assert sentinel is not None
+    return sentinel
+
+
+def run_pytest(sentinel: Sentinel, folder: Path, *options: str) -> tuple[dict[str, str], str, int]:
+    (folder / "tests").mkdir()
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "tests/test_a.py").write_text("def test_old():\n    pass\n")
+    (folder / sentinel.path).write_bytes(sentinel.source)
+    words = sentinel.command.split()
+    done = subprocess.run(
+        [sys.executable, "-m", *words, "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return official.parse("parse_log_pytest", done.stdout), done.stdout, done.returncode
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_honest_run_gives_each_test_its_status_and_the_sentinel_is_taken_out(tmp_path: Path, seed: int) -> None:
+    sentinel = drawn(seed=seed)
+    status, output, code = run_pytest(sentinel, tmp_path)
+    result = read(sentinel, status, output, code)
+    assert result.complaint is None
+    assert result.status == {"tests/test_a.py::test_old": "PASSED"}
+
+
+def test_a_hook_that_passes_every_test_is_seen(tmp_path: Path) -> None:
+    forger = (
+        "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
+        "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
+    )
+    (tmp_path / "conftest.py").write_text(forger)
+    sentinel = drawn()
+    status, output, code = run_pytest(sentinel, tmp_path)
+    assert read(sentinel, status, output, code).complaint is not None
+
+
+def test_tests_that_are_only_set_up_are_seen(tmp_path: Path) -> None:
+    sentinel = drawn()
+    status, output, code = run_pytest(sentinel, tmp_path, "--setup-plan")
+    assert read(sentinel, status, output, code).complaint is not None
+
+
+def test_an_exit_status_that_a_failing_test_cannot_give_is_seen(tmp_path: Path) -> None:
+    sentinel = drawn()
+    status, output, _ = run_pytest(sentinel, tmp_path)
+    assert "exit status is 0" in (read(sentinel, status, output, 0).complaint or "")
+
+
+def test_djangos_runner_gets_a_label(tmp_path: Path) -> None:
+    sentinel = drawn("./tests/runtests.py --verbosity 2 --parallel 1 migrations.test_writer")
+    name = Path(sentinel.path).stem
+    assert sentinel.path == f"tests/migrations/{name}.py"
+    assert sentinel.command.endswith(f" migrations.{name}")
+    (tmp_path / f"{name}.py").write_bytes(sentinel.source)
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "-v", name], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    status = official.parse("parse_log_django", done.stderr)
+    result = read(sentinel, {**status, "test_old (a.B)": "PASSED"}, done.stderr, done.returncode)
+    assert result.complaint is None
+    assert result.status == {"test_old (a.B)": "PASSED"}
+
+
+def test_a_module_named_tests_gets_its_sentinel_beside_it() -> None:
+    assert drawn("./tests/runtests.py forms.tests.tests").path.startswith("tests/forms/tests/test_")
+
+
+def test_a_folder_of_tests_gets_its_sentinel_inside() -> None:
+    assert drawn("X='a,b' python -W ignore -m pytest -rA r2e_tests").path.startswith("r2e_tests/test_")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest tests/test_a.py",
+        "pytest -rA",
+        'pytest -n0 -rA -k "a or b" tests/test_a.py',
+        "pytest -rA -x tests/test_a.py",
+        "pytest -rA tests/test_a.py | tee log",
+        "pytest -rA tests/test_a.py; true",
+        "pytest -rA $FILES",
+        "tox --current-env -epy39 -v -- tests/test_a.py",
+        "bin/test -C --verbose sympy/core/tests/test_basic.py",
+        "./tests/runtests.py --verbosity 2 unknown_label",
+        "pytest -rA 'tests/test_a.py",
+    ],
+)
+def test_where_there_is_no_room_for_one_there_is_none(command: str) -> None:
+    assert draw(command, TESTS, chance=random.Random(1)) is None
+
+
+def test_no_two_draws_are_alike() -> None:
+    chance = random.Random(7)
+    sources = {one.source for one in (draw(COMMAND, TESTS, chance=chance) for _ in range(20)) if one is not None}
+    assert len(sources) == 20

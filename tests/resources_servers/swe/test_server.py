@@ -1,0 +1,109 @@
+"""Claims about the SWE server: what it shows, what it takes, what its verdicts say; over all transports."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paddock.errors import RequestError, RowError
+from paddock.http import SEED, VERIFY, Call, VerifyRequest, read_row
+from paddock.resources_servers.swe import SweServer
+from paddock.resources_servers.swe.grading import Grade
+from paddock.resources_servers.swe.grading.guard import Dropped
+from paddock.resources_servers.swe.grading.reading import Run, read_run
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.server import SweConfig, read_patch, verdict
+from paddock.sandbox.images import ImageStore
+from paddock.testing import TRANSPORTS, Transport, over
+from paddock.types import JsonObject, Row
+
+GOLD = (
+    "diff --git a/shapes/__init__.py b/shapes/__init__.py\n--- a/shapes/__init__.py\n+++ b/shapes/__init__.py\n"
+    "@@ -1,2 +1,2 @@\n def area(width, height):\n-    return width + height\n+    return width * height\n"
+)
+TEST = "import shapes\n\n\ndef test_secret(sides):\n    assert shapes.area(*sides) == 6\n"
+
+
+def own(**fields: Any) -> Row:
+    task = {
+        "instance_id": "shapes__area-1",
+        "problem_statement": "area(2, 3) is 5.",
+        "image": "shapes__area-1",
+        "patch": GOLD,
+        "test_files": {"tests/test_secret.py": TEST},
+        "test_command": "pytest -rA tests/test_secret.py",
+        "FAIL_TO_PASS": ["tests/test_secret.py::test_secret"],
+        "PASS_TO_PASS": [],
+    }
+    return read_row({"responses_create_params": {"input": []}, **task, **fields})
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_patch_of_the_response_is_graded(transport: Transport, images: ImageStore, shapes: JsonObject) -> None:
+    config = SweConfig.model_validate({"sandbox": {"home": images.home}, "keep_log": True})
+    responses: list[JsonObject] = [{"model_patch": GOLD}, {"model_patch": ""}, {"output": []}]
+    async with over(transport, SweServer(config, name="swe", peers={})) as peers:
+        replies = [
+            await peers["swe"].call(VERIFY, VerifyRequest(row=own(), response=response), Call())
+            for response in responses
+        ]
+    assert [(one.reward, one.reason) for one in replies] == [(1.0, "resolved"), (0.0, "no_patch"), (0.0, "no_patch")]
+    assert replies[0].extras["tests"]["FAIL_TO_PASS"] == {"tests/test_secret.py::test_secret": "PASSED"}
+    assert "1 passed" not in json.dumps(replies[1].extras)
+    assert "PASSED tests/test_secret.py::test_secret" in str(replies[0].extras["log"])
+
+
+@pytest.mark.sandbox
+async def test_a_session_shows_the_allow_list_and_where_to_work(images: ImageStore, shapes: JsonObject) -> None:
+    config = SweConfig.model_validate({"sandbox": {"home": images.home}})
+    async with over("direct", SweServer(config, name="swe", peers={})) as peers:
+        session = await peers["swe"].call(SEED, own(), Call())
+        with pytest.raises(RowError, match="test_files"):
+            await peers["swe"].call(SEED, own(test_files=None), Call())
+    assert session.image is not None
+    assert (session.image.split("#")[0], session.workdir) == ("shapes__area-1", "/testbed")
+    assert set(session.visible) == {"instance_id", "problem_statement", "repo", "language", "workdir", "network"}
+    for hidden in ("test_secret", "width", "pytest"):
+        assert hidden not in session.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("response", "patch"),
+    [
+        ({}, b""),
+        ({"model_patch": None}, b""),
+        ({"model_patch": "a\r\n"}, b"a\r\n"),
+        ({"model_patch": "base64:/w=="}, b"\xff"),
+    ],
+)
+def test_the_patch_is_the_responses_model_patch(response: JsonObject, patch: bytes) -> None:
+    assert read_patch(response) == patch
+
+
+@pytest.mark.parametrize("given", [3, ["diff"], "base64:###"])
+def test_a_model_patch_that_is_none_is_the_callers_fault(given: object) -> None:
+    with pytest.raises(RequestError, match="model_patch"):
+        read_patch({"model_patch": given})
+
+
+def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make: Callable[..., Instance]) -> None:
+    run = Run("FAILED tests/test_a.py::test_new\nPASSED tests/test_a.py::test_old\n", 1)
+    reading = read_run(make(), run)
+    dropped = (Dropped("conftest.py", "runs before tests"),)
+    told = verdict(Grade("tests_fail", reading.detail, reading, run, dropped, "RESOLVED_FULL"), GOLD.encode())
+    assert (told.reward, told.metrics["resolved"], told.metrics["patch_dropped_files"]) == (0.0, 0.0, 1.0)
+    assert told.extras["tests"] == {
+        "FAIL_TO_PASS": {"tests/test_a.py::test_new": "FAILED"},
+        "PASS_TO_PASS": {"tests/test_a.py::test_old": "PASSED"},
+    }
+    assert told.extras["official"] == {"resolved": True, "status": "RESOLVED_FULL"}
+    assert told.extras["patch_dropped"] == [{"path": "conftest.py", "reason": "runs before tests"}]
+    assert "log" not in told.extras
+
+
+def test_the_oracle_is_the_fix() -> None:
+    server = SweServer(SweConfig(), name="swe", peers={})
+    row = own()
+    assert server.oracle(server.read_task(row), row)[0][0]["content"][0]["text"] == GOLD

@@ -1,0 +1,98 @@
+"""Random trees, random edits: view, patch and `git apply` give the kernel's merged tree."""
+
+import os
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from tests.sandbox.layers.conftest import Listing, World
+
+pytestmark = pytest.mark.sandbox
+
+NAMES = st.sampled_from(["a", "b", "c", "sp ace", 'q"uote', "back\\s", "ü", ":(top)", "-x", "new\nline"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+TEXTS = st.sampled_from(
+    ["", "one\n", "one\ntwo\n", "one\r\ntwo\r\n", "no end", "\\000\\377\n", "caf\\351\n", "tab\t\n"]
+)
+MAKE = st.tuples(st.just("write"), PATHS, TEXTS)
+EDITS = st.one_of(
+    MAKE,
+    MAKE,
+    st.tuples(st.just("remove"), PATHS),
+    st.tuples(st.just("link"), PATHS, st.sampled_from(["a", "../b", "/etc", ".", "a/b"])),
+    st.tuples(st.just("mode"), PATHS, st.sampled_from(["755", "644"])),
+    st.tuples(st.just("move"), PATHS, PATHS),
+    st.tuples(st.just("folder"), PATHS),
+)
+Edit = tuple[str, ...]
+
+
+def script(edits: list[Edit]) -> str:
+    """Edits as shell, each as far as it can be done; a path through a link is left alone: all stay in the tree."""
+    lines = ["cd testbed"]
+    for kind, path, *rest in edits:
+        where = shlex.quote(f"./{path}")
+        folder = shlex.quote(f"./{path.rpartition('/')[0]}")
+        tail = [shlex.quote(f"./{word}" if kind == "move" else word) for word in rest]
+        lines.append(
+            {
+                "write": f"fresh {folder} && test ! -d {where} && rm -f {where} && printf {tail and tail[0]} >{where}",
+                "remove": f"plain {folder} && rm -rf {where}",
+                "link": f"fresh {folder} && rm -rf {where} && ln -s {tail and tail[0]} {where}",
+                "mode": f"plain {folder} && test -f {where} && test ! -h {where} && chmod {tail and tail[0]} {where}",
+                "move": f"plain {folder} && mv -T {where} {tail and tail[0]}",
+                "folder": f"fresh {folder} && rm -rf {where} && mkdir {where}",
+            }[kind]
+            + " 2>/dev/null || true"
+        )
+    return "\n".join([FUNCTIONS, *lines])
+
+
+FUNCTIONS = """
+plain() { test -d "$1" && test "$(realpath "$1")" = "$(realpath -s "$1")"; }
+fresh() { mkdir -p "$1" && plain "$1"; }
+"""
+
+
+def files(listing: "Listing", under: str = "") -> "Listing":
+    kept = {}
+    for path, (kind, mode, told) in listing.items():
+        if path.startswith(under + "/") and not path.startswith(under + "/.git/") and kind in (0o100000, 0o120000):
+            kept[path.removeprefix(under)] = [kind, bool(mode & 0o100) or kind == 0o120000, told]
+    return kept
+
+
+@settings(
+    max_examples=int(os.environ.get("PADDOCK_EXAMPLES", "15")), deadline=None, suppress_health_check=list(HealthCheck)
+)
+@given(
+    image=st.lists(MAKE, max_size=6), second=st.lists(EDITS, max_size=4), edits=st.lists(EDITS, min_size=1, max_size=8)
+)
+def test_view_patch_and_apply_give_the_merged_tree(
+    worlds: "Callable[[], World]",
+    applied: "Callable[[World, bytes], Listing]",
+    image: list[Edit],
+    second: list[Edit],
+    edits: list[Edit],
+) -> None:
+    world = worlds()
+    world.image("mkdir testbed\n" + script(image) + "\ngit init -q; git add -A; git commit -qm 1 || true")
+    if second:
+        world.run(script(second))
+        world.keep()
+    world.run(script(edits))
+    before, after = world.before(), world.merged()
+    told = {change.path for change in world.view.changes()}
+    assert told == {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    made = world.patch()
+    # A file in the place of folders without files is what git can't apply.
+    assert {left.reason for left in made.left_out} <= {"in_the_way"}
+    left_out = {"/" + left.path for left in made.left_out}
+    assert all(before[f"/testbed{path}"][0] == 0o040000 for path in left_out)
+    wanted = {path: facts for path, facts in files(after, "/testbed").items() if path not in left_out}
+    assert files(applied(world, made.data)) == wanted

@@ -1,0 +1,189 @@
+"""The watchdog over real processes, without a cgroup."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.sandbox.failures import SandboxGone
+from paddock.sandbox.processes import started_at
+from paddock.sandbox.records import SandboxLimits
+from paddock.sandbox.watchdog import HostMemory, Watchdog, WatchdogSettings
+
+pytestmark = pytest.mark.sandbox
+MIB = 2**20
+QUICK = WatchdogSettings(period_s=0.2, disk_period_s=0.2, grace_s=0.5, dying_s=5.0)
+FREE = SandboxLimits(memory_mib=None, pids=None, disk_mib=None)
+WAIT_S = 20.0
+
+
+def limits(**fields: Any) -> SandboxLimits:
+    return FREE.model_copy(update=fields)
+
+
+async def until(claim: Callable[[], Any]) -> None:
+    due = time.monotonic() + WAIT_S
+    while not claim():
+        assert time.monotonic() < due, "it did not come true"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def dog() -> AsyncIterator[Watchdog]:
+    async with Watchdog(QUICK) as one:
+        yield one
+
+
+async def test_the_hog_is_killed_and_told_and_the_shell_lives(dog: Watchdog, space: Any, told: Any) -> None:
+    await dog.watch(told.watched(space, limits(memory_mib=100)))
+    space.hold(30)
+    space.python('import time; hog = bytearray(b"y") * (150 << 20); time.sleep(60)')
+    await until(lambda: told.killed)
+    space.say("alive")
+    await until(lambda: dog.reading("one").use.memory_bytes < 95 * MIB)
+    assert len(told.killed) == 1
+    assert "hog = bytearray" in told.killed[0].command
+    assert told.killed[0].limit_mib == 100
+    assert 60 < told.killed[0].memory_mib < 170
+    assert dog.reading("one").memory_kills == 1
+    assert dog.reading("one").peak_memory_bytes > 95 * MIB
+    assert told.exhausted == [] and told.lost == []
+
+
+async def test_a_spared_process_outlives_a_smaller_one_that_is_large(dog: Watchdog, space: Any, told: Any) -> None:
+    space.hold(70)
+    spared = await asyncio.to_thread(_only_python, space)
+    await dog.watch(told.watched(space, limits(memory_mib=100), spare=lambda: [spared]))
+    space.python('import time; small = bytearray(b"y") * (40 << 20); time.sleep(60)')
+    await until(lambda: told.killed)
+    assert "small" in told.killed[0].command
+    assert started_at(spared) is not None
+
+
+async def test_memory_in_files_exhausts_the_budget_once(dog: Watchdog, space: Any, told: Any) -> None:
+    await dog.watch(told.watched(space, limits(memory_mib=40)))
+    space.do("head -c 60M /dev/zero > /dev/shm/file")
+    await until(lambda: told.exhausted)
+    await asyncio.sleep(0.5)
+    assert [budget for budget, _ in told.exhausted] == ["memory"]
+    assert "over its limit of 40 MiB" in told.exhausted[0][1]
+    assert told.lost == []
+
+
+async def test_daemons_and_new_sessions_are_counted_and_killed(dog: Watchdog, space: Any, told: Any) -> None:
+    await dog.watch(told.watched(space, limits(memory_mib=80)))
+    fork = "import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
+    space.python(fork + 'hog = bytearray(b"z") * (120 << 20); time.sleep(60)')
+    await until(lambda: told.killed)
+    space.say("alive")
+
+
+async def test_cpu_time_is_a_budget(dog: Watchdog, space: Any, told: Any) -> None:
+    await dog.watch(told.watched(space, limits(cpu_s=0.3)))
+    space.do("while :; do :; done")
+    await until(lambda: told.exhausted)
+    assert told.exhausted[0][0] == "cpu"
+
+
+async def test_processes_are_a_budget_where_no_cgroup_counts_them(dog: Watchdog, space: Any, told: Any) -> None:
+    await dog.watch(told.watched(space, limits(pids=16)))
+    space.do("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18; do sleep 68 & done")
+    await until(lambda: told.exhausted)
+    assert told.exhausted[0][0] == "pids"
+
+
+async def test_what_it_writes_is_a_budget(dog: Watchdog, space: Any, told: Any, tmp_path: Path) -> None:
+    await dog.watch(told.watched(space, limits(disk_mib=4), upper=tmp_path))
+    space.do(f"head -c 3M /dev/zero > {tmp_path}/a")
+    space.say("written")
+    assert (await dog.measure("one")).disk_bytes >= 3 * MIB
+    assert told.exhausted == []
+    space.do(f"head -c 3M /dev/zero > {tmp_path}/b")
+    await until(lambda: told.exhausted)
+    assert told.exhausted[0][0] == "disk"
+
+
+async def test_after_unwatch_nothing_is_killed_or_told(dog: Watchdog, space: Any, told: Any) -> None:
+    await dog.watch(told.watched(space, limits(memory_mib=60)))
+    await dog.unwatch("one")
+    await dog.unwatch("one")
+    await asyncio.to_thread(space.hold, 90)
+    await asyncio.sleep(0.6)
+    space.say("alive")
+    assert told.killed == [] and told.exhausted == []
+    with pytest.raises(SandboxGone):
+        dog.reading("one")
+
+
+async def test_each_sandbox_answers_for_itself(dog: Watchdog, make_space: Any, told: Any) -> None:
+    other, others = make_space(), type(told)()
+    space = make_space()
+    await dog.watch(told.watched(space, limits(memory_mib=60)))
+    await dog.watch(others.watched(other, limits(memory_mib=200), sandbox_id="two"))
+    await asyncio.to_thread(other.hold, 90)
+    await asyncio.to_thread(space.python, 'import time; hog = bytearray(b"h") * (90 << 20); time.sleep(60)')
+    await until(lambda: told.killed)
+    assert others.killed == [] and (await dog.measure("two")).use.memory_bytes > 90 * MIB
+
+
+async def test_a_host_without_memory_is_the_machines_failure(make_space: Any, told: Any) -> None:
+    small, smalls = make_space(), type(told)()
+    space = make_space()
+    left = [8000 * MIB]
+    dog = Watchdog(QUICK, host=lambda: HostMemory(total=8000 * MIB, available=left[0], swap=0))
+    async with dog:
+        await dog.watch(told.watched(space, limits(memory_mib=4000)))
+        await dog.watch(smalls.watched(small, limits(memory_mib=4000), sandbox_id="two"))
+        await asyncio.to_thread(space.hold, 90)
+        await until(lambda: dog.reading("one").use.memory_bytes > 90 * MIB)
+        left[0] = 100 * MIB
+        await until(lambda: told.lost)
+        assert told.lost[0].kind == "host_memory" and told.lost[0].retryable
+        assert told.exhausted == [] and smalls.lost == [] and smalls.exhausted == []
+
+
+async def test_a_callback_that_raises_does_not_blind_the_watchdog(
+    dog: Watchdog, make_space: Any, told: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no")
+
+    first, second = make_space(), make_space()
+    watched = told.watched(first, limits(cpu_s=0.1), sandbox_id="first")
+    await dog.watch(type(watched)("first", watched.limits, first.pid, broken, broken, broken))
+    await dog.watch(told.watched(second, limits(cpu_s=0.1), sandbox_id="second"))
+    first.do("while :; do :; done")
+    await until(lambda: "could not be told" in caplog.text)
+    second.do("while :; do :; done")
+    await until(lambda: told.exhausted)
+
+
+async def test_nothing_is_left_when_it_closes(space: Any, told: Any, descriptors: Callable[[], int]) -> None:
+    before = descriptors()
+    async with Watchdog(QUICK) as dog:
+        await dog.watch(told.watched(space, limits(memory_mib=60, disk_mib=5), upper=Path(__file__).parent))
+        await dog.measure("one")
+        assert descriptors() > before
+    assert descriptors() == before
+
+
+async def test_a_watch_that_was_cancelled_leaves_nothing(
+    dog: Watchdog, space: Any, told: Any, descriptors: Callable[[], int]
+) -> None:
+    await dog.watch(told.watched(space, FREE, sandbox_id="first"))
+    before = descriptors()
+    watching = asyncio.create_task(dog.watch(told.watched(space, limits(memory_mib=60))))
+    await asyncio.sleep(0)
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    await until(lambda: descriptors() == before)
+    with pytest.raises(SandboxGone):
+        dog.reading("one")
+
+
+def _only_python(space: Any) -> int:
+    return next(int(word) for word in Path(f"/proc/{space.shell}/task/{space.shell}/children").read_text().split())
