@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+SWEBENCH := 5.0.2
 
 .PHONY: setup demo test check lint bench wheel clean
 
@@ -14,12 +15,20 @@ $(STAMP): pyproject.toml constraints.txt
 		{ echo "paddock needs Python 3.11 or newer with venv; $(PYTHON) is older: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	# Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps swebench==$(SWEBENCH)
 	touch $@
 
-# Without OPENAI_BASE_URL the rows' known-good actions are played; with it (and OPENAI_API_KEY, OPENAI_MODEL) that model.
+# Two parts. Pivot rows: without OPENAI_BASE_URL the rows' known-good actions are played; with it (and OPENAI_API_KEY,
+# OPENAI_MODEL) that model. Then bugs in released packages, in real sandboxes: solved with the known fix, and not without.
 demo: $(STAMP)
-	rm -rf runs/demo
+	rm -rf runs/demo runs/demo-gold runs/demo-null runs/artifacts
 	$(BIN)/paddock eval configs/demo.yaml --isolate --out runs/demo $(if $(OPENAI_BASE_URL),,--oracle)
+	scripts/ensure_sandbox.sh $(BIN)/paddock
+	$(BIN)/paddock images build --rows resources_servers/swe/data/example.jsonl
+	$(BIN)/paddock eval configs/swe_demo.yaml --harness gold --out runs/demo-gold
+	$(BIN)/paddock eval configs/swe_demo.yaml --harness null --out runs/demo-null
+	$(BIN)/python scripts/check_rewards.py runs/demo-gold=1 runs/demo-null=0
 
 test: check
 

@@ -17,13 +17,12 @@ def test_it_is_short() -> None:
     assert README.count("\n") < 150
 
 
-def test_its_server_passes_its_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (source,) = (block for block in BLOCKS if "ResourcesServer" in block)
-    (tmp_path / "readme_echo.py").write_text(source)
+def test_the_server_that_it_names_passes_its_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_bytes(orjson.dumps({"responses_create_params": {"input": "q"}, "answer": "the word"}))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert main(["check", "resources_server:readme_echo:EchoServer", "--rows", str(rows)]) == 0
+    monkeypatch.syspath_prepend(ROOT)
+    (plugin,) = re.findall(r"paddock check (resources_server:\S+) --rows", README)
+    assert main(["check", plugin, "--rows", str(rows)]) == 0
 
 
 def test_its_script_prints_a_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,31 @@
-"""Which image of the store an instance runs in."""
+"""Which image of the store an instance runs in, and getting it there: from its recipe, else from where it is said to be.
+
+Where   `paddock.sandbox.images.sources`: the row's own name or its dataset's rule, `container_formatter`, a registry.
+Errors  RowError for a row that names no image, or one that is nowhere (every place that was tried is listed).
+"""
 
 import asyncio
+from pathlib import Path
+
+from pydantic import Field
 
 from paddock.errors import RowError
 from paddock.resources_servers.swe.instance import Instance
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.build import build_image
+from paddock.sandbox.images.convert import to_store
+from paddock.sandbox.images.pull import Puller
+from paddock.sandbox.images.sources import ImageSettings, ImageSource, resolve
+
+
+class SweImages(ImageSettings):
+    """The `images` block of a SWE server."""
+
+    get_missing: bool = True
+    """Build an image that is not in the store where its row has a recipe, else convert or pull it. Needs the package
+    indexes, or the registry; false: such a row is an error."""
+    gets_at_once: int = Field(default=2, ge=1)
+    """Images that are built or pulled at the same time."""
 
 
 def resolve_image(instance: Instance) -> str:
@@ -15,9 +35,38 @@ def resolve_image(instance: Instance) -> str:
     return instance.image
 
 
-async def ensure_image(store: ImageStore, instance: Instance, *, build: bool) -> str:
-    """The same, once it is in the store; `build` makes it from the row's recipe where it is not."""
-    name = resolve_image(instance)
-    if build and instance.build is not None and not await asyncio.to_thread(store.has, name):
-        await build_image(store, name, instance.build)
-    return name
+class Images:
+    """Images of instances, in one store."""
+
+    def __init__(self, store: ImageStore, settings: SweImages) -> None:
+        self._store = store
+        self._settings = settings
+        self._turns = asyncio.Semaphore(settings.gets_at_once)
+        self._getting: dict[str, asyncio.Lock] = {}
+
+    async def ensure(self, instance: Instance) -> str:
+        """The instance's image, by name, once it is in the store."""
+        name = resolve_image(instance)
+        if await asyncio.to_thread(self._store.has, name):
+            return name
+        # One getter per image: the others find it there.
+        async with self._getting.setdefault(name, asyncio.Lock()), self._turns:
+            if not await asyncio.to_thread(self._store.has, name):
+                await self._get(instance, name)
+        return name
+
+    async def _get(self, instance: Instance, name: str) -> None:
+        settings = self._settings
+        if instance.build is not None and settings.get_missing:
+            await build_image(self._store, name, instance.build)
+            return
+        source = resolve({"instance_id": instance.instance_id, "image": name}, settings, self._is_there)
+        async with Puller(self._store) as puller:
+            await to_store(puller, source.place, name)
+
+    def _is_there(self, source: ImageSource) -> bool:
+        if source.kind == "store":
+            return self._store.has(source.name)
+        if source.kind == "file":
+            return Path(source.place).exists()
+        return self._settings.get_missing

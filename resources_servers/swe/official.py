@@ -1,9 +1,9 @@
 """The one door to the `swebench` package: its parsers, its rules from log to verdict, its names.
 
 Version 5.0.2, pinned: rules have changed between versions, and a verdict must not change with an upgrade.
-Import  `pip install --no-deps swebench==5.0.2`. What grades needs the standard library alone, but the package
+Import  `pip install --no-deps swebench==5.0.2`. What grades needs the standard library and unidiff, but the package
         `swebench.harness` imports docker, modal and datasets when it is entered; so its modules are imported below an
-        empty package of that name, which is taken away again. 0.06 s, no `.env` is read, nothing is started.
+        empty package of that name, which is taken away again: 0.02 s, no `.env` is read, nothing is started.
 Errors  VerifierError (not retried) where the package is missing or of another version.
 """
 

@@ -4,7 +4,8 @@ Source  SWE-bench, SWE-Gym, R2E-Gym, Nemotron SWE2 and an own plain format; `row
 Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the tree's place, and what
         `Instance.visible` says: an allow-list.
 Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);
-        missing, null or blank is no patch. Nothing else of the response is read.
+        null or blank is no patch. A response without that key (a single step, an answer by hand) is read for a last
+        message that is a patch and nothing else.
 Reward  1 for `resolved`, else 0 with a reason of `grading.REASONS`; `tests` has the status of each listed test,
         `official` what the official procedure says where that differs.
 Errors  a row that can't be used is RowError; a strange run is judged by a control (`grading.grader`), and where that is
@@ -13,23 +14,27 @@ Errors  a row that can't be used is RowError; a strange run is judged by a contr
 
 import asyncio
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import RequestError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
-from paddock.resources_servers.swe.images import ensure_image, resolve_image
+from paddock.resources_servers.swe.images import Images, SweImages, resolve_image
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import SandboxSettings, open_provider
-from paddock.sandbox.images.prepare import StoreProvider, prepared
+from paddock.sandbox import SandboxSettings
+from paddock.sandbox.images.prepare import prepared
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import JsonObject, Row, Session, Verdict, patch_from_text, patch_to_text
-from paddock.types.responses import message_item
+from paddock.types.patches import PREFIX
+from paddock.types.responses import message_item, messages
 
 MODEL_PATCH = "model_patch"
+PATCH_STARTS = ("diff --git ", PREFIX)
 
 
 class SweConfig(ServerConfig):
@@ -38,8 +43,8 @@ class SweConfig(ServerConfig):
     grading: GradingOptions = GradingOptions()
     gradings_at_once: int = Field(default=2, ge=1)
     """Patches that may be graded at the same time; tests want a core or two each, some are skipped on one."""
-    build_missing: bool = True
-    """Build an image that is not there where its row has a recipe; needs package indexes."""
+    images: SweImages = SweImages()
+    """Where images come from."""
     keep_log: bool = False
     """Put the test command's output into the verdict, as `log`."""
 
@@ -67,20 +72,23 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         "PASS_TO_PASS": [],
         "response": {"output": [], MODEL_PATCH: "diff --git a/shapes.py b/shapes.py\n..."},
     }
-    _provider: StoreProvider | None = None
-    _grader: Grader | None = None
-    _turns: asyncio.Semaphore | None = None
+    _serving: "_Serving | None" = None
 
     async def start(self) -> None:
         official.require()
-        self._turns = asyncio.Semaphore(self.config.gradings_at_once)
-        provider = self._provider = await open_provider(self.config.sandbox)
-        self._grader = Grader(provider, self.config.grading, resolve_image)
+        lease = await shared_provider(self.config.sandbox)
+        provider = lease.held
+        self._serving = _Serving(
+            lease=lease,
+            grader=Grader(provider, self.config.grading, resolve_image),
+            images=Images(provider.store, self.config.images),
+            turns=asyncio.Semaphore(self.config.gradings_at_once),
+        )
 
     async def stop(self) -> None:
-        provider, self._provider, self._grader = self._provider, None, None
-        if provider is not None:
-            await provider.close()
+        serving, self._serving = self._serving, None
+        if serving is not None:
+            await serving.lease.release()
 
     def read_task(self, row: Row) -> SweTask:
         return SweTask.model_construct(instance=read(row))
@@ -88,32 +96,40 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
     async def seed_session(self, task: SweTask, row: Row) -> Session:
         instance = task.instance
         visible = {**instance.visible(), "network": instance.network}
-        provider = self._ready()
-        image = await ensure_image(provider.store, instance, build=self.config.build_missing)
-        shown = await prepared(provider, image, instance.workdir, instance.hidden_paths)
+        serving = self._ready()
+        image = await serving.images.ensure(instance)
+        shown = await prepared(serving.lease.held, image, instance.workdir, instance.hidden_paths)
         return Session(image=shown, workdir=instance.workdir, visible=visible)
 
     async def verify(self, task: SweTask, row: Row, response: JsonObject) -> Verdict:
         patch = read_patch(response)
-        assert self._grader is not None  # a server that has not started serves nothing
-        assert self._turns is not None
-        await ensure_image(self._ready().store, task.instance, build=self.config.build_missing)
-        async with self._turns:
-            grade = await self._grader.grade(task.instance, patch)
+        serving = self._ready()
+        await serving.images.ensure(task.instance)
+        async with serving.turns:
+            grade = await serving.grader.grade(task.instance, patch)
         return verdict(grade, patch, keep_log=self.config.keep_log)
 
-    def _ready(self) -> StoreProvider:
-        assert self._provider is not None  # a server that has not started serves nothing
-        return self._provider
+    def _ready(self) -> "_Serving":
+        assert self._serving is not None  # a server that has not started serves nothing
+        return self._serving
 
     def oracle(self, task: SweTask, row: Row) -> Sequence[Sequence[JsonObject]]:
         """The reference fix, as the text of one message."""
         return [[message_item(patch_to_text(task.instance.gold_patch))]]
 
 
+class _Serving(NamedTuple):
+    """What a started server has."""
+
+    lease: Lease[LocalProvider]
+    grader: Grader
+    images: Images
+    turns: asyncio.Semaphore
+
+
 def read_patch(response: JsonObject) -> bytes:
     """The patch of a response."""
-    given = response.get(MODEL_PATCH)
+    given = response[MODEL_PATCH] if MODEL_PATCH in response else _last_patch(response)
     if given is None:
         return b""
     if not isinstance(given, str):
@@ -124,6 +140,11 @@ def read_patch(response: JsonObject) -> bytes:
         raise RequestError(
             f"{MODEL_PATCH}: `base64:` that does not decode: {error}", kind="model_patch_invalid"
         ) from error
+
+
+def _last_patch(response: JsonObject) -> str | None:
+    last = next(reversed(messages(response)), "")
+    return last if last.startswith(PATCH_STARTS) else None
 
 
 def verdict(grade: Grade, patch: bytes, *, keep_log: bool = False) -> Verdict:
@@ -140,10 +161,8 @@ def verdict(grade: Grade, patch: bytes, *, keep_log: bool = False) -> Verdict:
             "FAIL_TO_PASS": dict(grade.reading.fail_to_pass),
             "PASS_TO_PASS": dict(grade.reading.pass_to_pass),
         }
-    if grade.run is not None:
-        metrics["tests_s"] = grade.run.duration_s
-        if keep_log:
-            extras["log"] = grade.run.output
+    if grade.run is not None and keep_log:
+        extras["log"] = grade.run.output
     if grade.dropped:
         extras["patch_dropped"] = [{"path": one.path, "reason": one.reason} for one in grade.dropped]
     if grade.official is not None:

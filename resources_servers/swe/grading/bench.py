@@ -17,6 +17,8 @@ STEP_TIMEOUT_S = 120.0
 """For git and the like; tests have a limit of their own."""
 OUTPUT_BYTES = 32 << 20
 """Output kept of a step, at its head and at its tail."""
+TESTS_OUTPUT_BYTES = 8 << 20
+"""The same of tests: what code under test wrote is parsed line by line, and that takes seconds for some MiB."""
 
 
 class Bench:
@@ -28,7 +30,13 @@ class Bench:
         self.workdir = workdir
 
     async def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = STEP_TIMEOUT_S, merge: bool = True
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = STEP_TIMEOUT_S,
+        merge: bool = True,
+        output_bytes: int = OUTPUT_BYTES,
     ) -> ExecResult:
         """A command's end, whatever it is."""
         request = ExecRequest(
@@ -37,8 +45,8 @@ class Bench:
             stdin=stdin,
             timeout_s=timeout_s,
             merge_stderr=merge,
-            head_bytes=OUTPUT_BYTES,
-            tail_bytes=OUTPUT_BYTES,
+            head_bytes=output_bytes,
+            tail_bytes=output_bytes,
         )
         return await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
 

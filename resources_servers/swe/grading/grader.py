@@ -13,12 +13,15 @@ Doubt   a run that timed out, was killed, reported nothing, contradicts its own 
         | log and exit status differ | tests_bent          | VerifierError          | RowError             |
         | a test failed and passed   | tests_bent          | VerifierError          | RowError             |
         | sentinel not as it must    | tests_bent          | run without a sentinel | RowError             |
+        | sandbox died, twice        | tests_bent          | VerifierError          | RowError             |
 
         The control is run at the first doubt of an instance and kept while it is clean.
+Audit   a run that resolves and raises no doubt is audited (`audit`); where false tests pass it is `tests_bent`.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
         doubt, or its functions read the raw output otherwise. It never changes the grade.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
@@ -26,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import PaddockError, RowError, VerifierError
 from paddock.resources_servers.swe.grading import official_run
+from paddock.resources_servers.swe.grading.audit import Audits
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.grading.guard import Dropped
 from paddock.resources_servers.swe.grading.reading import Doubt, Reading, Run, official_view, read_run
@@ -54,6 +58,7 @@ _BY_DOUBT: dict[Doubt, Reason] = {
     "status_differs": "tests_bent",
     "said_twice": "tests_bent",
     "sentinel": "tests_bent",
+    "died": "tests_bent",
 }
 
 
@@ -66,6 +71,9 @@ class GradingOptions(BaseModel):
     """For the test command, and for what the row's script installs before it, each."""
     sentinel: bool = True
     """Put tests of our own, whose results are known, among the row's."""
+    audit: bool = True
+    """Run the tests of a patch that resolves again, made false: they must fail. That costs a second run of the tests, and
+    once per instance one or two of the reference fix."""
     official: bool = True
     """Also ask the official procedure where it may differ: that costs a second run of the tests."""
     limits: SandboxLimits = SandboxLimits(memory_mib=8192, pids=2048, disk_mib=8192)
@@ -92,6 +100,7 @@ class Grader:
         self._options = options
         self._image_of = image_of
         self._references = References(self._make_reference)
+        self._audits = Audits(lambda instance, reference, patch: self._try(instance, reference, patch, sentinel=False))
         self._clean: dict[str, bool] = {}
         """By instance: a clean control was seen; the value: with a sentinel."""
 
@@ -109,20 +118,31 @@ class Grader:
         official = await self._ask_official(instance, reference, patch, grade, dropped)
         return grade._replace(dropped=dropped, official=official)
 
-    async def _judge(self, instance: Instance, reference: Reference, patch: bytes) -> Grade:
+    async def _judge(self, instance: Instance, reference: Reference, patch: bytes, *, again: bool = False) -> Grade:
         sentinel = self._options.sentinel and self._clean.get(digest(instance), True)
         tried = await self._try(instance, reference, patch, sentinel=sentinel)
         if tried.planted is not None:
             return Grade("tests_bent", tried.planted)
         if tried.run is None:
             return Grade("patch_does_not_apply", tried.refused or "")
-        reading = read_run(instance, tried.run)
+        reading = await asyncio.to_thread(read_run, instance, tried.run)
+        if reading.doubt == "died" and not again:
+            return await self._judge(instance, reference, patch, again=True)
         if reading.doubt is None:
-            return _plain(reading, tried.run)
+            return await self._audited(instance, reference, patch, _plain(reading, tried.run))
+        if reading.doubt == "died":
+            self._clean.pop(digest(instance), None)  # a machine that was well earlier may not be now
         await self._control(instance, reference, reading)
         if reading.doubt == "sentinel" and not self._clean[digest(instance)]:
-            return await self._judge(instance, reference, patch)
+            return await self._judge(instance, reference, patch, again=again)
         return Grade(_BY_DOUBT[reading.doubt], reading.detail, reading, tried.run)
+
+    async def _audited(self, instance: Instance, reference: Reference, patch: bytes, grade: Grade) -> Grade:
+        is_fix = patch == reference.guard.split(instance.gold_patch).kept
+        if grade.reason != "resolved" or is_fix or not self._options.audit:
+            return grade
+        complaint = await self._audits.complaint(instance, reference, patch)
+        return grade if complaint is None else grade._replace(reason="tests_bent", detail=complaint)
 
     async def _control(self, instance: Instance, reference: Reference, doubted: Reading) -> None:
         """Return when the reference fix runs clean here; raise whose fault it is otherwise."""
@@ -135,7 +155,7 @@ class Grader:
             if tried.run is None:
                 said = tried.refused or tried.planted
                 raise RowError(f"the reference fix could not be run: {said}", kind="gold_does_not_apply")
-            reading = read_run(instance, tried.run)
+            reading = await asyncio.to_thread(read_run, instance, tried.run)
             if reading.resolved:
                 self._clean[key] = sentinel
                 return
@@ -153,11 +173,12 @@ class Grader:
             tried = await try_patch(
                 bench, instance, reference, patch, timeout_s=self._options.tests_timeout_s, sentinel=sentinel
             )
-        if tried.run is None or instance.log_program is None or tried.run.killed_by is not None:
+        run = tried.run
+        if run is None or instance.log_program is None or run.killed_by is not None or run.died:
             return tried
         async with open_bench(self._provider, instance, image, limits) as bench:
             status = await read_with_program(bench, instance.log_program, tried.logs)
-        return tried._replace(run=tried.run._replace(status=status))
+        return tried._replace(run=run._replace(status=status))
 
     async def _make_reference(self, instance: Instance) -> Reference:
         async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
@@ -168,11 +189,8 @@ class Grader:
     ) -> str | None:
         if not self._options.official or not official_run.possible(instance):
             return None
-        doubted = grade.reading is not None and grade.reading.doubt is not None
-        differs = grade.run is not None and official_view(instance, grade.run) != (
-            grade.reading.status if grade.reading else None
-        )
-        if not (dropped or doubted or differs):
+        doubted = grade.reason == "tests_bent" or (grade.reading is not None and grade.reading.doubt is not None)
+        if not (dropped or doubted or await asyncio.to_thread(_official_differs, instance, grade)):
             return None
         try:
             async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
@@ -181,6 +199,12 @@ class Grader:
             status = f"ERROR: {error.message}"
         ours = "RESOLVED_FULL" if grade.reason == "resolved" else "unresolved"
         return status if (status == "RESOLVED_FULL") != (ours == "RESOLVED_FULL") else None
+
+
+def _official_differs(instance: Instance, grade: Grade) -> bool:
+    if grade.run is None:
+        return False
+    return official_view(instance, grade.run) != (grade.reading.status if grade.reading else None)
 
 
 def _plain(reading: Reading, run: Run) -> Grade:

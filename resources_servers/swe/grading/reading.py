@@ -17,7 +17,7 @@ from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.summary import parse_summary, plain, same
 from paddock.sandbox.records import KilledBy
 
-Doubt = Literal["timeout", "over_budget", "nothing_ran", "status_differs", "said_twice", "sentinel"]
+Doubt = Literal["timeout", "over_budget", "nothing_ran", "status_differs", "said_twice", "sentinel", "died"]
 _LINE = re.compile(r"^(PASSED|XFAIL|FAILED) (\S.*)$", re.MULTILINE)
 _BROKEN = ">>>>>\u200b "
 
@@ -29,12 +29,13 @@ class Run(NamedTuple):
     """Both streams in order, or the first where they are kept apart."""
     exit_code: int
     killed_by: KilledBy | None = None
-    duration_s: float = 0.0
     sentinel: Sentinel | None = None
     status: Mapping[str, str] | None = None
     """Read by the row's own program; None: by a parser, from `output`."""
     whole: bool = True
     """Nothing of the output was left out."""
+    died: bool = False
+    """The sandbox ended under it."""
 
 
 class Reading(NamedTuple):
@@ -101,6 +102,8 @@ def harmless(output: str) -> str:
 
 
 def _statuses(instance: Instance, run: Run) -> dict[str, str]:
+    if run.killed_by is not None or run.died or not run.whole:
+        return {}  # no verdict rests on a run that was cut, and what it wrote may be millions of lines
     if run.status is not None:
         return dict(run.status)
     if instance.rule == "map":
@@ -140,8 +143,10 @@ def _status_word(targets: Mapping[str, bool], kept: Mapping[str, bool]) -> str:
 
 
 def _doubt(instance: Instance, run: Run, status: Mapping[str, str], complaint: str | None) -> tuple[Doubt | None, str]:
+    if run.died:
+        return "died", f"the sandbox ended while the tests ran: {run.output}"
     if run.killed_by == "timeout":
-        return "timeout", f"the tests ran into their limit after {run.duration_s:.0f} s"
+        return "timeout", "the tests ran into their time limit"
     if run.killed_by is not None:
         return "over_budget", f"the tests were killed: {run.killed_by}"
     if not run.whole:

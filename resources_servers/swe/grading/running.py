@@ -4,9 +4,10 @@ Order   the patch (without what the reference owns) is applied; what the row's s
         reference's files are placed, last; then the test command runs with an output of its own.
 Limits  tests and installation have the same time limit each; a sandbox that used up its own budget is a run that was
         killed, not an error.
+Died    a sandbox that ends while the policy's code runs in it may have been ended by that: it is a run that says so.
 Planted an installation runs the policy's code: a run where it left something outside the tree that starts before
         tests is not made.
-Errors  the sandbox's are raised as they are.
+Errors  the sandbox's others are raised as they are.
 """
 
 import json
@@ -16,14 +17,14 @@ from typing import NamedTuple
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.applying import apply
-from paddock.resources_servers.swe.grading.bench import Bench
+from paddock.resources_servers.swe.grading.bench import TESTS_OUTPUT_BYTES, Bench
 from paddock.resources_servers.swe.grading.guard import Guard
 from paddock.resources_servers.swe.grading.reading import Run
 from paddock.resources_servers.swe.grading.reference import Reference, place
 from paddock.resources_servers.swe.grading.script import Script, read_script
 from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw
 from paddock.resources_servers.swe.instance import Instance
-from paddock.sandbox import BudgetExceeded, ExecResult
+from paddock.sandbox import BudgetExceeded, ExecResult, SandboxGone
 
 _CHANCE = random.SystemRandom()  # a forger must not foresee the sentinel's tests
 RESULT = "/tmp/result"  # noqa: S108 - inside the sandbox
@@ -61,6 +62,8 @@ async def try_patch(
         return await _test(bench, instance, reference, script, timeout_s=timeout_s, sentinel=sentinel)
     except BudgetExceeded as over:
         return Tried(Run(over.message, 137, killed_by="memory" if over.budget == "memory" else "cpu"))
+    except SandboxGone as gone:
+        return Tried(Run(gone.message, 137, died=True))
 
 
 async def read_with_program(bench: Bench, program: bytes, logs: tuple[bytes, bytes]) -> dict[str, str]:
@@ -94,7 +97,8 @@ async def _test(
     for path, data in instance.test_tools.items():
         await bench.write(path, data, 0o755)
     apart = instance.log_program is not None
-    done = await bench.run(("bash", "-c", script.test_program(lines)), timeout_s=timeout_s, merge=not apart)
+    program = ("bash", "-c", script.test_program(lines))
+    done = await bench.run(program, timeout_s=timeout_s, merge=not apart, output_bytes=TESTS_OUTPUT_BYTES)
     return Tried(_run(done, drawn), logs=(bytes(done.stdout), bytes(done.stderr)) if apart else (b"", b""))
 
 
@@ -111,4 +115,4 @@ async def _planted(bench: Bench, guard: Guard) -> str | None:
 
 def _run(done: ExecResult, sentinel: Sentinel | None) -> Run:
     output = bytes(done.stdout).decode(errors="replace")
-    return Run(output, done.exit_code, done.killed_by, done.duration_s, sentinel, whole=done.stdout.whole)
+    return Run(output, done.exit_code, done.killed_by, sentinel, whole=done.stdout.whole)

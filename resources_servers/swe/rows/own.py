@@ -43,12 +43,16 @@ def read(row: Mapping[str, Any]) -> Instance:
         test_files=test_files,
         test_command=fields.text(row, "test_command"),
         log_parser=fields.optional_text(row, "log_parser") or "parse_log_pytest",
-        fail_to_pass=fields.names(row, "FAIL_TO_PASS"),
+        fail_to_pass=fields.names(row, "FAIL_TO_PASS") or _no_target(),
         pass_to_pass=fields.names(row, "PASS_TO_PASS"),
         env=fields.strings(row, "env"),
         network=fields.network(row),
         language=fields.optional_text(row, "language") or "python",
     )
+
+
+def _no_target() -> list[str]:
+    raise wrong("FAIL_TO_PASS", "empty: no test would tell that the bug is gone")
 
 
 def _build(row: Mapping[str, Any], workdir: str) -> Recipe | None:

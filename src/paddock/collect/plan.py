@@ -61,10 +61,11 @@ class Plan(NamedTuple):
     def group(self, line: Line) -> Group:
         """The row of a line, ready to run; or why it can't."""
         size = line.source.repeats
+        likely = self.router.fallback(line.source.agent)
         try:
-            row = read_line(line)
+            row = read_line(line, own_prompt=likely is not None and likely.own_prompt)
         except RowError as error:
-            return Group(line, size, None, self.router.fallback(line.source.agent), error)
+            return Group(line, size, None, likely, error)
         try:
             agent = self.router.agent_of(row, source_agent=line.source.agent)
         except RowError as error:

@@ -103,7 +103,7 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     seconds = run["seconds"]
     stages = [
         f"{stage} {_duration(seconds[stage])}"
-        for stage in ("total", "seed", "model", "tools", "verify")
+        for stage in ("total", "seed", "sandbox", "model", "tools", "verify")
         if seconds[stage]
     ]
     who = f"{run['environment']}, harness {run['harness']}, model {run['model']}" if run["environment"] else "-"

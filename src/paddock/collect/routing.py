@@ -24,6 +24,8 @@ class Agent(NamedTuple):
     """What acts inside the agent: its `harness`, else its implementation."""
     model: str
     """The model's own name where the model server's block gives one, else that server's name."""
+    own_prompt: bool = False
+    """It makes the model's request itself; a row need not bring one."""
 
     @property
     def environment(self) -> str:
@@ -93,7 +95,7 @@ def _agent(config: Config, name: str) -> Agent:
         raise ConfigError(f"{name}: the config of {cls.__name__} is no AgentConfig", kind="class_wrong")
     harness = getattr(settings, "harness", None)
     acts = harness if isinstance(harness, str) else instance.implementation
-    return Agent(name, settings, acts, _model(config, settings.model_server.name))
+    return Agent(name, settings, acts, _model(config, settings.model_server.name), cls.OWN_PROMPT)
 
 
 def _model(config: Config, server: str) -> str:

@@ -64,8 +64,8 @@ def lines(sources: Sequence[Source], selection: Selection) -> Iterator[Line]:
             index += 1
 
 
-def read_line(line: Line) -> Row:
-    """The row of a line."""
+def read_line(line: Line, *, own_prompt: bool = False) -> Row:
+    """The row of a line; `own_prompt`: its agent makes the model's request, so that the line need not bring one."""
     try:
         wire = orjson.loads(line.text)
     except orjson.JSONDecodeError as error:
@@ -74,6 +74,8 @@ def read_line(line: Line) -> Row:
         ) from error
     if not isinstance(wire, dict):
         raise RowError(f"{line.where}: needs a JSON object, got {type(wire).__name__}", kind="row_unreadable")
+    if own_prompt:
+        wire.setdefault("responses_create_params", {"input": []})
     try:
         return read_row(wire)
     except RowError as error:

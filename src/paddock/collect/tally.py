@@ -15,7 +15,7 @@ from paddock.collect.identity import Who
 from paddock.collect.statistics import RowScore, interval95, mean, pass_table
 from paddock.types import OUTCOMES, REWARDED, JsonObject, Usage
 
-STAGES = ("total", "seed", "model", "tools", "verify")
+STAGES = ("total", "seed", "sandbox", "model", "tools", "verify")
 
 
 class Pace(NamedTuple):

@@ -171,6 +171,8 @@ class AgentServer(Server[AgentConfigT]):
     """Owns the life of one rollout: seed, act, verify, return. A failing rollout is data, not an exception."""
 
     KIND = "agents"
+    OWN_PROMPT: ClassVar[bool] = False
+    """It makes the model's request from the task: a row without `responses_create_params` is no mistake."""
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {RUN: self.run, PLAIN_RESPONSES: self.responses, AGGREGATE: self._aggregate}

@@ -1,0 +1,99 @@
+"""Runs of a row's tests, without its fix and with it, as grading makes them: each in a fresh sandbox, over the same
+steps as a policy's patch.
+
+Null    no patch at all: the reference's tests over the untouched tree. Grading itself gives an empty patch no run.
+Gold    the reference fix, without what the reference owns.
+Sentinel as in grading: tests of its own among the row's, taken out of what is told; not where the fix's own run loses
+        them (`Observer.begin`).
+Errors  as grading's; a fix that does not apply is RowError.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from paddock.errors import RowError
+from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.checking.records import Side
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.grading import sentinel as sentinels
+from paddock.resources_servers.swe.grading.bench import open_bench
+from paddock.resources_servers.swe.grading.guard import Dropped
+from paddock.resources_servers.swe.grading.reading import Run, harmless, read_run
+from paddock.resources_servers.swe.grading.reference import Reference, make_reference
+from paddock.resources_servers.swe.grading.running import read_with_program, try_patch
+from paddock.resources_servers.swe.images import resolve_image
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.summary import parse_summary
+from paddock.sandbox import Provider
+
+
+class Observed(NamedTuple):
+    """One run."""
+
+    side: Side
+    run: Run
+    status: Mapping[str, str]
+    """By test, all that the run reports."""
+    duration_s: float
+    """From a sandbox's making to the end of the tests."""
+
+
+class Observer:
+    """Runs tests of instances in sandboxes of a provider."""
+
+    def __init__(self, provider: Provider, options: GradingOptions) -> None:
+        self._provider = provider
+        self._options = options
+        self._grader = Grader(provider, options, resolve_image)
+
+    async def reference(self, instance: Instance) -> Reference:
+        image = resolve_image(instance)
+        async with open_bench(self._provider, instance, image, self._options.limits) as bench:
+            return await make_reference(bench, instance)
+
+    async def begin(self, instance: Instance, reference: Reference) -> Observed:
+        """A first run with the fix; whether it has a sentinel tells whether others can have one."""
+        first = await self.observe(instance, reference, "gold", sentinel=self._options.sentinel)
+        if first.run.sentinel is not None and read_run(instance, first.run).doubt == "sentinel":
+            return await self.observe(instance, reference, "gold", sentinel=False)
+        return first
+
+    async def observe(self, instance: Instance, reference: Reference, side: Side, *, sentinel: bool) -> Observed:
+        """Run the tests once."""
+        image, limits = resolve_image(instance), self._options.limits
+        patch = reference.guard.split(instance.gold_patch).kept if side == "gold" else b""
+        started = time.monotonic()
+        async with open_bench(self._provider, instance, image, limits) as bench:
+            tried = await try_patch(
+                bench, instance, reference, patch, timeout_s=self._options.tests_timeout_s, sentinel=sentinel
+            )
+            duration_s = time.monotonic() - started
+        if tried.run is None:
+            raise RowError(f"the fix does not run: {tried.refused or tried.planted}", kind="fix_does_not_apply")
+        run = tried.run
+        if instance.log_program is not None and run.killed_by is None:
+            async with open_bench(self._provider, instance, image, limits) as bench:
+                run = run._replace(status=await read_with_program(bench, instance.log_program, tried.logs))
+        return Observed(side, run, _statuses(instance, run), duration_s)
+
+    async def grade(self, instance: Instance) -> Grade:
+        """What grading says of the fix, sentinels and all."""
+        return await self._grader.grade(instance, instance.gold_patch)
+
+
+def dropped(instance: Instance, reference: Reference) -> list[Dropped]:
+    """Parts of the fix that no agent could make count."""
+    return reference.guard.split(instance.gold_patch).dropped
+
+
+def _statuses(instance: Instance, run: Run) -> dict[str, str]:
+    if run.status is not None:
+        return dict(run.status)
+    if instance.rule == "map":
+        status = parse_summary(run.output)
+    else:
+        status = official.parse(instance.log_parser, harmless(run.output))
+    if run.sentinel is None:
+        return status
+    return sentinels.read(run.sentinel, status, run.output, run.exit_code).status

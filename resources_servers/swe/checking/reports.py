@@ -1,0 +1,94 @@
+"""The report file: one RowReport a line, added as rows end, so that an interrupted check goes on where it was.
+
+Law     a report is on disk before the next row is begun in its place; a torn last line is passed over. At the end the
+        file is written anew in the rows' order. Rows are written beside and moved: the file is whole, or not there.
+Errors  ConfigError: a file that can't be written, or holds other lines.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from paddock.errors import ConfigError
+from paddock.resources_servers.swe.checking.records import RowReport
+from paddock.types import JsonObject
+
+
+class Reports:
+    """The reports in a file."""
+
+    def __init__(self, path: Path, *, again: bool = False) -> None:
+        """`again`: what the file holds is not used."""
+        self.path = path
+        self.known = {} if again else _known(path)
+        """By digest: what need not be checked again."""
+        if again:
+            path.unlink(missing_ok=True)
+
+    def add(self, report: RowReport) -> None:
+        try:
+            with self.path.open("ab") as file:
+                if file.tell() and _last_byte(self.path) != b"\n":
+                    file.write(b"\n")
+                file.write(report.model_dump_json().encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror}", kind="report_unwritable") from None
+
+    def close(self, reports: Sequence[RowReport]) -> None:
+        """Write them in order, in place of all that was there."""
+        _replace(self.path, (report.model_dump_json() for report in reports))
+
+
+def write_rows(path: Path, rows: Iterable[JsonObject]) -> None:
+    """Rows as JSONL, all or nothing."""
+    _replace(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def _known(path: Path) -> dict[str, RowReport]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", kind="report_unreadable") from None
+    known = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            report = RowReport.model_validate_json(line)
+        except ValidationError:
+            if number == len(lines):
+                continue
+            raise ConfigError(
+                f"{path}:{number}: no report of a row; name another file with --report, or remove this one",
+                kind="report_invalid",
+            ) from None
+        if report.ended != "failed":
+            known[report.digest] = report
+    return known
+
+
+def _last_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)
+
+
+def _replace(path: Path, lines: Iterable[str]) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with beside.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", kind="file_unwritable") from None
+    finally:
+        beside.unlink(missing_ok=True)

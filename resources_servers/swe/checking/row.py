@@ -1,0 +1,195 @@
+"""One row checked: its image, its runs, its lists, what its image and its text tell.
+
+Order   image; the reference; null and gold by turns; lists; what grading says of the runs and, at last, of the fix;
+        leaks in what an agent gets. A row that can't run is not searched.
+Ended   an error of the machine's is `failed`; the row's or its tests' is `refused`.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from paddock.errors import InfraError, PaddockError, RowError, VerifierError, boundary
+from paddock.resources_servers.swe.checking import leaks
+from paddock.resources_servers.swe.checking.drafts import Draft
+from paddock.resources_servers.swe.checking.lists import Seen, Sorted, sort_tests
+from paddock.resources_servers.swe.checking.observing import Observed, Observer, dropped
+from paddock.resources_servers.swe.checking.records import SIDES, Finding, RowReport, refusal, some, warning
+from paddock.resources_servers.swe.checking.telling import check_text, distinctive, fixed_files
+from paddock.resources_servers.swe.grading import GradingOptions
+from paddock.resources_servers.swe.grading.bench import open_bench
+from paddock.resources_servers.swe.grading.reading import read_run
+from paddock.resources_servers.swe.grading.reference import Reference
+from paddock.resources_servers.swe.images import resolve_image
+from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import BudgetExceeded
+from paddock.sandbox.images.build import build_image
+from paddock.sandbox.images.prepare import StoreProvider, prepared
+
+OUTPUT_SHOWN = 700
+"""Characters of a run's output in a finding."""
+_STRANGE = ("timeout", "over_budget", "said_twice")
+"""Doubts about a run without the fix that are not the bug's ordinary doing."""
+_MENDS = {
+    "image_missing": "pull it (`paddock images pull --rows ROWS`), or give the row a recipe as `build`",
+    "build_step": "see the step's output; `paddock images build` repeats it",
+    "no_such_package": "pin a version that the package index has",
+    "no_such_commit": "name a repository and a commit that this machine can read",
+    "image_leaks": "name what holds it in `hidden_paths`, or make the image without it",
+    "test_patch_fails": "make the test patch against the image's own commit",
+    "fix_does_not_apply": "make `patch` against the image's own commit",
+    "gold_unresolved": "see that the fix passes in this image",
+}
+
+
+class RowChecker:
+    """Checks rows with one provider."""
+
+    def __init__(self, provider: StoreProvider, options: GradingOptions, runs: int) -> None:
+        self._provider = provider
+        self._options = options
+        self._runs = runs
+        self._observer = Observer(provider, options)
+
+    async def check(self, draft: Draft, report: RowReport, say: Callable[[str], None]) -> RowReport:
+        """The report, filled in; whatever goes wrong is in it."""
+        started = time.monotonic()
+        try:
+            with boundary(InfraError, "check"):
+                report = await self._within_budget(draft, report, say)
+            ended = "refused" if any(one.refuses for one in report.findings) else "accepted"
+        except PaddockError as error:
+            rows_fault = isinstance(error, RowError) or (isinstance(error, VerifierError) and not error.retryable)
+            ended = "refused" if rows_fault else "failed"
+            report = _with(report, refusal(error.kind, error.message, _MENDS.get(error.kind, "")))
+        return report.model_copy(update={"ended": ended, "total_s": round(time.monotonic() - started, 2)})
+
+    async def _within_budget(self, draft: Draft, report: RowReport, say: Callable[[str], None]) -> RowReport:
+        try:
+            return await self._check(draft, report, say)
+        except BudgetExceeded as over:
+            raise RowError(f"a step beside the tests used up its sandbox: {over.message}", kind="over_budget") from over
+
+    async def _check(self, draft: Draft, report: RowReport, say: Callable[[str], None]) -> RowReport:
+        instance = draft.instance
+        if instance.build is not None:
+            await build_image(self._provider.store, resolve_image(instance), instance.build, progress=say)
+        say(f"{instance.instance_id}: reference tests")
+        reference = await self._observer.reference(instance)
+        seen = await self._observe(instance, reference, say)
+        report = report.model_copy(
+            update={f"{side}_s": [round(one.duration_s, 2) for one in seen if one.side == side] for side in SIDES}
+        )
+        whole, report = self._judge_runs(draft, reference, seen, report)
+        if not any(one.refuses for one in report.findings):
+            say(f"{instance.instance_id}: graded with the fix")
+            report = _with(report, *await self._graded(whole))
+        say(f"{instance.instance_id}: search for leaks")
+        return _with(report, *await self._search(draft, reference))
+
+    async def _observe(self, instance: Instance, reference: Reference, say: Callable[[str], None]) -> list[Observed]:
+        say(f"{instance.instance_id}: gold 1 of {self._runs}")
+        seen = [await self._observer.begin(instance, reference)]
+        sentinel = seen[0].run.sentinel is not None
+        for turn in range(self._runs):
+            for side in SIDES:
+                if turn or side == "null":
+                    say(f"{instance.instance_id}: {side} {turn + 1} of {self._runs}")
+                    seen.append(await self._observer.observe(instance, reference, side, sentinel=sentinel))
+        return seen
+
+    def _judge_runs(
+        self, draft: Draft, reference: Reference, seen: Sequence[Observed], report: RowReport
+    ) -> tuple[Instance, RowReport]:
+        """The instance with its lists, and the report on all runs."""
+        instance = draft.instance
+        found = [
+            warning("fix_touches_reference", f"{one.path}: {one.reason}; not applied, from whomever it comes")
+            for one in dropped(instance, reference)
+        ]
+        if doubt := _doubtful(instance, seen):
+            return instance, _with(report, *found, doubt)
+        if instance.rule == "map":
+            return instance, _with(report, *found, *_judge(instance, seen))
+        tests = sort_tests(draft, [Seen(one.side, one.status) for one in seen])
+        whole = instance.model_copy(update={"fail_to_pass": tests.fail_to_pass, "pass_to_pass": tests.pass_to_pass})
+        found += tests.findings
+        if not any(one.refuses for one in found):
+            found += _judge(whole, seen)
+        return whole, _with(_with_lists(report, draft, tests), *found)
+
+    async def _graded(self, instance: Instance) -> list[Finding]:
+        grade = await self._observer.grade(instance)
+        if grade.reason == "resolved":
+            return []
+        return [
+            refusal(
+                "gold_unresolved", f"grading the fix gives {grade.reason}: {grade.detail}", _MENDS["gold_unresolved"]
+            )
+        ]
+
+    async def _search(self, draft: Draft, reference: Reference) -> list[Finding]:
+        instance, image, limits = draft.instance, resolve_image(draft.instance), self._options.limits
+        async with open_bench(self._provider, instance, image, limits) as bench:
+            found = await leaks.check_history(bench, instance.hidden_paths)
+        seen = await prepared(self._provider, image, instance.workdir, instance.hidden_paths)
+        files = fixed_files(instance.gold_patch)
+        tests = {path: file.data for path, file in reference.tests.items() if file is not None}
+        async with open_bench(self._provider, instance, seen, limits) as bench:
+            texts = [(await bench.read(bench.below(file.path)) or b"").decode(errors="replace") for file in files]
+            lines = distinctive(files, "\n".join(texts))
+            found += await leaks.check_tests(bench, tests)
+            found += await leaks.check_fix(bench, files, lines)
+        return [*found, *check_text(draft, files, lines, reference.tests)]
+
+
+def _with(report: RowReport, *found: Finding) -> RowReport:
+    return report.model_copy(update={"findings": [*report.findings, *found]})
+
+
+def _with_lists(report: RowReport, draft: Draft, tests: Sorted) -> RowReport:
+    found = []
+    if tests.needs_fix:
+        found.append(
+            warning(
+                "needs_fix",
+                f"only there with the fix: {some(tests.needs_fix)}",
+                "see that the problem statement names what these tests import or ask for",
+            )
+        )
+    update = {
+        "flakes": tests.flakes,
+        "needs_fix": tests.needs_fix,
+        "fail_to_pass": tests.fail_to_pass,
+        "pass_to_pass": tests.pass_to_pass,
+        "derived": not (draft.has_targets and draft.has_kept),
+        "findings": [*report.findings, *found],
+    }
+    return report.model_copy(update=update)
+
+
+def _doubtful(instance: Instance, seen: Sequence[Observed]) -> Finding | None:
+    """A run with the fix that can't be believed, whatever its lists."""
+    for one in seen:
+        reading = read_run(instance, one.run)
+        if one.side == "gold" and reading.doubt is not None:
+            tail = one.run.output.strip()[-OUTPUT_SHOWN:]
+            return refusal(
+                f"gold_{reading.doubt}",
+                f"a run with the fix: {reading.detail}; its output ends:\n{tail}",
+                "see that the test command runs and ends in this image; --timeout-s gives it longer",
+            )
+    return None
+
+
+def _judge(instance: Instance, seen: Sequence[Observed]) -> list[Finding]:
+    """Grading's own reading of each run."""
+    found = []
+    readings = [(one.side, read_run(instance, one.run)) for one in seen]
+    if unresolved := [reading for side, reading in readings if side == "gold" and not reading.resolved]:
+        told = f"{len(unresolved)} runs with the fix are not resolved: {unresolved[0].detail}"
+        found.append(refusal("gold_unresolved", told, _MENDS["gold_unresolved"]))
+    if resolved := [reading for side, reading in readings if side == "null" and reading.resolved]:
+        told = f"{len(resolved)} runs without the fix are resolved: {resolved[0].detail}"
+        found.append(refusal("null_resolved", told, "list tests that fail without the fix"))
+    doubts = sorted({reading.detail for side, reading in readings if side == "null" and reading.doubt in _STRANGE})
+    return [*found, *(warning("null_doubtful", f"without the fix: {detail}") for detail in doubts)]
