@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from paddock.harness import Endpoint, Executed, Exit, Harness, Limits, Step, Task, Workspace
+from paddock.harness import Endpoint, Executed, Exit, Harness, Limits, ShellSession, Step, Task, Workspace
 from paddock.http import SCRIPT, TURNS, Call, HttpPeer, Script, new_secret
 from paddock.http.transport import make_client
 from paddock.models_servers.replay import ReplayServer
@@ -35,6 +35,9 @@ class Folder:
 
     async def write(self, path: str, data: bytes) -> None:
         raise PermissionError(path)
+
+    async def shell(self) -> ShellSession:
+        raise NotImplementedError("it has none")
 
 
 class Loop:

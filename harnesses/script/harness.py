@@ -4,18 +4,30 @@ Commands from the config, or from a field of the row that the agent may see. A c
 Endpoint in the environment of each command, as `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OPENAI_MODEL`: a command may
          ask the model. The script itself never does.
 Shell    one persistent shell, or a `sh -c` each.
-Outcome  `finished`, whatever the commands' exit codes; `turn_limit` when commands are left.
+Outcome  `finished`, whatever the commands' exit codes; `turn_limit` or `time_limit` when commands are left.
 Errors   RowError when the field is missing or is no list of strings.
 """
 
 import json
+import shlex
 import time
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from paddock.errors import RowError
-from paddock.harness import Endpoint, Exit, Limits, Report, Step, Task, Workspace
+from paddock.harness import (
+    Endpoint,
+    Executed,
+    Exit,
+    Limits,
+    Report,
+    ShellExecuted,
+    ShellSession,
+    Step,
+    Task,
+    Workspace,
+)
 from paddock.types import JsonObject
 from paddock.types.responses import call_item
 
@@ -40,11 +52,6 @@ class ScriptConfig(BaseModel):
         return self
 
 
-class Ran(NamedTuple):
-    exit_code: int
-    text: str
-
-
 class ScriptHarness:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
     config_type: ClassVar[type[BaseModel]] = ScriptConfig
@@ -55,20 +62,21 @@ class ScriptHarness:
     async def run(self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Report) -> Exit:
         commands = self._commands(task.visible)
         due = None if limits.time_s is None else time.monotonic() + limits.time_s
-        run = await self._runner(workspace, endpoint, limits)
-        last: Ran | None = None
+        runner = _Runner(workspace, endpoint, self._config.timeout_s or limits.tool_s)
+        if self._config.shell:
+            await runner.open_shell()
+        last = None
         for turn, command in enumerate(commands, 1):
             if limits.max_turns is not None and turn > limits.max_turns:
-                return Exit(ended="turn_limit", turns=turn - 1, final=_text(last))
+                return Exit(ended="turn_limit", turns=turn - 1, final=last)
             if due is not None and time.monotonic() >= due:
-                return Exit(ended="time_limit", turns=turn - 1, final=_text(last))
-            last = await run(command)
-            report(Step(turn=turn, output=_items(command, last)))
-            if self._config.stop_on_failure and last.exit_code != 0:
-                return Exit(
-                    ended="finished", turns=turn, final=_text(last), detail=f"{command!r} exited {last.exit_code}"
-                )
-        return Exit(ended="finished", turns=len(commands), final=_text(last))
+                return Exit(ended="time_limit", turns=turn - 1, final=last)
+            done = await runner.run(command)
+            last = done.text()
+            report(Step(turn=turn, output=_items(command, done)))
+            if self._config.stop_on_failure and done.exit_code != 0:
+                return Exit(ended="finished", turns=turn, final=last, detail=f"{command!r} exited {done.exit_code}")
+        return Exit(ended="finished", turns=len(commands), final=last)
 
     def _commands(self, visible: JsonObject) -> list[str]:
         name = self._config.field
@@ -79,35 +87,31 @@ class ScriptHarness:
             raise RowError(f"{name}: the script needs a list of shell lines there, and may see it", kind="no_script")
         return commands
 
-    async def _runner(self, workspace: Workspace, endpoint: Endpoint, limits: Limits) -> Any:
-        timeout_s = self._config.timeout_s or limits.tool_s
-        env = {
+
+class _Runner:
+    """How commands are run."""
+
+    def __init__(self, workspace: Workspace, endpoint: Endpoint, timeout_s: float | None) -> None:
+        self._workspace = workspace
+        self._timeout_s = timeout_s
+        self._env = {
             "OPENAI_BASE_URL": endpoint.base_url,
             "OPENAI_API_KEY": endpoint.api_key,
             "OPENAI_MODEL": endpoint.model,
         }
+        self._shell: ShellSession | None = None
 
-        async def alone(command: str) -> Ran:
-            done = await workspace.exec(["sh", "-c", command], env=env, timeout_s=timeout_s)
-            return Ran(done.exit_code, done.text())
+    async def open_shell(self) -> None:
+        self._shell = await self._workspace.shell()
+        await self._shell.run("export " + " ".join(f"{name}={shlex.quote(text)}" for name, text in self._env.items()))
 
-        if not self._config.shell:
-            return alone
-        shell = await workspace.shell()
-        await shell.run("export " + " ".join(f"{name}='{value}'" for name, value in env.items()))
-
-        async def together(command: str) -> Ran:
-            done = await shell.run(command, timeout_s=timeout_s)
-            return Ran(done.exit_code or 0, done.text())
-
-        return together
+    async def run(self, command: str) -> Executed | ShellExecuted:
+        if self._shell is not None:
+            return await self._shell.run(command, timeout_s=self._timeout_s)
+        return await self._workspace.exec(["sh", "-c", command], env=self._env, timeout_s=self._timeout_s)
 
 
-def _items(command: str, ran: Ran) -> list[JsonObject]:
+def _items(command: str, done: Executed | ShellExecuted) -> list[JsonObject]:
     call = call_item("shell", json.dumps({"command": command}))
-    said = {"output": ran.text, "metadata": {"exit_code": ran.exit_code}}
+    said = {"output": done.text(), "metadata": {"exit_code": done.exit_code}}
     return [call, {"type": "function_call_output", "call_id": call["call_id"], "output": json.dumps(said)}]
-
-
-def _text(ran: Ran | None) -> str | None:
-    return None if ran is None else ran.text

@@ -158,3 +158,20 @@ def test_passwords_in_urls_and_headers_are_secrets_too(make_config: MakeConfig) 
         "request_headers": {"x-team": "hidden", "x-other": ["hidden"]},
     }
     assert "hidden" not in orjson.dumps(public_tree(make_config(vars=values))).decode()
+
+
+def test_a_row_without_a_request_is_a_mistake_unless_its_agent_makes_the_prompt(
+    make_config: MakeConfig, make_rows: MakeRows
+) -> None:
+    refers = {
+        "resources_server": {"type": "resources_servers", "name": "environment"},
+        "model_server": {"type": "models_servers", "name": "policy"},
+    }
+    own = {"maker": {"agents": {"swe": {**refers, "harness": "null"}}}}
+    rows = make_rows([{"answer": "yes"}])
+    for agent, mistaken in (("maker", False), ("agent", True)):
+        plan = make_plan(make_config(**own), EvalSettings(rows=[str(rows)], agent=agent))
+        (group,) = plan.groups()
+        assert (group.error is not None) == mistaken
+    assert group.error is not None
+    assert "responses_create_params: missing" in group.error.message

@@ -23,7 +23,6 @@ from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.types import JsonObject, Row, Verdict, patch_from_text, patch_to_text
 
 HOME = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
-HOME.mkdir(parents=True, exist_ok=True)
 RESOLVED = {"resolved": 1.0, "unresolved": 0.0}
 _HUNK = re.compile(rb"^@@ -(\d+(?:,\d+)?) \+(\d+)(?:,(\d+))? @@(.*)$", re.DOTALL)
 _LOCAL = re.compile(rb"^\+\s+([a-z_]\w{2,}) = ", re.MULTILINE)
@@ -64,12 +63,18 @@ class Stand(NamedTuple):
         return await self.server.verify(task, row, {"output": [], "model_patch": patch_to_text(patch)})
 
 
+@pytest.fixture(scope="session")
+def home() -> Path:
+    HOME.mkdir(parents=True, exist_ok=True)
+    return HOME
+
+
 @pytest.fixture
-async def stand() -> AsyncIterator[Stand]:
-    settings = SandboxSettings(home=HOME)
+async def stand(home: Path) -> AsyncIterator[Stand]:
+    settings = SandboxSettings(home=home)
     server = SweServer(SweConfig(sandbox=settings), name="swe", peers={})
     await server.start()
-    yield Stand(server, ImageStore(HOME, payload_id=settings.payload_id))
+    yield Stand(server, ImageStore(home, payload_id=settings.payload_id))
     await server.stop()
 
 

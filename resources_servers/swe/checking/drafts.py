@@ -33,7 +33,8 @@ class Draft(NamedTuple):
 
 def read_draft(wire: JsonObject) -> Draft:
     """The draft of a row."""
-    row = read_row(wire)
+    # Published rows have none: the agent makes the prompt.
+    row = read_row({"responses_create_params": {"input": []}, **wire})
     if row.task.get("test_command") is None:
         return Draft(wire, read(row), has_targets=True, has_kept=True)
     targets = names(wire, F2P) if _given(wire.get(F2P)) else []

@@ -19,6 +19,9 @@ COMMANDS = {
     "verify": "score stored rollouts again, without a model",
     "check": "run a plugin's conformance suite",
     "images": "build, convert, pull and list the images of sandboxes",
+    "swe": "make and check rows of repositories with bugs",
+    "doctor": "try the sandbox runtimes of this machine",
+    "sandbox": "list sandboxes, and remove what dead owners left",
 }
 
 

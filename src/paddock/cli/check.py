@@ -1,4 +1,4 @@
-"""`paddock check KIND:NAME`: a plugin's conformance suite, one line per behaviour.
+"""`paddock check KIND:NAME`: the conformance suite of a plugin, or of a sandbox runtime; one line per behaviour.
 
 Exit    0 every behaviour holds or does not apply; 1 one is broken; 2 a mistake in the command.
 """
@@ -6,11 +6,17 @@ Exit    0 every behaviour holds or does not apply; 1 one is broken; 2 a mistake 
 import argparse
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.conformance import Subject
+    from paddock.conformance.sandboxes import SandboxSubject
 
 EXAMPLES = """examples:
   paddock check resources_server:pivot
   paddock check agent:single_step
   paddock check models_server:replay
+  paddock check sandbox:bubblewrap
   paddock check resources_server:my_package.server:MyServer --rows rows.jsonl"""
 
 
@@ -18,20 +24,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     parser.add_argument(
-        "plugin", metavar="KIND:NAME", help="resources_server, agent or models_server; folder or module:Class"
+        "plugin",
+        metavar="KIND:NAME",
+        help="resources_server, agent or models_server, and a folder or module:Class; or sandbox, and a runtime",
     )
     parser.add_argument("config", nargs="*", help="config files and overrides; the plugin's first block there is used")
     parser.add_argument("--rows", metavar="FILE", help="rows for it; default: its data/example.jsonl")
+    parser.add_argument("--image", metavar="NAME", help="for a sandbox: an image of the store; default: one made here")
     parser.add_argument("--only", metavar="TEXT", help="behaviours whose name holds this text")
 
 
 def run(args: argparse.Namespace) -> int:
-    from paddock.cli.configs import load_config
-    from paddock.conformance import find_subject, run_one, suite_for
+    from paddock.conformance import run_one, suite_for
+    from paddock.conformance.sandboxes import SandboxSubject
     from paddock.errors import ConfigError
+    from paddock.sandbox import RuntimeMissing
 
-    config = load_config(args.config) if args.config else None
-    subject = find_subject(args.plugin, config=config, rows=Path(args.rows) if args.rows else None)
+    subject = _subject(args)
     behaviours = [one for one in suite_for(subject.kind) if args.only is None or args.only in one.name]
 
     if not behaviours:
@@ -41,6 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
     async def check() -> int:
         failed = 0
+        if isinstance(subject, SandboxSubject):
+            try:
+                await subject.ready()
+            except RuntimeMissing as missing:
+                raise ConfigError(str(missing), kind="runtime_missing") from missing
         for behaviour in behaviours:
             result = await run_one(behaviour, subject)
             failed += result.outcome == "failed"
@@ -50,3 +64,20 @@ def run(args: argparse.Namespace) -> int:
         return 1 if failed else 0
 
     return asyncio.run(check())
+
+
+def _subject(args: argparse.Namespace) -> "Subject | SandboxSubject":
+    from paddock.cli.configs import load_config
+    from paddock.conformance import SANDBOX_WORDS, find_subject
+    from paddock.errors import ConfigError
+
+    if args.plugin.partition(":")[0] in SANDBOX_WORDS:
+        from paddock.conformance.sandboxes import find_sandbox
+
+        if args.config or args.rows:
+            raise ConfigError(f"{args.plugin}: a sandbox takes no config and no rows", kind="subject_invalid")
+        return find_sandbox(args.plugin, image=args.image)
+    if args.image:
+        raise ConfigError(f"{args.plugin}: --image is for sandboxes", kind="subject_invalid")
+    config = load_config(args.config) if args.config else None
+    return find_subject(args.plugin, config=config, rows=Path(args.rows) if args.rows else None)

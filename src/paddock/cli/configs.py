@@ -4,7 +4,7 @@ An argument with `=`, or that begins with `~`, is an override; any other is a fi
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paddock.errors import ConfigError
 
@@ -23,10 +23,13 @@ def split_arguments(arguments: Sequence[str]) -> Arguments:
     return Arguments([text for text in arguments if text not in overrides], overrides)
 
 
-def load_config(arguments: Sequence[str], *, strict: bool = False, modelless: bool = False) -> "Config":
+def load_config(
+    arguments: Sequence[str], *, strict: bool = False, modelless: bool = False, harness: str | None = None
+) -> "Config":
     """The config of a command's arguments; ConfigError when they name no file.
 
-    With `modelless` no model is asked: agents may refer to model servers that the files do not have.
+    With `modelless` no model is asked: agents may refer to model servers that the files do not have. `harness` takes
+    the place of that of every agent that has one, with its own defaults.
     """
     from paddock.collect.oracle import stand_ins
     from paddock.config import load
@@ -34,5 +37,27 @@ def load_config(arguments: Sequence[str], *, strict: bool = False, modelless: bo
     files, overrides = split_arguments(arguments)
     if not files:
         raise ConfigError("name a config file, such as configs/demo.yaml", kind="no_config")
-    extra = stand_ins(load(files, overrides, strict=strict, servers=())) if modelless else None
-    return load(files, overrides, strict=strict, extra=extra)
+    if not modelless and harness is None:
+        return load(files, overrides, strict=strict)
+    written = load(files, overrides, strict=strict, servers=())
+    models = stand_ins(written) if modelless else {}
+    agents = _with_harness(written, harness) if harness is not None else {}
+    return load(files, overrides, strict=strict, extra={**models, **agents})
+
+
+def _with_harness(config: "Config", harness: str) -> dict[str, Any]:
+    """Changes to the agents that have a harness."""
+    from paddock.config import resolve_class
+
+    agents = {name: one.implementation for name, one in config.instances.items() if one.kind == "agents"}
+    having = {
+        name: spec
+        for name, spec in agents.items()
+        if "harness" in resolve_class(spec, "agents").config_type.model_fields
+    }
+    if not having:
+        have = ", ".join(f"{name} ({spec})" for name, spec in agents.items()) or "none"
+        raise ConfigError(
+            f"--harness {harness}: no agent of the config has a harness; agents: {have}", kind="no_harness"
+        )
+    return {name: {"agents": {spec: {"harness": harness, "harness_config": None}}} for name, spec in having.items()}

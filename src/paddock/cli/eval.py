@@ -23,6 +23,7 @@ examples:
   paddock eval configs/demo.yaml --oracle --out runs/demo
   paddock eval mine.yaml --rows rows.jsonl --repeats 4 --out runs/mine policy_model_name=my-model
   paddock eval mine.yaml --rows rows.jsonl --shard 0/2 --out runs/a    (elsewhere: --shard 1/2 --out runs/b)
+  paddock eval swe.yaml --rows rows.jsonl --harness gold --out runs/gold     (are the rows right? no model is asked)
   paddock eval --merge runs/a runs/b --out runs/both"""
 
 SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
@@ -92,6 +93,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="refuse config keys that say nothing here")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--oracle", action="store_true", help="play each row's known-good turns in place of the model")
+    parser.add_argument(
+        "--harness",
+        metavar="NAME",
+        help="in place of the agents' own: a harness, or module:Class; `gold` and `null` ask no model",
+    )
     parser.add_argument("--isolate", action="store_true", help="each server in a process of its own")
     parser.add_argument("--no-serve", action="store_true", help="use servers that run already")
     parser.add_argument("--url", action="append", default=[], metavar="NAME=URL", help="where a running server is")
@@ -119,8 +125,9 @@ def _run(args: argparse.Namespace) -> int:
     from paddock.collect import check_serving, make_plan
     from paddock.collect.report import plan_lines
 
-    config, settings = _configured(args)
-    plan = make_plan(config, settings, oracle=args.oracle)
+    oracle = args.oracle or _asks_no_model(args.harness)
+    config, settings = _configured(args, modelless=oracle)
+    plan = make_plan(config, settings, oracle=oracle)
     serving = _serving(args)
     folder = Path(settings.out or _default_out(args.config))
     for note in config.notes:
@@ -164,12 +171,20 @@ def _merge(args: argparse.Namespace) -> int:
     return 0 if merged.n_verdicts == merged.n_rollouts else 3
 
 
-def _configured(args: argparse.Namespace) -> tuple[Any, Any]:
+def _asks_no_model(harness: str | None) -> bool:
+    if harness is None:
+        return False
+    from paddock.harness import harness_class, needs_of
+
+    return needs_of(harness_class(harness)) != "model"
+
+
+def _configured(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, Any]:
     from paddock.cli.configs import load_config
     from paddock.collect import EvalSettings
     from paddock.config import validate
 
-    config = load_config(args.config, strict=args.strict, modelless=args.oracle)
+    config = load_config(args.config, strict=args.strict, modelless=modelless, harness=args.harness)
     names = [name for _, name, _ in SETTINGS] + ["strict_rows"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")

@@ -1,7 +1,10 @@
-"""`paddock swe new REPOSITORY`: an own-format row of a repository, a fix commit and a test command.
+"""`paddock swe`: rows of people's own repositories: `new` makes one of a fix commit, `check` runs and accepts rows.
 
-Output  one line, printed or added to a file; the row still lacks its lists of tests, which only runs can tell.
-Exit    0 written; 2 a mistake in the command, or a commit that can't be a task.
+new     one line, printed or added to a file; the row still lacks its lists of tests, which only runs can tell.
+check   per row a line on stdout and what was found; `--out` gets the accepted rows with their lists, whole or not at
+        all; the report beside it says all that was seen, and is gone on with when the check is started again.
+Exit    new: 0 written. check: 0 all accepted; 1 some were not. Both: 2 a mistake in the command, or a commit that can't
+        be a task; 130 interrupted.
 """
 
 import argparse
@@ -13,16 +16,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paddock.resources_servers.swe.making import Wish
 
+SUBCOMMANDS = True
+
 EXAMPLES = """examples:
   paddock swe new ~/src/harbour --commit 4f2a91c --python 3.11 --test-command 'pytest -rA {tests}' \\
       --requirements pins.txt --install 'pip install --no-deps --no-build-isolation -e .' \\
-      --issue issue.md --out rows.jsonl"""
+      --issue issue.md --out drafts.jsonl
+  paddock swe check drafts.jsonl --out rows.jsonl
+
+exit codes of check:
+  0    all rows are accepted
+  1    some are refused, or could not be checked; each says why and what would mend it
+  2    a mistake in the command
+  130  interrupted; the same command goes on"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
-    parser.add_argument("action", choices=("new",), help="new: make a row of a commit that fixes a bug and tests it")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_new(actions.add_parser("new", help="make a row of a commit that fixes a bug and tests it"))
+    _add_check(actions.add_parser("check", help="build, run without and with the fix, look for leaks, accept"))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.action == "new":
+        return _new(args)
+    from paddock.cli import swe_check
+
+    return swe_check.check(args)
+
+
+def _add_new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("repository", metavar="REPOSITORY", help="a folder, or a URL that git can clone")
     parser.add_argument("--commit", required=True, help="the fix; the task is its first parent")
     parser.add_argument(
@@ -41,7 +66,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="add the row to this file; default: print it")
 
 
-def run(args: argparse.Namespace) -> int:
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rows", type=Path, metavar="ROWS", help="JSONL rows of any form; own ones may lack their lists")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the accepted rows, with their lists")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="JSONL, one line a row (default: beside OUT or ROWS, .report.jsonl)"
+    )
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="of the tests, on each side (default: 3)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rows at once (default: 1)")
+    parser.add_argument(
+        "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"
+    )
+    parser.add_argument("--again", action="store_true", help="check also what the report already tells")
+    parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
+
+
+def _new(args: argparse.Namespace) -> int:
     from paddock.resources_servers.swe.making import make_row, open_history
 
     wish = _wish(args)

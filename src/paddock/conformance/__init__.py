@@ -7,24 +7,28 @@ A plugin that passes its kind's suite works with every other plugin that passes 
 """
 
 import importlib
+from typing import Any
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, Result, expect, run_one, run_suite
-from paddock.conformance.subjects import Subject, find_subject, kind_of
+from paddock.conformance.subjects import SANDBOX_WORDS, Subject, find_subject, kind_of
 
 _MODULES = {
     "resources_servers": "paddock.conformance.resources",
     "agents": "paddock.conformance.agents",
     "models_servers": "paddock.conformance.models",
+    "sandboxes": "paddock.conformance.sandboxes",
 }
 
 
-def suite_for(kind: str) -> list[Behaviour]:
-    """The behaviours of a plugin kind, by its singular or plural name."""
-    suite: list[Behaviour] = importlib.import_module(_MODULES[kind_of(kind)]).SUITE
+def suite_for(kind: str) -> list[Behaviour[Any]]:
+    """The behaviours of a plugin kind or of sandboxes, by its singular or plural name."""
+    plural = "sandboxes" if kind in SANDBOX_WORDS else kind_of(kind)
+    suite: list[Behaviour[Any]] = importlib.import_module(_MODULES[plural]).SUITE
     return suite
 
 
 __all__ = [
+    "SANDBOX_WORDS",
     "Behaviour",
     "NotApplicable",
     "Result",

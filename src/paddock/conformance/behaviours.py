@@ -8,10 +8,10 @@ Shapes  `suite_for(kind)` lists a kind's behaviours; `run_suite` gives one Resul
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from paddock.conformance.subjects import Subject
-
+S = TypeVar("S")
+"""What is under test."""
 CHECK_TIMEOUT_S = 60.0
 SETTLE_S = 0.5
 """Seconds that tasks have to end after a check."""
@@ -21,12 +21,12 @@ class NotApplicable(Exception):  # noqa: N818 - no error: it says why a check sa
     """The plugin is not of the sort that the behaviour is about."""
 
 
-class Behaviour(NamedTuple):
+class Behaviour(NamedTuple, Generic[S]):
     """One claim about a plugin kind."""
 
     name: str
     """A sentence that is true of a conforming plugin."""
-    check: Callable[[Subject], Awaitable[None]]
+    check: Callable[[S], Awaitable[None]]
 
 
 class Result(NamedTuple):
@@ -44,13 +44,13 @@ def expect(holds: object, message: str) -> None:
 
 
 async def run_suite(
-    behaviours: Iterable[Behaviour], subject: Subject, *, timeout_s: float = CHECK_TIMEOUT_S
+    behaviours: Iterable[Behaviour[S]], subject: S, *, timeout_s: float = CHECK_TIMEOUT_S
 ) -> list[Result]:
     """Each behaviour, one after the other."""
     return [await run_one(behaviour, subject, timeout_s=timeout_s) for behaviour in behaviours]
 
 
-async def run_one(behaviour: Behaviour, subject: Subject, *, timeout_s: float = CHECK_TIMEOUT_S) -> Result:
+async def run_one(behaviour: Behaviour[S], subject: S, *, timeout_s: float = CHECK_TIMEOUT_S) -> Result:
     started = time.monotonic()
 
     def result(outcome: Literal["passed", "failed", "skipped"], detail: str = "") -> Result:

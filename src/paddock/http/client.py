@@ -8,7 +8,8 @@ Source  httpx for HTTP and, through `httpx.ASGITransport`, for ASGI.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -101,6 +102,19 @@ class HttpPeer:
                 if call.remaining_s is not None and call.remaining_s <= wait_s:
                     raise
                 await asyncio.sleep(wait_s)
+
+    @asynccontextmanager
+    async def relay(
+        self, path: str, body: bytes, headers: Mapping[str, str], call: Call
+    ) -> AsyncIterator[httpx.Response]:
+        """An answer as its bytes come, whatever its status, for a proxy: nothing is decoded, retried or replayed."""
+        own = {**headers, **self._headers, **call.to_headers()}
+        request = self._client.build_request("POST", self.base_url + path, content=body, headers=own, timeout=None)
+        reply = await self._client.send(request, stream=True)
+        try:
+            yield reply
+        finally:
+            await reply.aclose()
 
     async def _send(self, route: Route[Any, Any], url: str, body: bytes | None, call: Call) -> Any:
         where = f"{self.name}{route.path}"

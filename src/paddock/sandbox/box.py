@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import LocalImage
 from paddock.sandbox.layers import View
+from paddock.sandbox.layers.marks import Attributes
 from paddock.sandbox.link import Command, Link, Refused
 from paddock.sandbox.records import ExecRequest, ExecResult, Killed, KilledBy, Output, SandboxHandle, ShellRequest
 from paddock.sandbox.shell import Shell
@@ -33,15 +34,28 @@ DEFAULT_ENV = {
 DRAIN_S = 0.2
 """Seconds for output of a command that has ended but left a writer behind."""
 
+KILLED_BEFORE_END_S = 1.0
+"""A sandbox that ends so soon after a kill for memory ended for that: the kernel took its first process too."""
+
+
+async def _blind() -> None:
+    """Nothing watches it yet."""
+
 
 class Folder(NamedTuple):
     """Where a sandbox's own files are on the host."""
 
     root: Path
+    engine_upper: Path | None = None
+    """Where a container engine keeps the sandbox's writes, as it does: marks in `trusted.overlay.*`."""
 
     @property
     def upper(self) -> Path:
-        return self.root / "upper"
+        return self.engine_upper or self.root / "upper"
+
+    @property
+    def attributes(self) -> Attributes:
+        return "trusted" if self.engine_upper else "user"
 
     @property
     def work(self) -> Path:
@@ -68,7 +82,12 @@ class Box:
         """What the watchdog has killed."""
         self.reason: Exception | None = None
         """Why all of it was killed: `BudgetExceeded`, or a `SandboxError` of the machine's."""
+        self.look: Callable[[], Awaitable[None]] = _blind
+        """Has the watchdog tell what happened so far."""
+        self._killed = 0
+        self._killed_at = self._ended_at = float("-inf")
         self._shells: dict[str, Shell] = {}
+        link.ended.add_done_callback(self._on_ended)
 
     def give_up(self, reason: Exception) -> None:
         """Kill all of it; whoever asks anything of it is told why."""
@@ -76,11 +95,16 @@ class Box:
             self.reason = reason
             self.link.close(str(reason))
 
+    def on_killed(self, killed: Killed) -> None:
+        self.kills.append(killed)
+        self._killed += 1
+        self._killed_at = time.monotonic()
+
     def shell_pids(self) -> list[int]:
         return [shell.pid for shell in self._shells.values() if shell.pid is not None]
 
     def view(self) -> View:
-        return View(self.image.layers, self.folder.upper)
+        return View(self.image.layers, self.folder.upper, attributes=self.folder.attributes)
 
     @contextlib.asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
@@ -95,7 +119,7 @@ class Box:
     async def exec(self, request: ExecRequest) -> ExecResult:
         """Run a command to its end."""
         started = time.monotonic()
-        kills = len(self.kills)
+        kills = self._killed
         kept = [Kept(request.head_bytes, request.tail_bytes)]
         if not request.merge_stderr:
             kept.append(Kept(request.head_bytes, request.tail_bytes))
@@ -106,8 +130,9 @@ class Box:
         try:
             killed_by = await self._finish(command, request.timeout_s)
             code = command.exited.result()
-            if killed_by is None and code == -signal.SIGKILL and len(self.kills) > kills:
-                killed_by = "memory"
+            if killed_by is None and code == -signal.SIGKILL:
+                await self.look()
+                killed_by = "memory" if self._killed > kills else None
             await _drain(readers)
         finally:
             for reader in readers:
@@ -190,10 +215,7 @@ class Box:
             raise
 
     async def _kill(self, command: Command) -> None:
-        top = processes.started_at(command.pid)
-        dead = await processes.kill_below(command.pid)
-        if top is not None:
-            processes.signal_process(processes.Process(command.pid, top), signal.SIGKILL)
+        dead = await processes.kill_tree(command.pid)
         if not dead:
             raise BudgetExceeded("pids", "its processes multiplied faster than they could be killed")
         try:
@@ -202,9 +224,21 @@ class Box:
         except TimeoutError:
             raise SandboxError(f"process {command.pid} survives SIGKILL", kind="unkillable") from None
 
-    def failure(self, error: SandboxError) -> Exception:
-        """What really happened: a sandbox that is gone may have been given up for a reason."""
-        return self.reason if self.reason is not None and isinstance(error, SandboxGone) else error
+    async def failure(self, error: SandboxError) -> Exception:
+        """What really happened: a sandbox that is gone may have been given up for a reason, or killed by the kernel."""
+        if not isinstance(error, SandboxGone):
+            return error
+        if self.reason is None:
+            with contextlib.suppress(SandboxError):
+                await self.look()
+            if self._killed_at > self._ended_at - KILLED_BEFORE_END_S:
+                limit_mib = self.handle.spec.limits.memory_mib
+                message = f"it used up its memory ({limit_mib} MiB), and the kernel killed its first process"
+                self.reason = BudgetExceeded("memory", message)
+        return self.reason or error
+
+    def _on_ended(self, _: "asyncio.Future[str]") -> None:
+        self._ended_at = time.monotonic()
 
 
 async def _drain(readers: list[Reader]) -> None:

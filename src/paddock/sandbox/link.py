@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.sandbox.failures import SandboxError, SandboxGone
+from paddock.sandbox.failures import SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.keeper import messages
 from paddock.types import JsonObject
 
@@ -113,6 +113,8 @@ class Link:
         self, argv: list[str], env: dict[str, str], cwd: str, fds: list[int], *, terminal: list[int] | None = None
     ) -> Command:
         """Start a command whose descriptors from 0 on (from 3 with a terminal) are `fds`, which stay ours."""
+        if any("\0" in word for word in (*argv, *env, *env.values(), cwd)) or any("=" in name for name in env):
+            raise SandboxRequestError("no word can hold a NUL byte, no variable's name a `=`", kind="words_invalid")
         number = next(self._ids)
         exited = self._exits[number] = self._loop.create_future()
         wish = {"op": "exec", "id": number, "argv": argv, "env": env, "cwd": cwd, "terminal": terminal}

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from paddock.sandbox.images import ImageStore, LocalImage
 from paddock.sandbox.layers import Patch, copy_upper, patch, remove_tree
 from paddock.sandbox.link import Link, Zygote
 from paddock.sandbox.listening import SocketListener
-from paddock.sandbox.owner import Owner
+from paddock.sandbox.owner import HANDLE, Owner
 from paddock.sandbox.protocol import Listener
 from paddock.sandbox.records import (
     ExecRequest,
@@ -30,8 +29,9 @@ from paddock.sandbox.records import (
     Stats,
 )
 from paddock.sandbox.requests import Requests
-from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.runtimes import Runtime, Wish
 from paddock.sandbox.settings import SandboxSettings
+from paddock.sandbox.sweeping import sweep
 from paddock.sandbox.watchdog import Watchdog, Watched
 from paddock.types import JsonObject
 
@@ -54,6 +54,7 @@ class LocalProvider:
         self._requests = Requests()
         self._dog = Watchdog(settings.watchdog)
         self._dog.start()
+        self._sweeping = asyncio.ensure_future(asyncio.to_thread(self._sweep))
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         return await self._requests.once(("create", request_id), lambda: self._create(spec))
@@ -108,7 +109,7 @@ class LocalProvider:
         async def keep(box: Box) -> str:
             def fill(tree: Path) -> None:
                 tree.rmdir()
-                copy_upper(box.folder.upper, tree)
+                copy_upper(box.folder.upper, tree, attributes=box.folder.attributes)
 
             origin = {"snapshot_of": box.handle.spec.image}
             async with box.still():
@@ -139,6 +140,7 @@ class LocalProvider:
 
     async def kills(self, sandbox_id: str) -> list[Killed]:
         async def take(box: Box) -> list[Killed]:
+            await self._dog.look(sandbox_id)
             taken, box.kills[:] = list(box.kills), []
             return taken
 
@@ -150,6 +152,7 @@ class LocalProvider:
     async def close(self) -> None:
         await asyncio.gather(*(self.destroy(name) for name in list(self._boxes)))
         await self._dog.close()
+        await self._sweeping
         await asyncio.to_thread(self._zygote.close)
         if self.cgroups:
             await asyncio.to_thread(self.cgroups.remove_owner, self._owner.id)
@@ -166,12 +169,16 @@ class LocalProvider:
     async def _start(self, handle: SandboxHandle, image: LocalImage) -> Box:
         """Nothing of it stays when it does not start."""
         cgroup = await self._make_cgroup(handle)
-        folder = self._make_folder(handle.sandbox_id, image)
+        folder = self._make_folder(handle, image)
         box = Box(handle, image, folder, Link(handle.sandbox_id, self._zygote.fork()), cgroup)
         try:
             async with asyncio.timeout(self.settings.start_timeout_s):
-                ready = await box.link.start(self._plan(handle.spec, image, folder, cgroup))
+                wish = Wish(handle.sandbox_id, self._owner.id, handle.spec, image, folder.root, self.store.payload_id)
+                begun = await self.runtime.begin(wish)
+                box.folder = folder._replace(engine_upper=begun.upper)
+                ready = await box.link.start({**self._plan(handle.spec, image, folder, cgroup), **begun.plan})
             await self._dog.watch(self._watched(box, ready))
+            box.look = lambda: self._dog.look(handle.sandbox_id)
         except BaseException as error:
             await asyncio.shield(self._destroy(box))
             if isinstance(error, SandboxGone | TimeoutError):
@@ -183,6 +190,7 @@ class LocalProvider:
     async def _destroy(self, box: Box) -> None:
         await self._dog.unwatch(box.handle.sandbox_id)
         ended = await box.end(self.settings.stop_timeout_s)
+        await self.runtime.end(box.handle.sandbox_id)
         await asyncio.to_thread(remove_tree, box.folder.root)
         if not ended:
             _log.warning("sandbox %s was not gone in %g s", box.handle.sandbox_id, self.settings.stop_timeout_s)
@@ -198,7 +206,7 @@ class LocalProvider:
             limits=box.handle.spec.limits,
             pid=ready["init"],
             inside_pid=ready["pid"],
-            on_killed=box.kills.append,
+            on_killed=box.on_killed,
             on_exhausted=lambda budget, message: box.give_up(BudgetExceeded(budget, message)),
             on_lost=box.give_up,
             cgroup=box.cgroup,
@@ -213,8 +221,6 @@ class LocalProvider:
             "upper": str(folder.upper),
             "work": str(folder.work),
             "merged": str(folder.merged),
-            "runtime": self.runtime.command(spec),
-            "runtime_env": {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder.root), "LANG": "C.UTF-8"},
             "uid": self.store.payload_id,
             "hostname": spec.hostname,
             "blackhole": spec.network == "blackhole",
@@ -225,15 +231,26 @@ class LocalProvider:
             "cgroups": [str(path) for path in cgroup.procs_files] if cgroup else [],
         }
 
-    def _make_folder(self, sandbox_id: str, image: LocalImage) -> Folder:
-        folder = Folder(self._owner.folder / sandbox_id)
+    def _make_folder(self, handle: SandboxHandle, image: LocalImage) -> Folder:
+        folder = Folder(self._owner.folder / handle.sandbox_id)
         mine = [folder.root, folder.upper, folder.work, folder.merged]
         for path in mine:
             path.mkdir()
         # The root of the file system has the mode that the image gives it.
         folder.upper.chmod(image.layers[-1].stat().st_mode & 0o7777)
         self.store.own(mine)
+        (folder.root / HANDLE).write_text(handle.model_dump_json())
         return folder
+
+    def _sweep(self) -> None:
+        """Remove what dead owners left; whatever comes of it, ours live on."""
+        try:
+            swept = sweep(self.settings.home, self.cgroups)
+        except Exception:  # noqa: BLE001 - as said
+            _log.exception("left-overs of dead owners could not be removed")
+        else:
+            for one in swept:
+                _log.info("removed what owner %s left: %s", one.owner_id, ", ".join(one.what) or "its folder")
 
     async def _exec(self, sandbox_id: str, request: ExecRequest) -> ExecResult:
         return await self._in(sandbox_id, lambda box: box.exec(request))
@@ -245,4 +262,4 @@ class LocalProvider:
         try:
             return await act(box)
         except SandboxError as error:
-            raise box.failure(error) from error
+            raise await box.failure(error) from error

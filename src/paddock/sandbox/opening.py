@@ -1,26 +1,32 @@
-"""Picking a runtime and opening a provider over it."""
+"""Picking a runtime and opening a provider over it.
+
+Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) since this machine started; `auto` takes
+        the first that does. Nothing is ever run without isolation.
+"""
 
 import asyncio
 
 from paddock.sandbox.cgroups import find_cgroups
+from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.runtimes import Bubblewrap, Runtime
+from paddock.sandbox.runtimes import RUNTIMES
 from paddock.sandbox.settings import SandboxSettings
-
-RUNTIMES: tuple[type[Runtime], ...] = (Bubblewrap,)
-"""In the order that `auto` tries them."""
 
 
 async def open_provider(settings: SandboxSettings | None = None) -> LocalProvider:
     """A provider of sandboxes on this machine; RuntimeMissing says what was tried and what to install."""
     settings = settings or SandboxSettings()
+    cgroups = await asyncio.to_thread(find_cgroups)
     tried = []
     for runtime in (make() for make in RUNTIMES):
         if settings.runtime not in ("auto", runtime.name):
             continue
-        reason = runtime.missing()
-        if reason is None:
-            return LocalProvider(settings, runtime, await asyncio.to_thread(find_cgroups))
-        tried.append(f"{runtime.name}: {reason}")
-    raise RuntimeMissing(f"no sandbox runtime works here: {'; '.join(tried)}", kind="runtime_missing")
+        if not await asyncio.to_thread(has_passed, runtime, settings):
+            trial = await try_runtime(runtime, settings, cgroups)
+            if not trial.works:
+                tried.append(f"\n  {runtime.name}: {trial.why_not}")
+                continue
+            await asyncio.to_thread(remember, runtime, settings)
+        return LocalProvider(settings, runtime, cgroups)
+    raise RuntimeMissing(f"no sandbox runtime works here:{''.join(tried)}", kind="runtime_missing")

@@ -1,15 +1,24 @@
 """Who owns a sandbox on this machine: one folder per provider, locked while the provider lives.
 
 Layout  `<home>/state/<owner>/lock` held by flock (the kernel lets go of it however the owner ends), and one folder per
-        sandbox: `upper`, `work`, `merged`.
-Clean   folders, cgroups and containers of an owner whose lock is free are left-overs; a living owner's are not touched.
+        sandbox: `sandbox.json` (its handle), `upper`, `work`, `merged`. An owner's id starts with its process id.
+Born    under a name with a dot, renamed when locked: a folder without a dot whose lock is free is a dead owner's.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
+import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+
+from paddock.sandbox.records import SandboxHandle
+
+BIRTH_S = 60.0
+"""A folder with a dot that is older was given up."""
+HANDLE = "sandbox.json"
 
 
 class Owner:
@@ -17,33 +26,74 @@ class Owner:
 
     def __init__(self, home: Path) -> None:
         self.id = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.folder = home / "state" / self.id
-        for folder in (home, home / "state", self.folder):
+        state = state_folder(home)
+        unborn = state / f".{self.id}"
+        self.folder = state / self.id
+        for folder in (home, state, unborn):
             folder.mkdir(parents=True, exist_ok=True)
             os.chmod(folder, 0o711)  # noqa: PTH101, S103 - the payload's uid must be able to pass
-        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(unborn / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unborn.rename(self.folder)
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
 
-def dead_owners(home: Path) -> list[Path]:
-    """Folders that nobody holds any more."""
-    state = home / "state"
-    return [folder for folder in sorted(state.iterdir()) if _is_free(folder)] if state.exists() else []
+def state_folder(home: Path) -> Path:
+    return home / "state"
 
 
-def _is_free(folder: Path) -> bool:
+def owners(home: Path) -> list[Path]:
+    """Folders of owners, living and dead."""
     try:
-        fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        found = [folder for folder in state_folder(home).iterdir() if folder.is_dir()]
+    except FileNotFoundError:
+        return []
+    return sorted(folder for folder in found if not folder.name.startswith(".") or _age_s(folder) > BIRTH_S)
+
+
+def sandboxes(owner: Path) -> list[Path]:
+    """Folders of an owner's sandboxes."""
+    with contextlib.suppress(OSError):
+        return sorted(folder for folder in owner.iterdir() if folder.is_dir())
+    return []
+
+
+def handle_of(sandbox: Path) -> SandboxHandle | None:
+    """None: it was only being made."""
+    try:
+        return SandboxHandle.model_validate_json((sandbox / HANDLE).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def is_alive(owner: Path) -> bool:
+    with holding(owner) as dead:
+        return not dead
+
+
+@contextlib.contextmanager
+def holding(owner: Path) -> Iterator[bool]:
+    """True where its owner is dead; nobody else is told so meanwhile."""
+    try:
+        fd = os.open(owner / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        return False  # being made, or another user's
+        yield False  # another user's, or gone
+        return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return False
+        yield False
+    else:
+        yield True
     finally:
         os.close(fd)
-    return True
+
+
+def _age_s(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,6 +1,7 @@
 """Processes of the host, by id: who descends from whom, and killing all of them.
 
 Law     a process is named by its id and its start time together: an id alone may have come to mean another process.
+Order   what is to be killed is stopped first, from the top: nothing sees a part of itself die and goes on, or forks on.
 """
 
 import asyncio
@@ -61,15 +62,44 @@ def signal_process(process: Process, number: int) -> bool:
     return True
 
 
+async def kill_tree(pid: int) -> bool:
+    """Kill `pid` and everything below it; False when it outran us."""
+    started = started_at(pid)
+    top = None if started is None else Process(pid, started)
+    dead = await _kill_stopped(pid, top, ())
+    if top:
+        signal_process(top, signal.SIGKILL)
+    return dead
+
+
 async def kill_below(pid: int, *, spare: Collection[Process] = ()) -> bool:
-    """Kill everything below `pid` but `spare` and what descends from it; False when it outran us."""
+    """Kill everything below `pid` but `spare` and what descends from it; `pid` goes on then. False: it outran us."""
+    started = started_at(pid)
+    top = None if started is None else Process(pid, started)
+    dead = await _kill_stopped(pid, top, spare)
+    if top:
+        signal_process(top, signal.SIGCONT)
+    return dead
+
+
+async def _kill_stopped(pid: int, top: Process | None, spare: Collection[Process]) -> bool:
     deadline = time.monotonic() + KILL_TIMEOUT_S
+    if top:
+        signal_process(top, signal.SIGSTOP)
+    stopped: set[Process] = set()
+    while fresh := [one for one in _outside(descendants(pid), spare) if one not in stopped]:
+        if time.monotonic() > deadline:
+            return False
+        for process in fresh:
+            signal_process(process, signal.SIGSTOP)
+        stopped.update(fresh)
+        await asyncio.sleep(0)
     while victims := _outside(descendants(pid), spare):
         if time.monotonic() > deadline:
             return False
         for victim in victims:
             signal_process(victim, signal.SIGKILL)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.002)
     return True
 
 

@@ -158,7 +158,9 @@ class Shell:
 
     async def _stop(self, why: KilledBy) -> ShellResult:
         """Kill what the line has started, until the shell answers."""
-        shell = self._shell()
+        shell = self._open
+        if shell is None:
+            return self._result()
         line = self._line
         deadline = time.monotonic() + RECOVERY_S
         while line is not None and time.monotonic() < deadline:
@@ -173,6 +175,10 @@ class Shell:
 
     def _result(self, killed_by: KilledBy | None = None) -> ShellResult:
         shell, line = self._open, self._line
+        if shell is not None and shell.lost is not None:
+            lost = shell.lost
+            self.abandon()
+            raise lost
         if shell is None:
             return ShellResult(output=Kept(0, 0).output(), workdir=self._workdir, closed=True)
         duration_s = 0.0 if line is None else time.monotonic() - line.started
@@ -234,6 +240,8 @@ class _Open:
         """Exit status and folder that the last line left; None: it runs."""
         self.closed: int | None = None
         """The shell's own exit status."""
+        self.lost: SandboxError | None = None
+        """Its sandbox ended before it."""
         self._lines = lines
         self._told = told
         self._terminal = command.terminal
@@ -343,7 +351,9 @@ class _Open:
             self._changed.set()
 
     def _on_exit(self, exited: "asyncio.Future[int]") -> None:
-        if exited.cancelled() or exited.exception() is not None:
+        error = exited.exception()
+        if isinstance(error, SandboxError):
+            self.lost = error
             self.closed = -signal.SIGKILL
         else:
             for _ in range(64):

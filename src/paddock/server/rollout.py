@@ -14,7 +14,7 @@ from paddock.http import FORGET, TURNS, Call, Peer, new_secret
 from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
 from paddock.types.responses import usage_of
 
-Stage = Literal["seed", "model", "tools", "verify"]
+Stage = Literal["seed", "sandbox", "model", "tools", "verify"]
 JOIN_TIMEOUT_S = 30.0
 """Seconds to wait for a rollout's turns; they are on the model server's disk already."""
 
@@ -39,6 +39,11 @@ class Life:
         """Times what runs inside, and names it in a failure."""
         self._stage = stage
         return _Timed(self._spent, f"{stage}_s")
+
+    def shift(self, seconds: float, source: Stage, target: Stage) -> None:
+        """Time that a stage took on another's behalf."""
+        for stage, change in ((source, -seconds), (target, seconds)):
+            self._spent[f"{stage}_s"] = max(0.0, self._spent.get(f"{stage}_s", 0.0) + change)
 
     async def live(self, body: Callable[["Life"], Awaitable[None]]) -> Rollout:
         try:

@@ -213,6 +213,8 @@ class Timing(Record):
     """Seconds spent per stage of a rollout, on a monotonic clock. 0: the stage did not run."""
 
     seed_s: float = 0.0
+    sandbox_s: float = 0.0
+    """Waiting for a sandbox, making it, taking what was changed in it."""
     model_s: float = 0.0
     tools_s: float = 0.0
     verify_s: float = 0.0

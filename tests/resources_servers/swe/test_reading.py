@@ -98,7 +98,7 @@ def test_a_status_printed_for_all_tests_at_the_end_contradicts_the_exit_status(m
 @pytest.mark.parametrize(
     ("run", "doubt"),
     [
-        (Run(BOTH, 137, killed_by="timeout", duration_s=9.0), "timeout"),
+        (Run(BOTH, 137, killed_by="timeout"), "timeout"),
         (Run(BOTH, 137, killed_by="memory"), "over_budget"),
         (Run(BOTH, 0, whole=False), "over_budget"),
     ],

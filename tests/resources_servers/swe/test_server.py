@@ -17,6 +17,7 @@ from paddock.resources_servers.swe.server import SweConfig, read_patch, verdict
 from paddock.sandbox.images import ImageStore
 from paddock.testing import TRANSPORTS, Transport, over
 from paddock.types import JsonObject, Row
+from paddock.types.responses import message_item
 
 GOLD = (
     "diff --git a/shapes/__init__.py b/shapes/__init__.py\n--- a/shapes/__init__.py\n+++ b/shapes/__init__.py\n"
@@ -76,6 +77,10 @@ async def test_a_session_shows_the_allow_list_and_where_to_work(images: ImageSto
         ({"model_patch": None}, b""),
         ({"model_patch": "a\r\n"}, b"a\r\n"),
         ({"model_patch": "base64:/w=="}, b"\xff"),
+        ({"output": [message_item("I looked."), message_item(GOLD)]}, GOLD.encode()),
+        ({"output": [message_item(GOLD)], "model_patch": None}, b""),
+        ({"output": [message_item(GOLD), message_item("Done.")]}, b""),
+        ({"output": [message_item(f"Here: {GOLD}")]}, b""),
     ],
 )
 def test_the_patch_is_the_responses_model_patch(response: JsonObject, patch: bytes) -> None:

@@ -15,9 +15,15 @@ import os
 import select
 import signal
 import socket
+import time
 from typing import Any, NoReturn
 
-from . import files, launch, messages, spawn
+from . import adopt, files, launch, messages, spawn
+
+END_S = 5.0
+"""For a sandbox whose first process was killed to be gone."""
+SETTLE_S = 0.003
+"""For a signal that went to all of a sandbox to have reached its first process too."""
 
 
 def run(link: socket.socket) -> NoReturn:
@@ -42,31 +48,36 @@ class _Keeper:
         self._link = link
         self._plan = plan
         self._commands: dict[int, int] = {}
+        self._fallen: list[int] = []
+        """Commands that were killed with all of the sandbox: that is its end, and none of theirs."""
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def live(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        init = launch.start(self._plan)
+        joined = adopt.adopt(self._plan) if self._plan.container else launch.launch(self._plan)
         try:
-            inside = launch.wait_until_ready(self._plan, init)
-            launch.join(self._plan, inside)
-            self._send({"op": "ready", "pid": inside.pid, "init": init.pid, "pid_ns": inside.pid_ns})
-            self._serve(init.pid)
+            self._send({"op": "ready", "pid": joined.pid, "init": joined.init, "pid_ns": joined.pid_ns})
+            self._serve(joined)
         finally:
-            launch.end(init)
+            joined.end()
 
-    def _serve(self, init: int) -> None:
+    def _serve(self, joined: "launch.Joined") -> None:
         poll = select.poll()
         poll.register(self._link, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
+        poll.register(joined.life, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            ready = {fd for fd, _ in poll.poll(END_S * 1000 if self._fallen else None)}
+            if not ready:
+                self._rise()
             if self._woken in ready:
                 os.read(self._woken, 4096)
-                if not self._reap(init):
-                    return
+                self._reap()
+            if joined.life in ready:
+                self._send({"op": "died", "error": "its first process ended"})
+                return
             if self._link.fileno() in ready:
                 message, fds = messages.receive(self._link)
                 try:
@@ -99,24 +110,42 @@ class _Keeper:
         except OSError as error:
             self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": str(error)})
 
-    def _reap(self, init: int) -> bool:
-        """Tell of commands that ended; False when the sandbox itself has."""
-        alive = True
+    def _reap(self) -> None:
+        """Tell of commands that ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                break
+                return
             if pid == 0:
-                break
-            code = os.waitstatus_to_exitcode(status)
-            if pid == init:
-                alive = False
-            elif pid in self._commands:
-                self._send({"op": "exited", "id": self._commands.pop(pid), "code": code})
-        if not alive:
-            self._send({"op": "died", "error": "its first process ended"})
-        return alive
+                return
+            if pid in self._commands:
+                code = os.waitstatus_to_exitcode(status)
+                name = self._commands.pop(pid)
+                if code == -signal.SIGKILL and _falling():
+                    self._fallen.append(name)
+                else:
+                    self._send({"op": "exited", "id": name, "code": code})
+
+    def _rise(self) -> None:
+        """The sandbox lives although it looked otherwise."""
+        for name in self._fallen:
+            self._send({"op": "exited", "id": name, "code": -signal.SIGKILL})
+        self._fallen.clear()
 
     def _send(self, message: dict[str, Any], fds: "list[int] | None" = None) -> None:
         messages.send(self._link, message, fds)
+
+
+def _falling() -> bool:
+    """Whether the sandbox is ending: a pid namespace whose first process was killed takes no new process."""
+    for _ in range(2):
+        try:
+            pid = os.fork()
+        except OSError:
+            return True
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(SETTLE_S)
+    return False

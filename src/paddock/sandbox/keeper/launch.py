@@ -12,6 +12,7 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from . import network, settle, syscalls
@@ -29,6 +30,8 @@ _NEUTRAL = ("/media", "/mnt", "/srv")
 """Folders of the host whose names tell nothing; the first that is there is used."""
 WAITING = "echo ready; read -r never"
 """What the first shell inside does: it says that it is there, and waits on a pipe that nobody writes to."""
+REAPING = "exec 3<&0; echo ready; (read -r never <&3) & wait"
+"""The same where that shell is the first process of its pid namespace: it also takes leave of orphans."""
 
 
 class Plan:
@@ -37,14 +40,18 @@ class Plan:
     def __init__(self, message: dict[str, Any]) -> None:
         self.layers: list[str] = message["layers"]
         """Lowest first."""
+        self.container: dict[str, Any] | None = message.get("container")
+        """What a container engine has started (see `adopt`); the runtime's fields below are then unused."""
         self.upper: str = message["upper"]
         self.work: str = message["work"]
         self.merged: str = message["merged"]
-        self.runtime: list[str] = message["runtime"]
+        self.runtime: list[str] = message.get("runtime", [])
         """Command of the runtime, up to what it runs; `{merged}` stands for the overlay, below the folder that it
         starts in; `{folder}` for that folder."""
-        self.runtime_env: dict[str, str] = message["runtime_env"]
+        self.runtime_env: dict[str, str] = message.get("runtime_env", {})
         """`{folder}` as above."""
+        self.reaps: bool = message.get("reaps", False)
+        """The waiting shell is the first process of its pid namespace."""
         self.uid: int = message["uid"]
         self.hostname: str = message["hostname"]
         self.blackhole: bool = message["blackhole"]
@@ -65,6 +72,21 @@ class Init(NamedTuple):
     """It ends when this is closed."""
 
 
+class Joined(NamedTuple):
+    """A sandbox that this process is in. Process ids are the host's."""
+
+    pid: int
+    """The waiting shell."""
+    init: int
+    """Its end is the sandbox's."""
+    pid_ns: int
+    """Inode of the pid namespace that commands are in."""
+    life: int
+    """Readable when `init` has ended."""
+    end: "Callable[[], None]"
+    """Kill all of it, and wait until it is gone."""
+
+
 class Inside(NamedTuple):
     """The shell that waits, as the host sees it."""
 
@@ -75,6 +97,19 @@ class Inside(NamedTuple):
     """Descriptor and kind of each that differs from ours."""
     root: int
     traces: list[settle.Trace]
+
+
+def launch(plan: Plan) -> Joined:
+    """Make a sandbox and enter it."""
+    init = start(plan)
+    try:
+        life = os.pidfd_open(init.pid)
+        inside = wait_until_ready(plan, init)
+        join(plan, inside)
+    except BaseException:
+        end(init)
+        raise
+    return Joined(inside.pid, init.pid, inside.pid_ns, life, lambda: end(init))
 
 
 def start(plan: Plan) -> Init:
@@ -123,7 +158,8 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         for fd in plan.cgroup_fds:
             os.write(fd, b"0")
         # Its own, so that the keeper goes on seeing the host's processes: some runtimes look for themselves in `/proc`.
-        syscalls.unshare(syscalls.CLONE_NEWNS)
+        # Cgroup paths, too, begin here for whoever is inside.
+        syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWCGROUP)
         syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
         # Relative: mount options and command lines can be read inside, and are to show nothing of the host.
         folder = os.path.dirname(plan.merged)
@@ -152,7 +188,7 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
 
 
 def _hide_folder(folder: str) -> None:
-    """Go on in the sandbox's folder by a name that says nothing of the host: runtimes tell inside where they started."""
+    """Go on in the sandbox's folder by a name that tells nothing: runtimes say inside where they started."""
     there = next((path for path in _NEUTRAL if os.path.isdir(path)), None)
     if there is not None:
         syscalls.mount(folder, there, "", syscalls.MS_BIND | syscalls.MS_REC)
@@ -171,7 +207,7 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         here, merged = os.getcwd(), os.path.basename(plan.merged)
         argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]
         env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
-        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], env)
+        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", REAPING if plan.reaps else WAITING], env)
     except BaseException as error:  # noqa: BLE001 - as above
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     os._exit(71)
@@ -190,14 +226,20 @@ def wait_until_ready(plan: Plan, init: Init) -> Inside:
             raise OSError(f"the runtime ended before it was ready; it said: {_text(heard)}")
         heard += chunk
     pid = _waiting(init.pid)
-    namespaces = []
-    for name, kind in _NAMESPACES:
-        path = f"/proc/{pid}/ns/{name}"
-        if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
-            namespaces.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
+    namespaces = foreign_namespaces(pid)
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     traces = settle.traces(plan.upper, plan.layers)
     return Inside(pid, os.stat(f"/proc/{pid}/ns/pid").st_ino, namespaces, root, traces)
+
+
+def foreign_namespaces(pid: int) -> list[tuple[int, int]]:
+    """Descriptor and kind of those of a process that are not ours."""
+    found = []
+    for name, kind in _NAMESPACES:
+        path = f"/proc/{pid}/ns/{name}"
+        if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
+            found.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
+    return found
 
 
 def join(plan: Plan, inside: Inside) -> None:

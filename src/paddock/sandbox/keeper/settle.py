@@ -1,8 +1,9 @@
 """What runtimes differ in, made the same: mounts beside the root file system, and what they leave in the upper layer.
 
 Law     inside there are `/proc`, `/dev` and the image, nothing else. What the payload may write outside its upper layer
-        is `/dev/shm` alone, of the size that its limits say; terminals can be opened. The upper layer is as empty as
-        before the runtime started, but for `/proc` and `/dev`, where the image has none.
+        is `/dev/shm` alone, of the size that its limits say; terminals can be opened; settings of the kernel can only
+        be read. The upper layer is as empty as before the runtime started, but for `/proc` and `/dev`, where the image
+        has none.
 When    after joining, before the first command: nothing inside can race us. Needs rights over the mount namespace.
 """
 
@@ -15,6 +16,9 @@ from typing import NamedTuple
 from . import syscalls
 
 _KEPT = re.compile(r"/|/proc(/.*)?|/dev|/dev/pts|/dev/(null|zero|full|random|urandom|tty|console|ptmx)")
+_CLOSED = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+"""Read-only: some settings below belong to namespaces, and so to the payload's user."""
+_SHM = "/dev/shm"  # noqa: S108 - the sandbox's own
 
 
 class Trace(NamedTuple):
@@ -40,14 +44,19 @@ def settle(shm_bytes: int, left: "list[Trace]") -> None:
     for point in reversed(_mount_points()):
         if not _KEPT.fullmatch(point):
             syscalls.unmount(point)
-    os.makedirs("/dev/shm", exist_ok=True)
+    os.makedirs(_SHM, exist_ok=True)
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    syscalls.mount("tmpfs", "/dev/shm", "tmpfs", flags, f"size={shm_bytes},mode=1777")
+    syscalls.mount("tmpfs", _SHM, "tmpfs", flags, f"size={shm_bytes},mode=1777")
     if os.path.ismount("/dev/pts"):
         flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NOEXEC
         syscalls.mount("none", "/dev/pts", "", flags, "ptmxmode=0666,mode=0620")
     flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
     syscalls.mount("none", "/dev", "", flags)
+    for path in _CLOSED:
+        with contextlib.suppress(FileNotFoundError):
+            syscalls.mount(path, path, "", syscalls.MS_BIND)
+            flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY
+            syscalls.mount("none", path, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     for trace in left:
         # Mount points that stay are busy.
         with contextlib.suppress(OSError):
@@ -58,7 +67,8 @@ def _mount_points() -> "list[str]":
     """Of this mount namespace, in the order mounted. Read by a child: a process is not in the sandbox's `/proc` unless
     it was born in its pid namespace."""
     read, write = os.pipe2(os.O_CLOEXEC)
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         try:
             with open("/proc/self/mountinfo", "rb") as file:
                 data = file.read()
@@ -69,7 +79,7 @@ def _mount_points() -> "list[str]":
     os.close(write)
     with os.fdopen(read, "rb") as file:
         lines = file.read().decode(errors="surrogateescape").splitlines()
-    os.wait()
+    os.waitpid(child, 0)
     if not lines:
         raise OSError("the runtime has made no /proc")
     return [re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), line.split()[4]) for line in lines]

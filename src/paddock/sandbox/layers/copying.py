@@ -13,24 +13,47 @@ from pathlib import Path
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.layers.asowner import Owner, run_as
 from paddock.sandbox.layers.disk import remove_tree
+from paddock.sandbox.layers.marks import Attributes
 
 _KEPT = "--preserve=mode,ownership,timestamps,links,xattr"
 _TIMEOUT_S = 1800.0
+_TRUSTED = "trusted.overlay."
 
 
-def copy_upper(upper: Path, dest: Path) -> None:
-    """Make `dest`, which must not exist, in a folder that the layer's owner can reach."""
+def copy_upper(upper: Path, dest: Path, *, attributes: Attributes = "user") -> None:
+    """Make `dest`, which must not exist, in a folder that the layer's owner can reach.
+
+    `attributes`: where the copied layer keeps its marks; the copy's are `user`. A container engine's layer
+    (`trusted`) lies where only root can reach it: nothing may run in its sandbox meanwhile.
+    """
     status = upper.lstat()
-    owner = Owner(status.st_uid, status.st_gid)
+    owner = Owner(status.st_uid, status.st_gid) if attributes == "user" else Owner(0, 0)
     dest.mkdir(mode=0o700)
     try:
         if os.geteuid() == 0:
-            os.chown(dest, owner.uid, owner.gid)
+            os.chown(dest, status.st_uid, status.st_gid)
         _run(["cp", "-dRT", _KEPT, "--reflink=auto", "--sparse=always", "--", str(upper), str(dest)], owner)
+        if attributes == "trusted":
+            _translate(dest)
     except BaseException:
         with contextlib.suppress(OSError):
             remove_tree(dest)
         raise
+
+
+def _translate(layer: Path) -> None:
+    """Marks of root's overlay into those of a user namespace's."""
+    for folder, _, names in os.walk(layer):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):  # noqa: PTH118 - one call for each
+            for name in os.listxattr(path, follow_symlinks=False):
+                if not name.startswith(_TRUSTED):
+                    continue
+                mark = name.removeprefix(_TRUSTED)
+                if mark in ("redirect", "metacopy"):
+                    raise SandboxError(f"a layer with the attribute {name} can't be copied", kind="overlay_format")
+                if mark == "opaque":
+                    os.setxattr(path, "user.overlay.opaque", os.getxattr(path, name, follow_symlinks=False))
+                os.removexattr(path, name, follow_symlinks=False)
 
 
 def _run(words: list[str], owner: Owner) -> None:

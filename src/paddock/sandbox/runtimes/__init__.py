@@ -1,6 +1,12 @@
 """The runtimes: what each needs on its command line, and whether it is there."""
 
+from paddock.sandbox.runtimes.apptainer import Apptainer
 from paddock.sandbox.runtimes.bubblewrap import Bubblewrap
-from paddock.sandbox.runtimes.runtime import Runtime
+from paddock.sandbox.runtimes.docker import Docker
+from paddock.sandbox.runtimes.podman import Podman
+from paddock.sandbox.runtimes.runtime import Begun, Overlaid, Runtime, Wish
 
-__all__ = ["Bubblewrap", "Runtime"]
+RUNTIMES: tuple[type[Runtime], ...] = (Apptainer, Bubblewrap, Podman, Docker)
+"""In the order that `auto` tries them."""
+
+__all__ = ["RUNTIMES", "Apptainer", "Begun", "Bubblewrap", "Docker", "Overlaid", "Podman", "Runtime", "Wish"]

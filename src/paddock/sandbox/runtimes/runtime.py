@@ -1,24 +1,120 @@
-"""What a runtime is to a keeper: a command that runs `/bin/sh` over an overlay which the keeper has mounted.
+"""What a runtime is to the provider: it begins a sandbox, which a keeper then joins.
 
-Law     the command is started as the payload's user, as uid 0 of a user namespace without rights over the host, in pid,
-        mount, network, IPC and UTS namespaces of its own. The runtime makes `/dev` and `/proc`, gives the payload no
-        capability, and shows nothing of the host.
+Law     the payload is the payload's user and nobody else: uid 0 of a user namespace without rights over the host, in
+        pid, mount, network, IPC and UTS namespaces of its own, without a capability. The keeper makes the rest the same
+        for all (`keeper.settle`): what is mounted, how large `/dev/shm` is, what the upper layer starts with.
+Over    `Overlaid` runtimes are programs that run `/bin/sh` over an overlay which the keeper has mounted, in namespaces
+        which it has made. A container engine makes all of it by itself and is joined.
 """
 
-from typing import ClassVar, Protocol
+import shutil
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol
 
+from paddock.sandbox.images import LocalImage
 from paddock.sandbox.records import RuntimeName, SandboxSpec
+from paddock.types import JsonObject
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of every runtime's program: what ours says of this machine is not for the inside."""
+
+
+class Wish(NamedTuple):
+    """A sandbox to be begun."""
+
+    sandbox_id: str
+    owner_id: str
+    spec: SandboxSpec
+    image: LocalImage
+    folder: Path
+    """Of this sandbox alone; belongs to the payload's user."""
+    payload_id: int
+
+
+class Begun(NamedTuple):
+    """What the keeper is told, and where the sandbox's writes go."""
+
+    plan: JsonObject
+    """Added to the start message: see `keeper.launch.Plan`."""
+    upper: Path | None = None
+    """Where a container engine keeps the sandbox's writes; None: below the sandbox's folder."""
 
 
 class Runtime(Protocol):
-    """One way to build a container's view."""
+    """One way to make a sandbox."""
 
     name: ClassVar[RuntimeName]
 
     def missing(self) -> str | None:
-        """Why it can't be used here, and what would help; None: its program is there."""
+        """Why it can't be used here, and the line to run; None: its program is there. Quick."""
         ...
 
-    def command(self, spec: SandboxSpec) -> list[str]:
-        """Up to what it is to run; `{merged}` stands for the root file system."""
+    def version(self) -> str:
+        """Changes when the program does."""
         ...
+
+    async def begin(self, wish: Wish) -> Begun:
+        """SandboxError where it refuses; nothing of it stays then."""
+        ...
+
+    async def end(self, sandbox_id: str) -> None:
+        """Remove what `begin` made outside the sandbox's folder; its processes are dead or not. Idempotent."""
+        ...
+
+    def clean(self, owner_id: str) -> list[str]:
+        """Remove what a dead owner left with this runtime; names of what was removed."""
+        ...
+
+
+class Overlaid:
+    """Base of the runtimes that are programs over our overlay: they live in the keeper's namespaces and die there."""
+
+    name: ClassVar[RuntimeName]
+    program: ClassVar[str]
+    install: ClassVar[str]
+    """The line that installs it."""
+    has_init: ClassVar[bool] = True
+    """It puts a process of its own first in the pid namespace, which takes leave of orphans."""
+
+    def missing(self) -> str | None:
+        return None if self.find() else f"no {self.program} on PATH: {self.install}"
+
+    def find(self) -> str | None:
+        """Its program."""
+        return shutil.which(self.program)
+
+    def version(self) -> str:
+        return file_version(self.find())
+
+    def command(self, spec: SandboxSpec) -> list[str]:
+        """Up to what it is to run; `{merged}` stands for the root file system, `{folder}` for what it lies in."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        """Its own, beside PATH and HOME."""
+        return {}
+
+    def lay_out(self, folder: Path) -> None:
+        """Write what it needs into the sandbox's folder, readable by all."""
+
+    async def begin(self, wish: Wish) -> Begun:
+        self.lay_out(wish.folder)
+        command = self.command(wish.spec)
+        environment = {"PATH": PATH, "HOME": "{folder}", "LANG": "C.UTF-8", **self.environment()}
+        program = self.find() or self.program
+        return Begun({"runtime": [program, *command[1:]], "runtime_env": environment, "reaps": not self.has_init})
+
+    async def end(self, sandbox_id: str) -> None:
+        """Its processes were all below the keeper's."""
+
+    def clean(self, owner_id: str) -> list[str]:
+        return []
+
+
+def file_version(program: str | None) -> str:
+    """Which file a program is, without running it."""
+    if program is None:
+        return ""
+    path = Path(program).resolve()
+    status = path.stat()
+    return f"{path} {status.st_size} {status.st_mtime_ns}"

@@ -93,7 +93,7 @@ class Tunnel:
                 await exchange.turn(turned)
         except (OSError, SandboxError):
             return  # the client, or the sandbox, has gone
-        except Exception:
+        except Exception:  # noqa: BLE001 - one exchange's trouble is not another's
             _log.exception("tunnel: an exchange failed")
         finally:
             with contextlib.suppress(OSError, SandboxError):
@@ -132,7 +132,7 @@ class Tunnel:
             try:
                 self._seen(request.body)
             except PaddockError as error:
-                raise Turned(403, error.kind, "this call is not passed on") from error
+                raise Turned(403, "forbidden", "this call is not passed on") from error
         headers = {name: value for name, value in request.headers.items() if name in PASSED}
         return ModelRequest(method, path, headers, request.body)
 
@@ -175,7 +175,7 @@ class Tunnel:
         return text
 
 
-class _ClientGone(ConnectionError):
+class _ClientGone(ConnectionError):  # noqa: N818 - whose it is is the point
     """The client's connection broke, not the upstream's."""
 
 

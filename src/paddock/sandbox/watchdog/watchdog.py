@@ -113,13 +113,18 @@ class Watchdog:
         return self._entry(sandbox_id).case.reading
 
     async def measure(self, sandbox_id: str) -> Reading:
-        """Look at one sandbox now."""
+        """Look at one sandbox now, and at what it has on disk."""
+        await self.look(sandbox_id)
+        entry = self._entry(sandbox_id)
+        if not entry.case.ended and entry.case.watched.upper:
+            await self._walk(entry.case)
+        return entry.case.reading
+
+    async def look(self, sandbox_id: str) -> None:
+        """Look at one sandbox now: what happened to it so far has been told when this returns."""
         entry = self._entry(sandbox_id)
         if not entry.case.ended:
             self._tell(await self._look([entry]))
-            if entry.case.watched.upper:
-                await self._walk(entry.case)
-        return entry.case.reading
 
     def _entry(self, sandbox_id: str) -> _Entry:
         try:

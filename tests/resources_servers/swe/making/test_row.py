@@ -150,7 +150,7 @@ def test_requirements_have_to_be_exact(make: Make, pin: str) -> None:
 def command(*words: str) -> int:
     parser = argparse.ArgumentParser()
     swe.add_arguments(parser)
-    return swe.run(parser.parse_intermixed_args(["new", *words]))
+    return swe.run(parser.parse_args(["new", *words]))
 
 
 def test_the_command_adds_rows_to_a_file_and_says_its_notes(

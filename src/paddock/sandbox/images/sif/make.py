@@ -34,7 +34,7 @@ async def build_sif(spec: str, target: Path, scratch: Path, *, timeout_s: float 
     fresh = target.with_name(f".{target.name}.{os.getpid()}.{scratch.name}.new.sif")
     job = Path(__file__).with_name("job.py")
     try:
-        command = [sys.executable, "-I", job, spec, fresh, *PACKING]
+        command = (sys.executable, "-I", str(job), spec, str(fresh), *PACKING)
         done = await run(command, env=_environment(scratch), timeout_s=timeout_s)
         if done.code != 0:
             raise ImageInvalid(f"apptainer could not build {target.name} from {spec}:\n{done.tail}", kind="sif_build")

@@ -1,0 +1,125 @@
+"""What a rollout leaves on disk: `<artifacts_dir>/<run>/<group>-<member>-<attempt>/{traj.json,patch.diff,meta.json}`.
+
+While it runs `steps.jsonl` grows by a line per step: what a killed server leaves. At the end, early or not, the three
+        files take its place, each whole or not there; `patch.diff` is missing where no patch was taken.
+Law     no secret is written; what goes wrong with the disk is logged and costs no rollout.
+Names   a rollout that nobody collects has the run `single` and a name of its own.
+"""
+
+import logging
+import re
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from paddock.agents.swe.work import Work
+from paddock.harness import Step
+from paddock.types import JsonObject, Rollout, Row
+
+STEPS = "steps.jsonl"
+_log = logging.getLogger("paddock.agents.swe")
+
+
+class Artifacts:
+    """The folder of one rollout; None: nothing is kept."""
+
+    def __init__(self, root: Path | None, row: Row, *, hidden: str, canary: str) -> None:
+        """`hidden` must not be written; `canary` is."""
+        self.folder = None if root is None else root / _run(row) / _name(row)
+        self._hidden = hidden.encode()
+        self._canary = canary
+        self._guarded(self._open)
+
+    def step(self, step: Step) -> None:
+        self._guarded(lambda folder: self._append(folder, step))
+
+    def close(self, work: Work, rollout: Rollout | None) -> None:
+        """`rollout` None: it was cancelled."""
+        self._guarded(lambda folder: self._save(folder, work, rollout))
+
+    def _guarded(self, act: Any) -> None:
+        if self.folder is None:
+            return
+        try:
+            act(self.folder)
+        except OSError as error:
+            _log.warning("artifacts of %s: %s", self.folder, error)
+
+    def _open(self, folder: Path) -> None:
+        if folder.exists():
+            shutil.rmtree(folder)  # of an attempt that a resumed run makes again
+        folder.mkdir(parents=True)
+
+    def _append(self, folder: Path, step: Step) -> None:
+        with (folder / STEPS).open("ab") as file:
+            file.write(self._clean(orjson.dumps(step.model_dump()) + b"\n"))
+
+    def _save(self, folder: Path, work: Work, rollout: Rollout | None) -> None:
+        if work.patch is not None:
+            _replace(folder / "patch.diff", work.patch.data)
+        task = work.brief.task if work.brief else None
+        trajectory = {
+            "task": task.model_dump() if task else None,
+            "steps": [step.model_dump() for step in work.steps],
+            "exit": work.exit.model_dump() if work.exit else None,
+        }
+        _replace(folder / "traj.json", self._clean(_json(trajectory)))
+        _replace(folder / "meta.json", self._clean(_json(self._meta(work, rollout))))
+        (folder / STEPS).unlink(missing_ok=True)
+
+    def _meta(self, work: Work, rollout: Rollout | None) -> JsonObject:
+        brief, counts, patch = work.brief, work.counts, work.patch
+        return {
+            "instance_id": brief.task.visible.get("instance_id") if brief else None,
+            "image": brief.spec.image if brief else None,
+            "outcome": rollout.outcome if rollout else "cancelled",
+            "reward": rollout.reward if rollout else None,
+            "verdict": rollout.verdict.model_dump(exclude_none=True) if rollout and rollout.verdict else None,
+            "failure": rollout.failure.model_dump() if rollout and rollout.failure else None,
+            "timing": rollout.timing.model_dump() if rollout else None,
+            "stamp": rollout.row.stamp.to_wire() if rollout else None,
+            "commands": counts.commands,
+            "commands_refused": dict(counts.refused),
+            "commands_timed_out": counts.timeouts,
+            "memory_kills": counts.memory_kills,
+            "model_calls": work.tunnel.calls if work.tunnel else 0,
+            "model_calls_refused": work.tunnel.turned if work.tunnel else 0,
+            "patch_bytes": len(patch.data) if patch else None,
+            "patch_left_out": [one.model_dump() for one in patch.left_out] if patch else [],
+            "litter_files": patch.litter_files if patch else None,
+            "canary": self._canary,
+        }
+
+    def _clean(self, data: bytes) -> bytes:
+        return data.replace(self._hidden, b"...")
+
+
+def _run(row: Row) -> str:
+    return _safe(row.stamp.run_id or "single")
+
+
+def _name(row: Row) -> str:
+    stamp = row.stamp
+    if stamp.group_id is None:
+        return _safe(f"{row.task.get('instance_id', 'row')}-{uuid.uuid4().hex[:8]}")
+    return f"{stamp.group_id}-{stamp.member or 0}-{stamp.attempt or 0}"
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name).strip(".") or "_"
+
+
+def _json(value: JsonObject) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        fresh.write_bytes(data)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

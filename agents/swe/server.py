@@ -1,0 +1,166 @@
+"""The life of a SWE rollout: seed, sandbox, harness, patch, verdict.
+
+Row     whatever the environment reads; only its session decides what the harness sees.
+Outcome `truncated` when a limit of the agent or its sandbox's own budget ended the harness: what is there is graded.
+        A sandbox or model that fails is `infra`; a canary in what the agent saw is `leak`; no patch is a verdict.
+Time    waiting for room on this machine counts as part of the rollout, not of the agent's own time.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from paddock.agents.swe import canaries
+from paddock.agents.swe.artifacts import Artifacts
+from paddock.agents.swe.brief import Brief, Prompt, brief
+from paddock.agents.swe.canaries import Canaries
+from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.gold import gold_patch
+from paddock.agents.swe.sandboxes import due, sandbox
+from paddock.agents.swe.work import Work
+from paddock.errors import BugError, RequestError, boundary
+from paddock.harness import (
+    Endpoint,
+    Exit,
+    Harness,
+    Limits,
+    SandboxWorkspace,
+    harness_class,
+    make_harness,
+    needs_of,
+)
+from paddock.harness.making import check_settings
+from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
+from paddock.sandbox import BudgetExceeded
+from paddock.sandbox.admission import Admission, shared_admission
+from paddock.sandbox.blocklist import Blocklist
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.sharing import Lease, shared_provider
+from paddock.sandbox.tunnel import Tunnel
+from paddock.server import AgentServer
+from paddock.server.rollout import Life
+from paddock.server.upstream import PeerUpstream
+from paddock.types import JsonObject, Rollout, Row
+
+
+class SweAgent(AgentServer[SweConfig]):
+    config_type = SweConfig
+    OWN_PROMPT = True
+    _provider: Lease[LocalProvider]
+    _admission: Lease[Admission]
+    _planted: list[str]
+
+    def __init__(self, config: SweConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        cls = harness_class(config.harness)
+        check_settings(cls, config.harness_config or {}, f"{name}: harness_config")
+        self._needs = needs_of(cls)
+        self._prompt = Prompt(config.prompt_template)
+        self._blocklist = Blocklist(config.blocklist)
+        self._room = config.admission.wish(config.limits.memory_mib)
+        self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
+
+    async def start(self) -> None:
+        self._admission = await shared_admission(self.config.admission)
+        self._leases.append(self._admission)
+        self._admission.held.check(self._room)
+        self._planted = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
+        self._provider = await shared_provider(self.config.sandbox)
+        self._leases.append(self._provider)
+
+    async def stop(self) -> None:
+        while self._leases:
+            await self._leases.pop().release()
+
+    async def run(self, row: Row, call: Call) -> Rollout:
+        life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
+        artifacts = Artifacts(self.config.artifacts_dir, row, hidden=life.secret, canary=self._planted[0])
+        work = Work(artifacts.step)
+        rollout = None
+        try:
+            rollout = await life.live(lambda life: self._live(life, work))
+            return rollout
+        finally:
+            artifacts.close(work, rollout)
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        raise RequestError("a SWE agent works on rows: there is no repository in a request", kind="rows_only")
+
+    async def _live(self, life: Life, work: Work) -> None:
+        async with AsyncExitStack() as stack, due(life.call):
+            with life.stage("seed"):
+                session = await self.resources.call(SEED, life.row, life.call)
+                work.brief = brief(session, self._prompt, self.config.limits)
+                watch = self._watch(life, work.brief)
+            with life.stage("sandbox"):
+                await stack.enter_async_context(self._admission.held.hold(self._room))
+                sandbox_id = await stack.enter_async_context(sandbox(self._provider.held, work.brief))
+            with life.stage("model"):
+                work.exit = await self._act(life, work, sandbox_id, watch)
+            life.shift(work.counts.tool_s, "model", "tools")
+            with life.stage("sandbox"):
+                root = work.brief.spec.workdir
+                work.patch = await self._provider.held.patch(sandbox_id, root, exclude=work.brief.exclude)
+                await stack.aclose()  # grading has no use for it
+            life.truncated = work.exit.ended != "finished"
+            life.response = work.response(life.row, self.config.model_server.name)
+            with life.stage("verify"):
+                life.verdict = await self.resources.call(
+                    VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
+                )
+
+    def _watch(self, life: Life, brief: Brief) -> Canaries:
+        of_row = canaries.of_row(life.row.task.get("canary"), brief.task.model_dump_json())
+        return Canaries([*self._planted, life.secret, *of_row])
+
+    async def _act(self, life: Life, work: Work, sandbox_id: str, watch: Canaries) -> Exit:
+        """Let the harness work on it."""
+        assert work.brief is not None
+        workspace = SandboxWorkspace(
+            self._provider.held,
+            sandbox_id,
+            workdir=work.brief.spec.workdir,
+            command_timeout_s=self.config.command_timeout_s,
+            blocklist=self._blocklist,
+            seen=watch.look,
+        )
+        work.counts = workspace.counts
+        gold = await gold_patch(life, self.model) if self._needs == "gold" else None
+        harness = make_harness(self.config.harness, self.config.harness_config, gold_patch=gold)
+        if self._needs != "model":
+            left = await self._run(harness, work, workspace)
+        else:
+            async with await self._tunnel(life, sandbox_id, watch) as work.tunnel:
+                left = await self._run(harness, work, workspace)
+        watch.check()
+        failure = work.tunnel.failure if work.tunnel else None
+        if failure is not None and left.ended not in ("context_limit", "budget"):
+            raise failure
+        return left
+
+    async def _run(self, harness: Harness, work: Work, workspace: SandboxWorkspace) -> Exit:
+        assert work.brief is not None
+        config = self.config
+        endpoint = Endpoint(base_url=f"http://127.0.0.1:{config.tunnel.port}/v1", model=config.model_server.name)
+        limits = Limits(
+            max_turns=config.agent_max_turns,
+            max_tokens=config.agent_max_tokens,
+            time_s=config.agent_timeout_s,
+            tool_s=config.command_timeout_s,
+        )
+        try:
+            async with asyncio.timeout(config.agent_timeout_s):
+                with boundary(BugError, f"harness {config.harness}", stage="model"):
+                    try:
+                        return await harness.run(work.brief.task, workspace, endpoint, limits, work.report)
+                    except BudgetExceeded as spent:
+                        return Exit(ended="budget", turns=len(work.steps), detail=spent.message)
+        except TimeoutError:
+            return Exit(
+                ended="time_limit", turns=len(work.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
+            )
+
+    async def _tunnel(self, life: Life, sandbox_id: str, watch: Canaries) -> Tunnel:
+        listener = await self._provider.held.tunnel(sandbox_id, port=self.config.tunnel.port)
+        upstream = PeerUpstream(self.model, life.call, secret=life.secret, model=self.config.model_server.name)
+        return Tunnel(listener, upstream, self.config.tunnel, hidden=[life.secret], seen=watch.look)

@@ -1,0 +1,51 @@
+"""What is known of a rollout while it is worked on, and the answer that it comes to.
+
+Answer  a standard response: the items of all steps, or one message with the harness's last words; and `model_patch`,
+        the git patch of what was changed, as text (`paddock.types.patches`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paddock.agents.swe.brief import Brief
+from paddock.harness import Counts, Exit, Step
+from paddock.sandbox import Patch
+from paddock.sandbox.tunnel import Tunnel
+from paddock.types import JsonObject, Row, patch_to_text
+from paddock.types.responses import make_response, message_item
+
+MODEL_PATCH = "model_patch"
+
+
+@dataclass
+class Work:
+    """None: not that far yet."""
+
+    publish: Callable[[Step], None]
+    """Gets each step as it ends."""
+    brief: Brief | None = None
+    steps: list[Step] = field(default_factory=list)
+    exit: Exit | None = None
+    patch: Patch | None = None
+    counts: Counts = field(default_factory=Counts)
+    tunnel: Tunnel | None = None
+
+    def report(self, step: Step) -> None:
+        self.steps.append(step)
+        self.publish(step)
+
+    def response(self, row: Row, model: str) -> JsonObject:
+        """The final answer."""
+        assert self.exit is not None
+        assert self.patch is not None
+        items = [item for step in self.steps for item in step.output]
+        if self.exit.final is not None and not (items and items[-1].get("type") == "message"):
+            items.append(message_item(self.exit.final))
+        cut = self.exit.ended in ("token_limit", "context_limit")
+        response = make_response(
+            items,
+            row.responses_create_params,
+            model=model,
+            incomplete_reason="max_output_tokens" if cut else None,
+        )
+        return {**response, MODEL_PATCH: patch_to_text(self.patch.data)}

@@ -1,0 +1,66 @@
+"""`paddock sandbox`: the sandboxes of this machine, and removing what dead owners left of theirs.
+
+    paddock sandbox list     owners, living and dead, with their sandboxes
+    paddock sandbox clean    all (processes, cgroups, containers, folders) of dead owners, never a living one's
+
+Exit    0 done; 1 something could not be removed, and is named; 2 a mistake in the command.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.sandbox.sweeping import Swept
+
+SUBCOMMANDS = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="owners, living and dead, with their sandboxes")
+    commands.add_parser("clean", help="remove what dead owners left")
+    for one in commands.choices.values():
+        one.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.sandbox.settings import SandboxSettings
+
+    settings = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
+    return _list(settings.home) if args.command == "list" else _clean(settings.home)
+
+
+def _list(home: Path) -> int:
+    from paddock.sandbox.owner import handle_of, is_alive, owners, sandboxes
+
+    for owner in owners(home):
+        _say(f"{owner.name}  {'alive' if is_alive(owner) else 'dead'}")
+        for folder in sandboxes(owner):
+            handle = handle_of(folder)
+            if handle is None:
+                _say(f"  {folder.name}")
+                continue
+            labels = "".join(f"  {name}={value}" for name, value in sorted(handle.spec.labels.items()))
+            _say(f"  {handle.sandbox_id}  {handle.runtime}  {handle.spec.image}{labels}")
+    return 0
+
+
+def _clean(home: Path) -> int:
+    from paddock.sandbox.cgroups import find_cgroups
+    from paddock.sandbox.doctor.image import probe_settings
+    from paddock.sandbox.settings import SandboxSettings
+    from paddock.sandbox.sweeping import sweep
+
+    cgroups = find_cgroups()
+    swept: list[Swept] = []
+    for place in (home, probe_settings(SandboxSettings(home=home)).home):
+        swept += sweep(place, cgroups)
+    for one in swept:
+        state = "" if one.whole else "  NOT ALL OF IT"
+        _say(f"{one.owner_id}  {', '.join(one.what) or 'its folder'}{state}")
+    return 0 if all(one.whole for one in swept) else 1
+
+
+def _say(line: str) -> None:
+    print(line)  # noqa: T201 - this is the command's voice

@@ -1,0 +1,54 @@
+"""What every sandbox runtime does, over real sandboxes on this machine.
+
+    subject = find_sandbox("sandbox:bubblewrap")
+    results = await run_suite(SUITE, subject)
+
+Image    any Linux image with `/bin/sh` and the usual tools, whose `/etc` holds files; by default one that is made of
+         this machine's own programs. Behaviours that need git or Python are skipped where the image has none.
+Errors   ConfigError: an unknown runtime or image, with the nearest.
+"""
+
+from typing import get_args
+
+from paddock.config.problems import suggestion
+from paddock.conformance.sandboxes import commands, files, isolation, limits, lives, output, shells, timeouts, tunnels
+from paddock.conformance.sandboxes.stage import SandboxSubject
+from paddock.errors import ConfigError
+from paddock.sandbox import ImageMissing, SandboxSettings
+from paddock.sandbox.doctor import probe_settings
+from paddock.sandbox.images import ImageStore
+from paddock.sandbox.images.tiny import tiny_image
+from paddock.sandbox.records import RuntimeName
+
+SUITE = [
+    *commands.SUITE,
+    *timeouts.SUITE,
+    *output.SUITE,
+    *shells.SUITE,
+    *files.SUITE,
+    *isolation.SUITE,
+    *limits.SUITE,
+    *lives.SUITE,
+    *tunnels.SUITE,
+]
+
+
+def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: str | None = None) -> SandboxSubject:
+    """The runtime that `sandbox:NAME` names; `auto` is the first that works."""
+    _, _, runtime = words.partition(":")
+    known = (*get_args(RuntimeName), "auto")
+    if runtime not in known:
+        raise ConfigError(f"no runtime {runtime!r}{suggestion(runtime, known)}", kind="runtime_unknown")
+    settings = (settings or SandboxSettings()).model_copy(update={"runtime": runtime})
+    if image is None:
+        settings = probe_settings(settings)
+    store = ImageStore(settings.home, payload_id=settings.payload_id)
+    image = image or tiny_image(store, rich=True)
+    try:
+        env = store.get(image).record.env
+    except ImageMissing as error:
+        raise ConfigError(error.message, kind="image_missing") from error
+    return SandboxSubject(settings, image, env)
+
+
+__all__ = ["SUITE", "SandboxSubject", "find_sandbox"]

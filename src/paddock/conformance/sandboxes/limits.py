@@ -1,0 +1,132 @@
+"""Budgets: what uses up its own is stopped and told as that; the host and the others go on."""
+
+import asyncio
+import time
+
+from paddock.conformance.behaviours import Behaviour, expect
+from paddock.conformance.sandboxes.stage import SandboxSubject, a_room, another, eventually, opened, raised
+from paddock.sandbox import BudgetExceeded, SandboxLimits
+
+HOG = "import time; data = bytearray(400 << 20); time.sleep(3); print(len(data))"
+SPINNERS = "while :; do :; done"
+
+
+async def memory_hogs_are_killed_and_told(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(memory_mib=128)) as room:
+        result = await room.python(HOG, timeout_s=30)
+        expect((result.exit_code, result.killed_by) == (137, "memory"), f"it ended as {result}")
+        kills = await room.provider.kills(room.id)
+        expect(len(kills) == 1 and kills[0].limit_mib == 128, f"its kill is told as {kills}")
+        expect("python" in kills[0].command or "(" in kills[0].command, f"its command is told as {kills[0].command}")
+        expect(not await room.provider.kills(room.id), "a kill is told twice")
+        stats = await room.provider.stats(room.id)
+        expect(stats.memory_kills == 1, f"{stats.memory_kills} kills are counted")
+        shell = await room.shell()
+        await shell.out("cd /tmp")
+        result_in_shell = await shell.run(
+            "python3 -c 'x = bytearray(400 << 20); import time; time.sleep(3)'", timeout_s=30
+        )
+        expect((result_in_shell.exit_code, result_in_shell.killed_by) == (137, None), f"in a shell: {result_in_shell}")
+        expect(await shell.out("pwd") == "/tmp", "a hog took its shell with it")
+        expect(len(await room.provider.kills(room.id)) == 1, "a kill in a shell is not told")
+
+
+async def shared_memory_counts(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(memory_mib=1024, shm_mib=16)) as room:
+        result = await room.sh("dd if=/dev/zero of=/dev/shm/x bs=1M count=100")
+        expect(not result.ok, "/dev/shm took more than its size")
+        expect(int(await room.out("wc -c < /dev/shm/x")) <= 16 << 20, "/dev/shm is larger than asked for")
+        stats = await room.provider.stats(room.id)
+        expect(stats.memory_mib >= 15, f"16 MiB of shared memory are told as {stats.memory_mib:.1f}")
+
+
+async def other_memory_files_are_bounded(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(memory_mib=64, shm_mib=1024)) as room:
+        error = await raised(room.sh("dd if=/dev/zero of=/dev/shm/x bs=1M count=500; sleep 60", timeout_s=30))
+        stats_error = await raised(room.sh("sleep 20", timeout_s=21))
+        expect(
+            isinstance(error or stats_error, BudgetExceeded)
+            or await room.fails("test $(wc -c < /dev/shm/x) -gt 70000000"),
+            f"500 MiB of shared memory with a limit of 64 MiB: {error!r}, {stats_error!r}",
+        )
+
+
+async def fork_bombs_are_bounded(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        room = await another(provider, subject, limits=SandboxLimits(pids=64))
+        other = await another(provider, subject)
+        started = time.monotonic()
+        error = await raised(room.sh("f() { f | f & }; f; sleep 30", timeout_s=2))
+        took = time.monotonic() - started
+        expect(error is None or isinstance(error, BudgetExceeded), f"it raised {error!r}")
+        expect(took < 15, f"a fork bomb with a time limit of 2 s took {took:.0f} s")
+        expect(await other.out("echo here") == "here", "a fork bomb broke another sandbox")
+        if error is None:
+            error = await raised(room.out("echo here"))
+            expect(error is None or isinstance(error, BudgetExceeded), f"afterwards: {error!r}")
+
+
+async def disk_is_bounded(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(disk_mib=20)) as room:
+        result = await room.sh("dd if=/dev/zero of=/tmp/x bs=1M count=10")
+        expect(result.ok, f"10 MiB of 20: {bytes(result.stderr)!r}")
+        script = "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=/root/$i bs=1M count=10 2>/dev/null; done; sleep 30"
+        error = await raised(room.sh(script, timeout_s=40))
+        expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"90 MiB of 20: {error!r}")
+        error = await raised(room.sh("true"))
+        expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"the next command: {error!r}")
+
+
+async def cpu_time_is_bounded(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(cpu_s=0.5)) as room:
+        error = await raised(room.sh(f"({SPINNERS}) & {SPINNERS}", timeout_s=40))
+        expect(isinstance(error, BudgetExceeded) and error.budget == "cpu", f"it ended with {error!r}")
+
+
+async def descriptors_are_bounded(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(open_files=100)) as room:
+        shell = await room.shell()
+        for who, said in (
+            ("a command", await room.out("ulimit -n; ulimit -c")),
+            ("a shell", await shell.out("ulimit -n; ulimit -c")),
+        ):
+            expect(said.split() == ["100", "0"], f"{who} may have {said.split()} descriptors and core bytes")
+
+
+async def use_is_told(subject: SandboxSubject) -> None:
+    async with a_room(subject) as room:
+        before = await room.provider.stats(room.id)
+        await room.needs("python3")
+        program = (
+            "x = bytearray(b'1') * (100 << 20); open('/tmp/f', 'wb').write(x[:30 << 20]); sum(range(10**7)); input()"
+        )
+        shell = await room.shell()
+        await shell.run(f'python3 -c "{program}; print(1)"', wait_s=0.1)
+        now = before
+        for _ in range(100):
+            now = await room.provider.stats(room.id)
+            if now.memory_mib > before.memory_mib + 90 and now.cpu_s > before.cpu_s + 0.1 and now.disk_mib >= 29:
+                break
+            await asyncio.sleep(0.1)
+        expect(now.memory_mib > before.memory_mib + 90, f"100 MiB of memory are told as {now.memory_mib:.0f}")
+        expect(now.cpu_s > before.cpu_s + 0.1, f"CPU time is told as {now.cpu_s:.2f} s after {before.cpu_s:.2f} s")
+        expect(now.disk_mib >= 29, f"30 MiB on disk are told as {now.disk_mib:.1f}")
+        expect(now.pids > before.pids, f"{now.pids} processes are told, {before.pids} before")
+        await shell.type(b"\n")
+        await shell.poll(10)
+        await eventually(lambda: True, "")
+        after = await room.provider.stats(room.id)
+        expect(after.memory_mib < now.memory_mib - 90, f"freed memory is told as {after.memory_mib:.0f}")
+        expect(after.peak_memory_mib >= now.memory_mib - 1, f"the peak is told as {after.peak_memory_mib:.0f}")
+
+
+SUITE = [
+    Behaviour("a memory hog is killed and told, its sandbox lives", memory_hogs_are_killed_and_told),
+    Behaviour("/dev/shm has the size asked for, and counts as memory", shared_memory_counts),
+    Behaviour("shared memory can't grow over the memory limit", other_memory_files_are_bounded),
+    Behaviour("a fork bomb harms only its own sandbox", fork_bombs_are_bounded),
+    Behaviour("who writes more than the disk limit has used up the budget", disk_is_bounded),
+    Behaviour("who uses more CPU time than the limit has used up the budget", cpu_time_is_bounded),
+    Behaviour("descriptors are limited, core files are not written", descriptors_are_bounded),
+    Behaviour("what a sandbox uses is told", use_is_told),
+]

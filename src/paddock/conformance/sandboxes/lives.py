@@ -1,0 +1,184 @@
+"""Lives: made, kept, forked, ended; and what is left of them, which is nothing."""
+
+import asyncio
+import os
+import signal
+import uuid
+from pathlib import Path
+
+from paddock.conformance.behaviours import Behaviour, expect
+from paddock.conformance.sandboxes.stage import (
+    Room,
+    SandboxSubject,
+    a_room,
+    another,
+    eventually,
+    neighbours,
+    opened,
+    raised,
+)
+from paddock.sandbox import ImageMissing, SandboxGone, SandboxSpec
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+async def an_unknown_image_is_the_rows(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        error = await raised(provider.create(SandboxSpec(image="no/such:image"), request_id="x"))
+        expect(isinstance(error, ImageMissing), f"an unknown image raised {error!r}")
+        expect(not provider.live(), "something lives after it")
+
+
+async def destroying_leaves_nothing(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        room = await another(provider, subject)
+        shell = await room.shell()
+        await shell.run(f"(setsid sh -c \"trap '' TERM; sleep {room.mark}\" &) ; sleep {room.mark} &")
+        running = asyncio.ensure_future(room.run("sleep", room.mark))
+        await room.sh("mkdir -p /tmp/a/b; chmod 000 /tmp/a/b; chmod 000 /tmp/a; rm -rf /etc")
+        await room.up()
+        await provider.destroy(room.id)
+        error = await raised(asyncio.wait_for(running, 5))
+        expect(isinstance(error, SandboxGone), f"a command of a destroyed sandbox: {error!r}")
+        expect(not room.processes(), f"processes live on: {room.processes()}")
+        expect(not _left(subject, room), f"left behind: {_left(subject, room)}")
+        await provider.destroy(room.id)
+        await provider.destroy("never-was")
+        for act in (room.sh("true"), room.shell(), provider.read(room.id, "/x"), provider.stats(room.id)):
+            error = await raised(act)
+            expect(isinstance(error, SandboxGone), f"a wish at a destroyed sandbox raised {error!r}")
+        expect(not provider.live(), "a destroyed sandbox is listed")
+
+
+async def closing_destroys_all(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        rooms = await asyncio.gather(*(another(provider, subject) for _ in range(4)))
+        expect({one.sandbox_id for one in provider.live()} == {room.id for room in rooms}, "live() lists others")
+        for room in rooms:
+            await room.sh(f"sleep {room.mark} >/dev/null 2>&1 &")
+            await room.up()
+    for room in rooms:
+        await room.gone("a process of a closed provider")
+        expect(not _left(subject, room), f"left behind: {_left(subject, room)}")
+
+
+async def death_is_no_exit_code(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        room = await another(provider, subject)
+        shell = await room.shell()
+        busy = asyncio.ensure_future(shell.run("sleep 60"))
+        running = asyncio.ensure_future(room.run("sleep", room.mark))
+        pid = await room.up()
+        os.kill(_first_of(pid), signal.SIGKILL)
+        for name, task in (("a command", running), ("a shell", busy)):
+            error = await asyncio.wait_for(raised(task), 10)
+            expect(isinstance(error, SandboxGone), f"{name} of a sandbox that was killed: {error!r}")
+        expect(isinstance(await raised(room.sh("true")), SandboxGone), "it gives answers after its death")
+        await room.gone("a process of a dead sandbox")
+        await provider.destroy(room.id)
+        expect(not _left(subject, room), f"left behind: {_left(subject, room)}")
+
+
+async def a_cancelled_create_leaves_nothing(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        for delay_s in (0.0, 0.005, 0.02, 0.04):
+            task = asyncio.ensure_future(provider.create(SandboxSpec(image=subject.image), request_id=uuid.uuid4().hex))
+            await asyncio.sleep(delay_s)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                await provider.destroy(task.result().sandbox_id)
+        expect(not provider.live(), f"{len(provider.live())} sandboxes live")
+        await eventually(lambda: not _sandbox_folders(subject), "a folder of a cancelled create is there")
+
+
+async def changes_are_told(subject: SandboxSubject) -> None:
+    async with a_room(subject) as room:
+        expect(not await room.provider.changes(room.id, "/usr"), "a new sandbox has changes")
+        await room.out("mkdir -p /usr/new; echo 12345 > /usr/new/file; ln -s x /usr/new/link; rm -rf /etc/passwd")
+        found = {change.path: change for change in await room.provider.changes(room.id)}
+        expect(found["/usr/new/file"].kind == "added" and found["/usr/new/file"].size_bytes == 6, f"{found}")
+        expect(found["/usr/new/link"].type == "symlink", f"{found.get('/usr/new/link')}")
+        expect(found["/etc/passwd"].kind == "removed", f"{found.get('/etc/passwd')}")
+        below = await room.provider.changes(room.id, "/usr/new")
+        expect(all(change.path.startswith("/usr/new") for change in below), f"{below}")
+
+
+async def patches_are_made(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        room = await another(provider, subject)
+        await room.needs("git")
+        name = f"conformance/{uuid.uuid4().hex}"
+        await room.out(
+            "git init -q /repo; cd /repo; git config user.email a@b.c; git config user.name n;"
+            "echo '*.pyc' > .gitignore;"
+            "printf 'one\\ntwo\\n' > text; printf 'a\\0b' > binary; echo x > gone; git add -A; git commit -qm base"
+        )
+        await provider.snapshot(room.id, name)
+        fork = await another(provider, subject, image=name)
+        await fork.out("cd /repo; echo three >> text; printf 'a\\0c' > binary; rm gone; echo n > new; echo l > l.pyc")
+        patch = await provider.patch(fork.id, "/repo")
+        for part in (b"+three", b"GIT binary patch", b"deleted file", b"b/new"):
+            expect(part in patch.data, f"{part!r} is not in the patch: {patch.data[:500]!r}")
+        expect(b"l.pyc" not in patch.data, "what the repository ignores is in the patch")
+        clean = await another(provider, subject, image=name)
+        await clean.out("cd /repo; git apply -; cat text; test ! -e gone; cat new", stdin=patch.data)
+
+
+async def forks_are_independent(subject: SandboxSubject) -> None:
+    name = f"conformance/{uuid.uuid4().hex}"
+    async with opened(subject) as provider:
+        room = await another(provider, subject)
+        await room.out("echo base > /tmp/f; rm -rf /etc; mkdir /etc; echo 1 > /etc/one; mkdir -m 700 /root/closed")
+        expect(await provider.snapshot(room.id, name) == name, "the snapshot has another name")
+        forks = [await another(provider, subject, image=name) for _ in range(2)]
+        for fork in forks:
+            found = await fork.out("cat /tmp/f; ls /etc; stat -c %a /root/closed; stat -c %a /tmp")
+            expect(found == "base\none\n700\n1777", f"a fork has {found!r}")
+        await forks[0].out("echo first > /tmp/f")
+        await room.out("echo origin > /tmp/f")
+        await provider.destroy(room.id)
+        said = [await fork.out("cat /tmp/f") for fork in forks]
+        expect(said == ["first", "base"], f"forks and their origin are not independent: {said}")
+        expect(not await provider.changes(forks[1].id, "/tmp"), "a fork's changes are told against another")
+
+
+async def many_live_at_once(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        rooms = await asyncio.gather(*(another(provider, subject) for _ in range(12)))
+        said = await asyncio.gather(*(room.out(f"echo {room.id} > /tmp/x; cat /tmp/x") for room in rooms))
+        expect(said == [room.id for room in rooms], "12 sandboxes at once mix")
+
+
+def _first_of(pid: int) -> int:
+    """The process that its pid namespace hangs on, as the host sees it."""
+    for one in sorted(neighbours(pid)):
+        lines = Path(f"/proc/{one}/status").read_text().splitlines()
+        if next(line for line in lines if line.startswith("NSpid")).split()[-1] == "1":
+            return one
+    raise AssertionError("its first process is not there")
+
+
+def _left(subject: SandboxSubject, room: Room) -> list[str]:
+    """Folders, mounts and cgroups with the sandbox's id in their names."""
+    found = [str(path) for path in subject.settings.home.glob(f"state/*/*{room.id}*")]
+    found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if room.id in line]
+    return found + [folder for folder, _, _ in os.walk(CGROUPS) if room.id in folder]
+
+
+def _sandbox_folders(subject: SandboxSubject) -> list[Path]:
+    """Of this process's providers."""
+    return [path for path in subject.settings.home.glob(f"state/{os.getpid()}-*/*") if path.is_dir()]
+
+
+SUITE = [
+    Behaviour("an unknown image is the row's mistake", an_unknown_image_is_the_rows),
+    Behaviour("destroying leaves nothing, and is repeated without harm", destroying_leaves_nothing),
+    Behaviour("closing a provider destroys all that it has made", closing_destroys_all),
+    Behaviour("a sandbox that dies is gone, which is no exit code", death_is_no_exit_code),
+    Behaviour("a cancelled create leaves nothing", a_cancelled_create_leaves_nothing),
+    Behaviour("changes against the image are told", changes_are_told),
+    Behaviour("a patch of a repository applies to its base", patches_are_made),
+    Behaviour("snapshots fork, and forks are independent", forks_are_independent),
+    Behaviour("12 sandboxes live at once", many_live_at_once),
+]

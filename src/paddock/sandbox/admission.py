@@ -1,0 +1,141 @@
+"""Who may have a sandbox now: memory and cores of this machine, handed out in the order of asking.
+
+Law     first come, first served: a small wish does not overtake a large one, which would else wait for ever. What is
+        granted is reserved until it is given back; what a sandbox uses meanwhile is the watchdog's business.
+Units   MiB and cores (1.0 is one core; sandboxes that wait for a model need little of one).
+Errors  ConfigError at once for a wish that is larger than all there is.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+from pydantic import Field
+
+from paddock.errors import ConfigError
+from paddock.sandbox.sharing import Lease, lease
+from paddock.types import Record
+
+ROUNDING = 1e-6
+"""Sums of fractions are not exact."""
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+class Room(NamedTuple):
+    """An amount of machine."""
+
+    memory_mib: float
+    cores: float
+
+    def fits(self, within: "Room") -> bool:
+        return self.memory_mib <= within.memory_mib + ROUNDING and self.cores <= within.cores + ROUNDING
+
+
+class AdmissionSettings(Record):
+    """How much of this machine sandboxes may have, and what one is counted as."""
+
+    memory_mib: int | None = Field(default=None, ge=1)
+    """For all; None: this machine's, or its container's, less the headroom."""
+    memory_headroom_mib: int = Field(default=1024, ge=0)
+    """Left to everything else."""
+    cores: float | None = Field(default=None, gt=0)
+    """For all; None: those that this process may use."""
+    memory_each_mib: int | None = Field(default=None, ge=1)
+    """What one sandbox is counted as; None: its memory limit, so that all of them can be at their limits."""
+    cores_each: float = Field(default=0.25, ge=0)
+    """What one sandbox is counted as."""
+
+    def total(self) -> Room:
+        memory = self.memory_mib if self.memory_mib is not None else machine_mib() - self.memory_headroom_mib
+        return Room(max(0, memory), self.cores if self.cores is not None else float(len(os.sched_getaffinity(0))))
+
+    def wish(self, limit_mib: int | None) -> Room:
+        """The room of a sandbox with that memory limit; without any limit it is alone on the machine."""
+        memory = self.memory_each_mib or limit_mib
+        return Room(self.total().memory_mib if memory is None else memory, self.cores_each)
+
+
+class Admission:
+    """What is free, and who waits for it."""
+
+    def __init__(self, total: Room) -> None:
+        self.total = total
+        self.free = total
+        self._waiting: deque[tuple[Room, asyncio.Future[None]]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        return sum(not future.done() for _, future in self._waiting)
+
+    def check(self, wish: Room) -> None:
+        """ConfigError where it could never be granted."""
+        if not wish.fits(self.total):
+            raise ConfigError(
+                f"a sandbox that is counted as {wish.memory_mib:g} MiB and {wish.cores:g} cores never fits: "
+                f"there are {self.total.memory_mib:g} MiB and {self.total.cores:g} cores for sandboxes; "
+                "lower limits.memory_mib, or see the fields of admission",
+                kind="never_admitted",
+            )
+
+    @contextlib.asynccontextmanager
+    async def hold(self, wish: Room) -> AsyncIterator[None]:
+        """Waits for the room, and has it."""
+        self.check(wish)
+        await self._take(wish)
+        try:
+            yield
+        finally:
+            self._give(wish)
+
+    async def _take(self, wish: Room) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wish, future))
+        self._grant()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._give(wish)  # granted, and nobody there to have it
+            else:
+                self._grant()  # who stands behind may go on
+            raise
+
+    def _give(self, wish: Room) -> None:
+        self.free = Room(self.free.memory_mib + wish.memory_mib, self.free.cores + wish.cores)
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting:
+            wish, future = self._waiting[0]
+            if not future.done() and not wish.fits(self.free):
+                return
+            self._waiting.popleft()
+            if not future.done():
+                self.free = Room(self.free.memory_mib - wish.memory_mib, self.free.cores - wish.cores)
+                future.set_result(None)
+
+
+async def shared_admission(settings: AdmissionSettings) -> Lease[Admission]:
+    """The count that all servers of this process with these settings share."""
+
+    async def make() -> Admission:
+        return Admission(settings.total())
+
+    async def close(_admission: Admission) -> None:
+        return
+
+    return await lease(settings, make, close)
+
+
+def machine_mib() -> float:
+    """Memory of this machine, or of the container that we are in."""
+    found = [psutil.virtual_memory().total]
+    for path in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(Path(path).read_text()))
+    return min(found) / 2**20

@@ -1,0 +1,103 @@
+"""What of this machine sandboxes depend on, for people: each fact with what it means when it is not as wanted."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from paddock.sandbox.cgroups import Cgroups
+from paddock.sandbox.settings import SandboxSettings
+from paddock.types import Record
+
+_LOW_DISK_GIB = 10
+_USERNS = Path("/proc/sys/user/max_user_namespaces")
+_USERNS_RESTRICTED = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_USERNS_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
+
+
+class Fact(Record):
+    """One thing about this machine."""
+
+    name: str
+    value: str
+    advice: str | None = None
+    """What to do about it; None: nothing."""
+
+
+def facts(settings: SandboxSettings, cgroups: Cgroups | None) -> list[Fact]:
+    found: list[Callable[[], Fact]] = [
+        _user_namespaces,
+        lambda: _payload(settings),
+        lambda: _cgroups(cgroups),
+        lambda: _disk(settings),
+        _apt,
+    ]
+    return [fact() for fact in found]
+
+
+def _user_namespaces() -> Fact:
+    most = _text(_USERNS)
+    if most in ("", "0"):
+        return Fact(
+            name="user namespaces",
+            value=most or "not in this kernel",
+            advice="sysctl -w user.max_user_namespaces=65536",
+        )
+    for file, bad in ((_USERNS_RESTRICTED, "1"), (_USERNS_CLONE, "0")):
+        if os.geteuid() != 0 and _text(file) == bad:
+            key = ".".join(file.parts[3:])
+            return Fact(
+                name="user namespaces", value=f"{key} = {bad}", advice=f"as root: sysctl -w {key}={1 - int(bad)}"
+            )
+    return Fact(name="user namespaces", value=f"allowed ({most} at most)")
+
+
+def _payload(settings: SandboxSettings) -> Fact:
+    if os.geteuid() == 0:
+        return Fact(name="payload's user", value=f"uid {settings.payload_id} (this is root)")
+    return Fact(name="payload's user", value=f"uid {os.geteuid()} (yours)")
+
+
+def _cgroups(cgroups: Cgroups | None) -> Fact:
+    if cgroups is None:
+        return Fact(
+            name="cgroups",
+            value="none that we may write",
+            advice="no hard memory limit: the watchdog alone acts; run as root, or delegate a v2 subtree",
+        )
+    return Fact(name="cgroups", value=cgroups.describe())
+
+
+def _disk(settings: SandboxSettings) -> Fact:
+    home = settings.home
+    place = next(path for path in (home, *home.parents) if path.exists())
+    free_gib = shutil.disk_usage(place).free / 2**30
+    kind = _file_system(place)
+    value = f"{free_gib:.0f} GiB free at {home} ({kind or 'unknown file system'})"
+    if kind in ("tmpfs", "ramfs", "overlay"):
+        return Fact(name="disk", value=value, advice="set PADDOCK_HOME to a folder on a local disk (ext4, xfs, btrfs)")
+    low = free_gib < _LOW_DISK_GIB
+    return Fact(name="disk", value=value, advice="set PADDOCK_HOME to a larger disk" if low else None)
+
+
+def _file_system(path: Path) -> str:
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in _text(Path("/proc/self/mountinfo")).splitlines():
+        left, _, right = line.partition(" - ")
+        if left.split()[2] == wanted:
+            return right.split()[0]
+    return ""
+
+
+def _apt() -> Fact:
+    if not shutil.which("apt-get"):
+        return Fact(name="apt-get", value="not here", advice="install bubblewrap with this system's package manager")
+    return Fact(name="apt-get", value="here" if os.geteuid() == 0 else "here, for root")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,111 @@
+"""Entering what a container engine has started: its namespaces are joined, the rest is made as in every sandbox.
+
+Needs   root: the engine's namespaces belong to the host's user namespace. The container itself runs as the payload's
+        user; this process becomes that user too, as uid 0 of a user namespace of its own, before the first command.
+Root    engines lay a layer of their own between image and sandbox (mount points, owned by root): what of it the image
+        does not have is removed, what the image has belongs to the payload again.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import stat
+
+from . import launch, network, settle, syscalls
+
+
+def adopt(plan: "launch.Plan") -> "launch.Joined":
+    assert plan.container is not None
+    pid: int = plan.container["pid"]
+    engine_layer: str = plan.container["engine_layer"]
+    life = os.pidfd_open(pid)
+    namespaces = [*launch.foreign_namespaces(pid), (_cgroup_namespace(plan.cgroup_fds), syscalls.CLONE_NEWCGROUP)]
+    pid_ns = os.stat(f"/proc/{pid}/ns/pid").st_ino
+    traces = settle.traces(engine_layer, plan.layers)
+    returned = _shared_folders(engine_layer, plan.layers)
+    # Ours, which shows this process: the container's `/proc` does not.
+    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    for fd, kind in namespaces:
+        syscalls.setns(fd, kind)
+        os.close(fd)
+    os.chdir("/")
+    settle.settle(plan.shm_bytes, traces)
+    for path, mode in returned:
+        if path == "/" or not os.path.ismount(path):
+            os.chown(path, plan.uid, plan.uid)
+            os.chmod(path, mode)
+    network.loopback_up()
+    if plan.blackhole:
+        network.blackhole()
+    _become_payload(plan.uid, proc)
+    os.close(proc)
+    return launch.Joined(pid, pid, pid_ns, life, lambda: _end(life))
+
+
+def _cgroup_namespace(cgroup_fds: "list[int]") -> int:
+    """Descriptor of one in which cgroup paths begin at the sandbox's own cgroups."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            for fd in cgroup_fds:
+                os.write(fd, b"0")
+            syscalls.unshare(syscalls.CLONE_NEWCGROUP)
+            os.write(write, b"x")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(write)
+    try:
+        if not os.read(read, 1):
+            raise OSError("no cgroup namespace could be made")
+        return os.open(f"/proc/{child}/ns/cgroup", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(read)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _shared_folders(engine_layer: str, layers: "list[str]") -> "list[tuple[str, int]]":
+    """Folders that both the engine and the image have, with the image's mode."""
+    found = []
+    for folder, _, _ in os.walk(engine_layer):
+        inside = os.path.relpath(folder, engine_layer)
+        for layer in reversed(layers):
+            path = os.path.join(layer, inside)
+            if os.path.isdir(path) and not os.path.islink(path):
+                found.append((os.path.normpath("/" + inside), stat.S_IMODE(os.stat(path).st_mode)))
+                break
+    return found
+
+
+def _become_payload(uid: int, proc: int) -> None:
+    launch.become(uid)
+    syscalls.unshare(syscalls.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {uid} 1")):
+        _write(f"self/{name}", text, proc)
+    # See `launch`: no user namespaces below this one.
+    with contextlib.suppress(OSError):
+        _write("sys/user/max_user_namespaces", "0", proc)
+
+
+def _write(path: str, text: str, folder: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _end(life: int) -> None:
+    """Its first process runs as the same user as we do."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(life, signal.SIGKILL)
+    while True:
+        # Commands are ours to reap; the container's first process ends when all in its pid namespace are.
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if select.select([life], [], [], 0.01)[0]:
+            return

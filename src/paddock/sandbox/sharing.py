@@ -1,0 +1,78 @@
+"""One provider, and one count of what is taken, for all servers of a process that ask for the same.
+
+Law     the first lease opens, the last release closes; a failed opening is nobody's, the next lease tries again. Things
+        of one event loop are never shared with another.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.opening import open_provider
+from paddock.sandbox.settings import SandboxSettings
+
+T = TypeVar("T")
+
+
+class _Shared(Generic[T]):
+    """A thing and how many hold it."""
+
+    def __init__(self, close: Callable[[T], Awaitable[None]]) -> None:
+        self.holders = 0
+        self.lock = asyncio.Lock()
+        self.close = close
+        self.thing: T | None = None
+
+
+_shared: dict[tuple[asyncio.AbstractEventLoop, Hashable], _Shared[Any]] = {}
+
+
+class Lease(Generic[T]):
+    """One holder's claim on a shared thing."""
+
+    def __init__(self, key: tuple[asyncio.AbstractEventLoop, Hashable], shared: _Shared[T], thing: T) -> None:
+        self.held = thing
+        self._key = key
+        self._shared: _Shared[T] | None = shared
+
+    async def release(self) -> None:
+        """Idempotent; the last one closes."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            await _drop(self._key, shared)
+
+
+async def lease(name: Hashable, make: Callable[[], Awaitable[T]], close: Callable[[T], Awaitable[None]]) -> Lease[T]:
+    """A claim on what is shared under `name` in this loop, made where nobody holds it yet."""
+    key = (asyncio.get_running_loop(), name)
+    shared: _Shared[T] = _shared.setdefault(key, _Shared(close))
+    shared.holders += 1
+    try:
+        async with shared.lock:
+            if shared.thing is None:
+                shared.thing = await make()
+            return Lease(key, shared, shared.thing)
+    except BaseException:
+        await _drop(key, shared)
+        raise
+
+
+async def shared_provider(settings: SandboxSettings) -> Lease[LocalProvider]:
+    """The provider of these settings; `release` it in place of closing it."""
+
+    async def make() -> LocalProvider:
+        return await open_provider(settings)
+
+    return await lease(settings, make, lambda provider: provider.close())
+
+
+async def _drop(key: tuple[asyncio.AbstractEventLoop, Hashable], shared: _Shared[T]) -> None:
+    shared.holders -= 1
+    if shared.holders:
+        return
+    # From here on the next lease makes its own, while this one closes.
+    del _shared[key]
+    thing, shared.thing = shared.thing, None
+    if thing is not None:
+        await shared.close(thing)

@@ -1,0 +1,96 @@
+"""Removing what dead owners left: processes, cgroups, containers, loop devices, folders. Never a living owner's.
+
+Dead    its lock is free, and is held here meanwhile. Cgroups lie outside any home, so those of an owner without a
+        folder here may belong to another home: they go when its process is not there and they are empty.
+Kept    a folder whose container engine does not answer, until it does.
+Blocks  bounded: call it in a thread.
+"""
+
+import fcntl
+import logging
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.sandbox.cgroups import Cgroups
+from paddock.sandbox.layers import remove_tree
+from paddock.sandbox.owner import handle_of, holding, owners, sandboxes
+from paddock.sandbox.runtimes import RUNTIMES
+
+_LOOP_CLEAR = 0x4C01
+_log = logging.getLogger(__name__)
+
+
+class Swept(NamedTuple):
+    """What one dead owner had left."""
+
+    owner_id: str
+    what: list[str]
+    whole: bool
+    """False: something could not be removed; the log says what."""
+
+
+def sweep(home: Path, cgroups: Cgroups | None) -> list[Swept]:
+    done = []
+    for folder in owners(home):
+        with holding(folder) as dead:
+            if dead:
+                done.append(_sweep_owner(folder, cgroups))
+    here = {folder.name for folder in owners(home)}
+    for owner_id in cgroups.owners() if cgroups else ():
+        if cgroups and owner_id not in here and not _may_live(owner_id, cgroups):
+            done.append(Swept(owner_id, ["cgroups"], cgroups.remove_owner(owner_id)))
+    return done
+
+
+def _sweep_owner(folder: Path, cgroups: Cgroups | None) -> Swept:
+    owner_id = folder.name.lstrip(".")
+    what = [f"sandbox {sandbox.name}" for sandbox in sandboxes(folder)]
+    whole = True
+    if cgroups and owner_id in cgroups.owners():
+        what.append("cgroups")
+        whole = cgroups.remove_owner(owner_id)
+    used = {handle.runtime for sandbox in sandboxes(folder) if (handle := handle_of(sandbox))}
+    try:
+        for runtime in (make() for make in RUNTIMES if make.name in used):
+            what += runtime.clean(owner_id)
+        what += _free_loops(folder)
+        # Its lock last: nobody else is to begin with it meanwhile.
+        for inside in folder.iterdir():
+            if inside.name != "lock":
+                remove_tree(inside)
+        remove_tree(folder)
+    except OSError as error:
+        whole = False
+        _log.warning("left by dead owner %s: %s", owner_id, error)
+    return Swept(owner_id, what, whole)
+
+
+def _may_live(owner_id: str, cgroups: Cgroups) -> bool:
+    pid = owner_id.partition("-")[0]
+    if not pid.isdigit() or Path(f"/proc/{pid}").exists():
+        return True
+    files = [file for root in cgroups.roots for file in (root / owner_id).rglob("cgroup.procs")]
+    try:
+        return any(file.read_bytes() for file in files)
+    except OSError:
+        return True
+
+
+def _free_loops(folder: Path) -> list[str]:
+    """Detach the loop devices over files of the folder."""
+    freed = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        device = f"/dev/{backing.parent.parent.name}"
+        try:
+            if not Path(backing.read_text().strip()).is_relative_to(folder):
+                continue
+            fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.ioctl(fd, _LOOP_CLEAR)
+            freed.append(device)
+        finally:
+            os.close(fd)
+    return freed

@@ -1,0 +1,72 @@
+"""A rollout's model behind a tunnel: a peer of the agent, called with the rollout's secret.
+
+Peers   one in this process is called directly, its stream passed on event by event; one behind HTTP is forwarded byte
+        by byte. `GET /v1/models` is answered here: the one model there is.
+Errors  a PaddockError of the model server is an answer with its status; everything else is raised.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+
+from paddock.errors import PaddockError, RequestError
+from paddock.http import CHAT, RESPONSES, Call, EventStream, HttpPeer, ModelReply, Peer, Route
+from paddock.sandbox.tunnel import Answer, ModelRequest
+from paddock.types import JsonObject
+
+_ROUTES: dict[str, Route[JsonObject, ModelReply]] = {"/v1/responses": RESPONSES, "/v1/chat/completions": CHAT}
+_JSON = {"content-type": "application/json"}
+_EVENTS = {"content-type": "text/event-stream"}
+
+
+class PeerUpstream:
+    """Answers the calls of one rollout."""
+
+    def __init__(self, peer: Peer, call: Call, *, secret: str, model: str) -> None:
+        """`call`: its deadline is that of every call; `model`: the name that clients inside use."""
+        self._peer = peer
+        self._call = call
+        self._secret = secret
+        self._model = model
+
+    @asynccontextmanager
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
+        if request.path == "/v1/models":
+            yield _whole(
+                200, {"object": "list", "data": [{"id": self._model, "object": "model", "owned_by": "paddock"}]}
+            )
+        elif isinstance(self._peer, HttpPeer):
+            path = f"/r/{self._secret}{request.path}"
+            async with self._peer.relay(path, request.body, request.headers, self._fresh()) as reply:
+                kept = {name: value for name, value in reply.headers.items() if name in ("content-type", "retry-after")}
+                yield Answer(reply.status_code, kept, reply.aiter_bytes())
+        else:
+            yield await self._direct(request)
+
+    async def _direct(self, request: ModelRequest) -> Answer:
+        try:
+            route = _ROUTES.get(request.path)
+            if route is None:
+                raise RequestError(f"{request.path}: this model server does not speak it", kind="no_route")
+            body = orjson.loads(request.body)
+            if not isinstance(body, dict):
+                raise RequestError("body: needs a JSON object", kind="body_invalid")
+            reply = await self._peer.call(route, body, self._fresh(), secret=self._secret)
+        except orjson.JSONDecodeError as error:
+            return _whole(400, RequestError(f"body is no JSON: {error}", kind="body_invalid").to_wire())
+        except PaddockError as error:
+            return _whole(error.status, error.to_wire())
+        if isinstance(reply, EventStream):
+            return Answer(200, _EVENTS, reply.events)
+        return _whole(200, reply)
+
+    def _fresh(self) -> Call:
+        return Call(deadline=self._call.deadline)
+
+
+def _whole(status: int, body: JsonObject) -> Answer:
+    async def parts() -> AsyncIterator[bytes]:
+        yield orjson.dumps(body)
+
+    return Answer(status, _JSON, parts())

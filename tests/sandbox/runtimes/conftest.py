@@ -1,0 +1,96 @@
+"""Each runtime that this machine has, over one home with one image; a Docker daemon of these tests' own, where one can
+be started."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox import ExecRequest, ExecResult, SandboxSettings, SandboxSpec
+from paddock.sandbox.cgroups import find_cgroups
+from paddock.sandbox.images import ImageStore
+from paddock.sandbox.images.tiny import tiny_image
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.runtimes import RUNTIMES, Docker, Runtime
+
+Sh = Callable[..., Awaitable[ExecResult]]
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """Where the payload's user can pass, unlike pytest's own folders."""
+    folder = Path(tempfile.mkdtemp(prefix="paddock-runtimes-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def image(home: Path) -> str:
+    return tiny_image(ImageStore(home, payload_id=SandboxSettings().payload_id), rich=True)
+
+
+@pytest.fixture(scope="session")
+def docker_daemon() -> Iterator[None]:
+    """Ours where none answers."""
+    if os.geteuid() != 0 or not shutil.which("dockerd") or Docker().missing() is None:
+        yield
+        return
+    place = Path(tempfile.mkdtemp(prefix="dockerd-", dir="/var/tmp"))
+    socket = f"unix://{place}/socket"
+    words: list[str | Path] = ["dockerd", "-H", socket, "--data-root", place / "data", "--exec-root", place / "exec"]
+    words += ["--pidfile", place / "pid", "--storage-driver", "overlay2", "--iptables=false", "--ip6tables=false"]
+    words += ["--bridge=none", "--ip-forward=false", "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs"]
+    with (place / "log").open("wb") as log, pytest.MonkeyPatch.context() as patch:
+        daemon = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        patch.setenv("DOCKER_HOST", socket)
+        deadline = time.monotonic() + 15
+        while Docker().missing() and daemon.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield
+        daemon.terminate()
+        daemon.wait(20)
+    subprocess.run(["umount", place / "data"], capture_output=True, check=False)
+    shutil.rmtree(place)
+
+
+@pytest.fixture(params=[make.name for make in RUNTIMES])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    if request.param == "docker":
+        request.getfixturevalue("docker_daemon")
+    found = next(make() for make in RUNTIMES if make.name == request.param)
+    if missing := found.missing():
+        pytest.skip(f"{found.name}: {missing}")
+    return found
+
+
+@pytest.fixture
+async def provider(runtime: Runtime, home: Path) -> AsyncIterator[LocalProvider]:
+    made = LocalProvider(SandboxSettings(home=home), runtime, await asyncio.to_thread(find_cgroups))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def sandbox(provider: LocalProvider, image: str) -> str:
+    """The id of a fresh sandbox."""
+    handle = await provider.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
+    return handle.sandbox_id
+
+
+@pytest.fixture
+def sh(provider: LocalProvider, sandbox: str) -> Sh:
+    """Run a script in it."""
+
+    async def run(script: str, *, timeout_s: float | None = 20.0, sandbox_id: str = "") -> ExecResult:
+        request = ExecRequest(argv=["sh", "-c", script], timeout_s=timeout_s, merge_stderr=True)
+        return await provider.exec(sandbox_id or sandbox, request, request_id=uuid.uuid4().hex)
+
+    return run

@@ -1,0 +1,138 @@
+"""However a sandbox or its owner ends: nothing is left, and the living are left alone."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from paddock.sandbox import ExecResult, SandboxSettings, SandboxSpec
+from paddock.sandbox.cgroups import find_cgroups
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.owner import is_alive, owners, sandboxes
+from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.sweeping import sweep
+
+Sh = Callable[..., Awaitable[ExecResult]]
+pytestmark = pytest.mark.sandbox
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec
+from paddock.sandbox.cgroups import find_cgroups
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.runtimes import RUNTIMES
+
+async def main(home, image, name):
+    runtime = next(make() for make in RUNTIMES if make.name == name)
+    provider = LocalProvider(SandboxSettings(home=Path(home)), runtime, find_cgroups())
+    handle = await provider.create(SandboxSpec(image=image), request_id="1")
+    script = "trap '' TERM HUP INT; (setsid sleep 1000 &) >/dev/null 2>&1; readlink /proc/self/ns/pid"
+    result = await provider.exec(handle.sandbox_id, ExecRequest(argv=["sh", "-c", script]), request_id="2")
+    print(bytes(result.stdout).decode().strip(), flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def processes_of(pid_namespace: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if str((folder / "ns/pid").readlink()) == pid_namespace:
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def keepers() -> list[int]:
+    """Children of this process's zygotes."""
+    zygotes = [child for child in psutil.Process().children() if "zygote" in " ".join(child.cmdline())]
+    return [keeper.pid for zygote in zygotes for keeper in zygote.children()]
+
+
+def mounts_naming(text: str) -> list[str]:
+    return [line for line in Path("/proc/mounts").read_text().splitlines() if text in line]
+
+
+async def gone(pid_namespace: str, timeout_s: float = 5.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while processes_of(pid_namespace):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+async def test_destroy_leaves_no_process_no_mount_and_no_folder(
+    sh: Sh, provider: LocalProvider, sandbox: str, home: Path
+) -> None:
+    result = await sh("(setsid sleep 1000 &) >/dev/null 2>&1; readlink /proc/self/ns/pid")
+    namespace = bytes(result.stdout).decode().strip()
+    assert processes_of(namespace)
+    before = set(mounts_naming("overlay"))
+    await provider.destroy(sandbox)
+    assert processes_of(namespace) == []
+    assert set(mounts_naming("overlay")) <= before
+    assert mounts_naming(str(home / "state")) == []
+    assert [path for owner in owners(home) for path in sandboxes(owner)] == []
+
+
+async def test_a_killed_keeper_takes_its_sandbox_along(sh: Sh, provider: LocalProvider, sandbox: str) -> None:
+    result = await sh("(setsid sleep 1000 &) >/dev/null 2>&1; readlink /proc/self/ns/pid")
+    namespace = bytes(result.stdout).decode().strip()
+    [keeper] = keepers()
+    os.kill(keeper, signal.SIGKILL)
+    if provider.runtime.name == "docker":
+        await provider.destroy(sandbox)  # its container is the daemon's, not the keeper's
+    assert await gone(namespace)
+
+
+async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_removes_the_rest(
+    runtime: Runtime, provider: LocalProvider, image: str, home: Path
+) -> None:
+    mine = await provider.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
+    other = subprocess.Popen(  # noqa: ASYNC220 - it has to outlive this loop
+        [sys.executable, "-c", OWNER, str(home), image, runtime.name], stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    with other.stdout:
+        namespace = (await asyncio.to_thread(other.stdout.readline)).strip()
+    assert processes_of(namespace)
+    other.kill()
+    other.wait()
+    assert await gone(namespace)
+    assert mounts_naming(str(home / "state")) == []
+
+    dead = [owner for owner in owners(home) if not is_alive(owner)]
+    assert [len(sandboxes(owner)) for owner in dead] == [1]
+    cgroups = await asyncio.to_thread(find_cgroups)
+    swept = await asyncio.to_thread(sweep, home, cgroups)
+    assert [one.owner_id for one in swept if one.whole] == [owner.name for owner in dead]
+    assert not any(owner.exists() for owner in dead)
+    if cgroups:
+        assert not {owner.name for owner in dead} & set(cgroups.owners())
+    assert [handle.sandbox_id for handle in provider.live()] == [mine.sandbox_id]
+    assert await provider.changes(mine.sandbox_id) == []
+
+
+async def test_a_provider_removes_what_dead_owners_left_when_it_opens(runtime: Runtime, home: Path) -> None:
+    left = home / "state/1-dead"
+    (left / "somebox/upper").mkdir(parents=True)
+    (left / "lock").touch()
+    made = LocalProvider(SandboxSettings(home=home), runtime, None)
+    deadline = time.monotonic() + 5
+    while left.exists() and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    assert not left.exists()
+    assert any(is_alive(owner) for owner in owners(home))
+    await made.close()

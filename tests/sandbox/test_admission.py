@@ -1,0 +1,130 @@
+"""Claims about admission: who waits, who goes first, and what is free afterwards."""
+
+import asyncio
+import os
+
+import pytest
+
+from paddock.errors import ConfigError
+from paddock.sandbox.admission import Admission, AdmissionSettings, Room, machine_mib, shared_admission
+
+ALL = Room(1000, 4)
+
+
+class Guest:
+    """One that holds its room until it is told to leave."""
+
+    def __init__(self, admission: Admission, memory_mib: float, cores: float = 1) -> None:
+        self.inside = False
+        self.leave = asyncio.Event()
+        self.task = asyncio.create_task(self._stay(admission, Room(memory_mib, cores)))
+
+    async def _stay(self, admission: Admission, room: Room) -> None:
+        async with admission.hold(room):
+            self.inside = True
+            await self.leave.wait()
+        self.inside = False
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_what_fits_goes_in_and_the_rest_waits_for_room() -> None:
+    admission = Admission(ALL)
+    guests = [Guest(admission, 400) for _ in range(3)]
+    await settled()
+    assert [guest.inside for guest in guests] == [True, True, False]
+    assert (admission.free, admission.waiting) == (Room(200, 2), 1)
+    guests[0].leave.set()
+    await settled()
+    assert [guest.inside for guest in guests] == [False, True, True]
+    for guest in guests:
+        guest.leave.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+    assert admission.free == ALL
+
+
+async def test_cores_are_counted_apart_from_memory() -> None:
+    admission = Admission(ALL)
+    guests = [Guest(admission, 1, 2.5), Guest(admission, 1, 2)]
+    await settled()
+    assert [guest.inside for guest in guests] == [True, False]
+    for guest in guests:
+        guest.leave.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_a_small_wish_does_not_overtake_a_large_one() -> None:
+    admission = Admission(ALL)
+    first, large, small = Guest(admission, 500), Guest(admission, 900), Guest(admission, 100)
+    await settled()
+    assert (first.inside, large.inside, small.inside) == (True, False, False)
+    first.leave.set()
+    await settled()
+    assert (large.inside, small.inside) == (True, True)
+    for guest in (large, small):
+        guest.leave.set()
+    await asyncio.gather(first.task, large.task, small.task)
+
+
+async def test_one_that_gives_up_waiting_takes_nothing_and_lets_others_pass() -> None:
+    admission = Admission(ALL)
+    first, large, small = Guest(admission, 500), Guest(admission, 900), Guest(admission, 100)
+    await settled()
+    large.task.cancel()
+    await settled()
+    assert small.inside
+    first.leave.set()
+    small.leave.set()
+    await asyncio.gather(first.task, small.task)
+    assert (admission.free, admission.waiting) == (ALL, 0)
+
+
+async def test_one_that_is_cancelled_as_it_is_admitted_gives_its_room_back() -> None:
+    admission = Admission(ALL)
+    first, second = Guest(admission, 900), Guest(admission, 900)
+    await settled()
+    first.leave.set()
+    while admission.waiting:
+        await asyncio.sleep(0)
+    second.task.cancel()
+    await asyncio.gather(first.task, second.task, return_exceptions=True)
+    assert admission.free == ALL
+
+
+async def test_fractions_of_cores_add_up() -> None:
+    admission = Admission(Room(1000, 1))
+    guests = [Guest(admission, 1, 0.1) for _ in range(10)]
+    await settled()
+    assert all(guest.inside for guest in guests)
+    for guest in guests:
+        guest.leave.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+
+
+@pytest.mark.parametrize("wish", [Room(1001, 1), Room(1, 5)])
+async def test_what_never_fits_is_said_at_once(wish: Room) -> None:
+    admission = Admission(ALL)
+    with pytest.raises(ConfigError, match=r"never fits.*1000 MiB and 4 cores"):
+        async with admission.hold(wish):
+            pass
+
+
+def test_settings_default_to_this_machine_and_count_a_sandbox_by_its_limit() -> None:
+    settings = AdmissionSettings(memory_headroom_mib=100, cores_each=0.5)
+    assert settings.total() == Room(machine_mib() - 100, len(os.sched_getaffinity(0)))
+    assert settings.wish(2048) == Room(2048, 0.5)
+    assert settings.wish(None).memory_mib == settings.total().memory_mib
+    assert AdmissionSettings(memory_each_mib=300).wish(2048).memory_mib == 300
+    assert AdmissionSettings(memory_mib=5000, cores=3).total() == Room(5000, 3)
+
+
+async def test_servers_of_a_process_share_the_count() -> None:
+    settings = AdmissionSettings(memory_mib=500)
+    one, two = await shared_admission(settings), await shared_admission(AdmissionSettings(memory_mib=500))
+    other = await shared_admission(AdmissionSettings(memory_mib=600))
+    assert one.held is two.held is not other.held
+    for lease in (one, two, other):
+        await lease.release()
