@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 SWEBENCH := 5.0.2
 
-.PHONY: setup demo test check lint bench wheel clean
+.PHONY: setup demo test test-slow check lint bench wheel clean
 
 setup: $(STAMP)
 
@@ -34,6 +34,9 @@ test: check
 
 check: lint
 	$(BIN)/pytest -n $(WORKERS)
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -n $(WORKERS) -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

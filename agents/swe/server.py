@@ -18,7 +18,7 @@ from paddock.agents.swe.config import SweConfig
 from paddock.agents.swe.gold import gold_patch
 from paddock.agents.swe.sandboxes import due, sandbox
 from paddock.agents.swe.work import Work
-from paddock.errors import BugError, RequestError, boundary
+from paddock.errors import BugError, PaddockError, RequestError, boundary
 from paddock.harness import (
     Endpoint,
     Exit,
@@ -127,11 +127,15 @@ class SweAgent(AgentServer[SweConfig]):
         work.counts = workspace.counts
         gold = await gold_patch(life, self.model) if self._needs == "gold" else None
         harness = make_harness(self.config.harness, self.config.harness_config, gold_patch=gold)
-        if self._needs != "model":
-            left = await self._run(harness, work, workspace)
-        else:
-            async with await self._tunnel(life, sandbox_id, watch) as work.tunnel:
+        try:
+            if self._needs != "model":
                 left = await self._run(harness, work, workspace)
+            else:
+                async with await self._tunnel(life, sandbox_id, watch) as work.tunnel:
+                    left = await self._run(harness, work, workspace)
+        except PaddockError:
+            watch.check()  # what it says may only be how a leak was stopped
+            raise
         watch.check()
         failure = work.tunnel.failure if work.tunnel else None
         if failure is not None and left.ended not in ("context_limit", "budget"):

@@ -45,6 +45,7 @@ HUNKS = [(name, index) for name, row in INSTANCES.items() for index in range(len
 PREDICTIONS = _lines("predictions.jsonl")
 pytestmark = [
     pytest.mark.sandbox,
+    pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.skipif(not INSTANCES, reason="PADDOCK_TEST_DATA names no folder with published rows (swe/*.jsonl)"),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine"),

@@ -24,9 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
     from paddock.sandbox.doctor import examine
-    from paddock.sandbox.settings import SandboxSettings
+    from paddock.sandbox.settings import SandboxSettings, check_home
 
-    settings = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
+    settings = SandboxSettings(home=args.home) if args.home else SandboxSettings()
+    check_home(settings.home)
     try:
         report = asyncio.run(examine(settings))
     except OSError as error:

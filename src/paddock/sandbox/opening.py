@@ -11,12 +11,13 @@ from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.runtimes import RUNTIMES
-from paddock.sandbox.settings import SandboxSettings
+from paddock.sandbox.settings import SandboxSettings, check_home
 
 
 async def open_provider(settings: SandboxSettings | None = None) -> LocalProvider:
     """A provider of sandboxes on this machine; RuntimeMissing says what was tried and what to install."""
     settings = settings or SandboxSettings()
+    check_home(settings.home)
     cgroups = await asyncio.to_thread(find_cgroups)
     tried = []
     for runtime in (make() for make in RUNTIMES):

@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from paddock.errors import ConfigError
 from paddock.sandbox.records import RuntimeName
 from paddock.sandbox.watchdog import WatchdogSettings
 
@@ -27,6 +28,22 @@ def default_home() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "paddock"
 
 
+def check_home(home: Path) -> None:
+    """ConfigError where root's sandboxes would lie in a folder that their unprivileged user can't pass, or where
+    overlayfs can't take the path."""
+    if any(mark in str(home) for mark in ",:\\"):
+        raise ConfigError(f"{home}: sandboxes can't live below a path with a comma, colon or backslash", kind="home")
+    if os.geteuid() != 0:
+        return
+    for folder in (home, *home.parents):
+        if folder.exists() and not folder.stat().st_mode & 0o001:
+            raise ConfigError(
+                f"{home}: {folder} is closed to other users, and sandboxes run as one: choose a folder that all can "
+                f"pass with {HOME_VARIABLE}, such as /var/lib/paddock, or chmod o+x {folder}",
+                kind="home",
+            )
+
+
 class SandboxSettings(BaseModel):
     """How sandboxes are made here."""
 
@@ -34,7 +51,7 @@ class SandboxSettings(BaseModel):
 
     runtime: RuntimeName | Literal["auto"] = "auto"
     """`auto`: the first that works here of apptainer, bubblewrap, podman, docker."""
-    home: Path = Field(default_factory=default_home)
+    home: Path = Field(default_factory=default_home, validate_default=True)
     """Holds `images/`, `layers/` and `state/`; on a disk, not on tmpfs."""
     payload_id: int = Field(default=PAYLOAD_ID, ge=1000, le=2**31)
     """User and group id of everything in a sandbox, where we run as root; another user's sandboxes run as that user."""
@@ -45,3 +62,8 @@ class SandboxSettings(BaseModel):
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """For a sandbox to be gone."""
     watchdog: WatchdogSettings = WatchdogSettings()
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()

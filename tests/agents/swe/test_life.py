@@ -173,6 +173,14 @@ async def test_a_canary_that_is_read_is_a_leak(standing: Any) -> None:
     assert '"outcome": "leak"' in meta
 
 
+async def test_a_canary_that_a_program_shows_its_model_is_a_leak_too(standing: Any) -> None:
+    tell = 'busybox wget -q -O - --post-data "$(cat /hidden/test_calc.py)" $OPENAI_BASE_URL/responses >/dev/null 2>&1'
+    async with standing(**script(FIX, tell)) as stand:
+        rollout = await stand.run(canary=CANARY)
+    assert (rollout.outcome, rollout.reward) == ("leak", None)
+    assert stand.model.n_calls == 0
+
+
 async def test_a_program_inside_reaches_its_model_and_its_calls_are_turns(standing: Any) -> None:
     async with standing(**script(ASK, "env; cat /proc/*/environ /proc/*/cmdline")) as stand:
         rollout = await stand.run()

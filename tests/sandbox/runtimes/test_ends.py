@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,7 @@ async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_rem
     swept = await asyncio.to_thread(sweep, home, cgroups)
     assert [one.owner_id for one in swept if one.whole] == [owner.name for owner in dead]
     assert not any(owner.exists() for owner in dead)
+    assert any("container" in what for one in swept for what in one.what) == (runtime.name == "docker")
     if cgroups:
         assert not {owner.name for owner in dead} & set(cgroups.owners())
     assert [handle.sandbox_id for handle in provider.live()] == [mine.sandbox_id]
@@ -136,3 +138,20 @@ async def test_a_provider_removes_what_dead_owners_left_when_it_opens(runtime: R
     assert not left.exists()
     assert any(is_alive(owner) for owner in owners(home))
     await made.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("losetup"), reason="needs root and losetup")
+def test_loop_devices_over_a_dead_owners_files_are_detached(home: Path) -> None:
+    left = home / "state/2-dead"
+    left.mkdir(parents=True)
+    (left / "lock").touch()
+    disk = left / "disk"
+    disk.write_bytes(bytes(1 << 20))
+    done = subprocess.run(["losetup", "--find", "--show", disk], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no loop device: {done.stderr}")
+    swept = sweep(home, None)
+    assert done.stdout.strip() in [what for one in swept for what in one.what]
+    listed = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True, check=True).stdout
+    assert str(disk) not in listed
+    assert not left.exists()

@@ -238,6 +238,19 @@ async def test_one_connection_too_many_is_told_so(open_tunnel: Any, upstream: An
     writer.close()
 
 
+async def test_open_calls_hold_no_more_than_they_may_together(open_tunnel: Any, upstream: Any) -> None:
+    upstream.go = asyncio.Event()
+    tunnel = await open_tunnel(settings=TunnelSettings(max_held_bytes=1500))
+    _, writer = await asyncio.open_connection("127.0.0.1", port_of(tunnel))
+    writer.write(raw("POST", "/v1/responses", "a" * 1000).encode())
+    await until(lambda: upstream.running == 1)
+    assert (await spoken(tunnel, raw("POST", "/v1/responses", "b" * 1000))).split()[1] == "503"
+    writer.close()
+    await until(lambda: upstream.running == 0)
+    upstream.go = None
+    assert (await spoken(tunnel, raw("POST", "/v1/responses", "c" * 1000))).split()[1] == "200"
+
+
 async def test_a_call_can_have_a_time_limit(open_tunnel: Any, upstream: Any) -> None:
     upstream.go = asyncio.Event()
     tunnel = await open_tunnel(settings=TunnelSettings(call_timeout_s=0.1))

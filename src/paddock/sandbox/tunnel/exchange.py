@@ -35,12 +35,21 @@ class Request(NamedTuple):
     body: bytes
 
 
+class Held:
+    """Bytes of request bodies that a tunnel holds."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class Exchange:
     """The server's side of one connection."""
 
-    def __init__(self, connection: Connection, settings: TunnelSettings) -> None:
+    def __init__(self, connection: Connection, settings: TunnelSettings, held: Held) -> None:
         self._connection = connection
         self._settings = settings
+        self._held = held
+        self._holds = 0
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=settings.max_head_bytes)
         self._begun = False
 
@@ -84,6 +93,8 @@ class Exchange:
         await self._linger()
 
     async def close(self) -> None:
+        self._held.bytes -= self._holds
+        self._holds = 0
         await self._connection.close()
 
     async def _read(self) -> Request | None:
@@ -104,6 +115,7 @@ class Exchange:
             elif isinstance(event, h11.Data):
                 body += event.data
                 self._check_size(len(body))
+                self._hold(len(event.data))
             elif isinstance(event, h11.EndOfMessage) and head is not None:
                 return Request(head.method.decode(), head.target.decode("latin-1"), _fields(head), bytes(body))
             else:
@@ -117,6 +129,12 @@ class Exchange:
         most = self._settings.max_body_bytes
         if size > most:
             raise Turned(413, "too_large", f"a request of {size} bytes or more: at most {most} pass")
+
+    def _hold(self, size: int) -> None:
+        self._holds += size
+        self._held.bytes += size
+        if self._held.bytes > self._settings.max_held_bytes:
+            raise Turned(503, "busy", "the calls that are open hold too much already")
 
     async def _send(self, event: h11.Event) -> None:
         data = self._http.send(event)

@@ -23,8 +23,10 @@ class TunnelSettings(Record):
     max_connections: int = Field(default=64, ge=1)
     """Open at once; one more is answered 503."""
     max_head_bytes: int = Field(default=1 << 16, ge=1024)
-    max_body_bytes: int = Field(default=1 << 26, ge=1)
+    max_body_bytes: int = Field(default=1 << 25, ge=1)
     """Of a request."""
+    max_held_bytes: int = Field(default=1 << 26, ge=1)
+    """Of all open requests together: what a sandbox can make us hold in memory. Beyond it a request is answered 503."""
     request_timeout_s: float = Field(default=60.0, gt=0)
     """From connection to the request's last byte."""
     write_timeout_s: float = Field(default=120.0, gt=0)

@@ -15,7 +15,7 @@ from typing import Self
 from paddock.errors import InfraError, PaddockError
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.protocol import Connection, Listener
-from paddock.sandbox.tunnel.exchange import Exchange, Request, Turned
+from paddock.sandbox.tunnel.exchange import Exchange, Held, Request, Turned
 from paddock.sandbox.tunnel.settings import MODEL_PATHS, TunnelSettings
 from paddock.sandbox.tunnel.upstream import PASSED, Answer, ModelRequest, Upstream
 
@@ -49,6 +49,7 @@ class Tunnel:
         self._settings = settings or TunnelSettings()
         self._hidden = [text.encode() for text in hidden if text]
         self._seen = seen
+        self._held = Held()
         self._accepting: asyncio.Task[None] | None = None
         self._open: set[asyncio.Task[None]] = set()
 
@@ -84,7 +85,7 @@ class Tunnel:
             _log.debug("tunnel: %s", error)  # the sandbox is gone, which its owner learns from it
 
     async def _serve(self, connection: Connection) -> None:
-        exchange = Exchange(connection, self._settings)
+        exchange = Exchange(connection, self._settings, self._held)
         try:
             await self._exchange(exchange)
         except Turned as turned:
