@@ -2,12 +2,18 @@
 
 import asyncio
 import json
+import os
 import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+import paddock
 from paddock.cli import main
 from paddock.sandbox import SandboxSettings, SandboxSpec
 from paddock.sandbox.doctor import probe_settings
@@ -70,3 +76,32 @@ def test_sandboxes_are_listed_and_only_those_of_dead_owners_cleaned(
     assert said.count("1-dead  dead") == 1
     assert "1-dead  sandbox deadbox" in said
     assert not dead.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, to become somebody else")
+@needs_bubblewrap
+def test_an_ordinary_user_needs_no_rights_for_it() -> None:
+    """By the system's Python: the one that runs may lie in a folder of root's."""
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    become = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--"]
+    place = Path(tempfile.mkdtemp(prefix="paddock-user-", dir="/var/tmp"))
+    os.chown(place, 12345, 12345)
+    paths = [str(Path(paddock.__file__).parent.parent), sysconfig.get_path("purelib")]
+    env = {"PATH": os.defpath, "HOME": str(place), "PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    script = "import sys; from paddock.cli import main; sys.exit(main(sys.argv[1:]))"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        told = [*become, python, "-c", *words]
+        return subprocess.run(told, env=env, cwd=place, capture_output=True, text=True, check=False, timeout=30)
+
+    try:
+        if not Path(python).exists() or run("import paddock.cli, pydantic_core").returncode:
+            pytest.skip(f"another user can't run this package by {python}")
+        done = run(script, "doctor", "--home", str(place / "home"), "--json")
+        assert done.returncode == 0, done.stderr
+        trials = {trial["runtime"]: trial for trial in json.loads(done.stdout)["trials"]}
+    finally:
+        shutil.rmtree(place)
+    assert "needs root" in trials["docker"]["missing"] or "on PATH" in trials["docker"]["missing"]
+    for name in ("apptainer", "bubblewrap", "podman"):
+        assert trials[name]["missing"] or not [check for check in trials[name]["checks"] if check["wrong"]]

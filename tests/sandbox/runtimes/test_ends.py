@@ -18,6 +18,7 @@ from paddock.sandbox import ExecResult, SandboxSettings, SandboxSpec
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.owner import is_alive, owners, sandboxes
+from paddock.sandbox.processes import Process, started_at
 from paddock.sandbox.runtimes import Runtime
 from paddock.sandbox.sweeping import sweep
 
@@ -44,15 +45,21 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def processes_of(pid_namespace: str) -> list[int]:
+def processes_of(pid_namespace: str) -> list[Process]:
+    """Those in it now: its number may be another's as soon as it has ended."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if str((folder / "ns/pid").readlink()) == pid_namespace:
-                found.append(int(folder.name))
+            inside = str((folder / "ns/pid").readlink()) == pid_namespace
         except OSError:
             continue
+        if inside and (started := started_at(int(folder.name))) is not None:
+            found.append(Process(int(folder.name), started))
     return found
+
+
+def living(processes: list[Process]) -> list[Process]:
+    return [process for process in processes if started_at(process.pid) == process.started]
 
 
 def keepers() -> list[int]:
@@ -65,9 +72,9 @@ def mounts_naming(text: str) -> list[str]:
     return [line for line in Path("/proc/mounts").read_text().splitlines() if text in line]
 
 
-async def gone(pid_namespace: str, timeout_s: float = 5.0) -> bool:
+async def gone(processes: list[Process], timeout_s: float = 5.0) -> bool:
     deadline = time.monotonic() + timeout_s
-    while processes_of(pid_namespace):
+    while living(processes):
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.02)
@@ -78,11 +85,11 @@ async def test_destroy_leaves_no_process_no_mount_and_no_folder(
     sh: Sh, provider: LocalProvider, sandbox: str, home: Path
 ) -> None:
     result = await sh("(setsid sleep 1000 &) >/dev/null 2>&1; readlink /proc/self/ns/pid")
-    namespace = bytes(result.stdout).decode().strip()
-    assert processes_of(namespace)
+    processes = processes_of(bytes(result.stdout).decode().strip())
+    assert len(processes) >= 2
     before = set(mounts_naming("overlay"))
     await provider.destroy(sandbox)
-    assert processes_of(namespace) == []
+    assert living(processes) == []
     assert set(mounts_naming("overlay")) <= before
     assert mounts_naming(str(home / "state")) == []
     assert [path for owner in owners(home) for path in sandboxes(owner)] == []
@@ -90,12 +97,13 @@ async def test_destroy_leaves_no_process_no_mount_and_no_folder(
 
 async def test_a_killed_keeper_takes_its_sandbox_along(sh: Sh, provider: LocalProvider, sandbox: str) -> None:
     result = await sh("(setsid sleep 1000 &) >/dev/null 2>&1; readlink /proc/self/ns/pid")
-    namespace = bytes(result.stdout).decode().strip()
+    processes = processes_of(bytes(result.stdout).decode().strip())
+    assert len(processes) >= 2
     [keeper] = keepers()
     os.kill(keeper, signal.SIGKILL)
     if provider.runtime.name == "docker":
         await provider.destroy(sandbox)  # its container is the daemon's, not the keeper's
-    assert await gone(namespace)
+    assert await gone(processes)
 
 
 async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_removes_the_rest(
@@ -107,11 +115,11 @@ async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_rem
     )
     assert other.stdout is not None
     with other.stdout:
-        namespace = (await asyncio.to_thread(other.stdout.readline)).strip()
-    assert processes_of(namespace)
+        processes = processes_of((await asyncio.to_thread(other.stdout.readline)).strip())
+    assert len(processes) >= 2
     other.kill()
     other.wait()
-    assert await gone(namespace)
+    assert await gone(processes)
     assert mounts_naming(str(home / "state")) == []
 
     dead = [owner for owner in owners(home) if not is_alive(owner)]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from paddock.sandbox.doctor.image import FOLDER
 from paddock.sandbox.failures import BudgetExceeded
+from paddock.sandbox.processes import Process, started_at
 from paddock.sandbox.protocol import Provider
 from paddock.sandbox.records import ExecRequest, ExecResult, SandboxLimits, SandboxSpec
 from paddock.types import Record
@@ -116,9 +117,10 @@ class _Probe:
         started = await self._run(f"({_STUBBORN}) > /dev/null 2>&1 &", timeout_s=10.0)
         if not namespace.startswith("pid:") or started.exit_code:
             return f"a process could not be left behind: {namespace} {_text(started)}"
+        victims = _processes_of(namespace)
         await self.end()
         deadline = time.monotonic() + GONE_S
-        while left := _processes_of(namespace):
+        while left := [victim.pid for victim in victims if started_at(victim.pid) == victim.started]:
             if time.monotonic() > deadline:
                 return f"processes outlive their sandbox: {left}"
             await asyncio.sleep(0.01)
@@ -143,13 +145,14 @@ def _text(result: ExecResult) -> str:
     return "; ".join(bytes(result.stdout).decode(errors="replace").split("\n")).strip("; ")[:500]
 
 
-def _processes_of(pid_namespace: str) -> list[int]:
-    """Ids, as the host has them, of the processes in that pid namespace."""
+def _processes_of(pid_namespace: str) -> list[Process]:
+    """Those in that pid namespace now; its number may be another's as soon as it has ended."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(folder / "ns/pid") == pid_namespace:  # noqa: PTH115 - its text, not a path
-                found.append(int(folder.name))
+            inside = os.readlink(folder / "ns/pid") == pid_namespace  # noqa: PTH115 - its text, not a path
         except OSError:
             continue
+        if inside and (started := started_at(int(folder.name))) is not None:
+            found.append(Process(int(folder.name), started))
     return found
