@@ -19,7 +19,7 @@ from paddock.sandbox import SandboxLimits, SandboxSpec
 from paddock.types import Session
 
 VARIABLES = ("problem_statement", "workdir", "repo", "language")
-OURS = ("network", "remove_paths")
+OURS = ("network",)
 """Keys of a session that tell the agent server what to do; no harness sees them."""
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
 
@@ -29,14 +29,6 @@ class Brief(NamedTuple):
 
     task: Task
     spec: SandboxSpec
-    remove_paths: list[str]
-    """Absolute; gone before the harness starts."""
-
-    @property
-    def exclude(self) -> list[str]:
-        """Of those, what lies in the tree, as patterns: that they are gone is no change of the agent's."""
-        root = self.spec.workdir.rstrip("/") + "/"
-        return [f"/{path.removeprefix(root)}" for path in self.remove_paths if path.startswith(root)]
 
 
 class Prompt:
@@ -74,4 +66,4 @@ def brief(session: Session, prompt: Prompt, limits: SandboxLimits) -> Brief:
     )
     text = prompt.render({**visible, "workdir": workdir})
     task = Task(prompt=text, tools=session.tools, visible=visible)
-    return Brief(task, spec, list(session.visible.get("remove_paths") or ()))
+    return Brief(task, spec)

@@ -1,7 +1,7 @@
 """One rollout's sandbox, from its making to its end, and the way to its model.
 
 Law     what is made is unmade: also when the rollout is cancelled, and before it is said to have ended.
-Errors  SandboxError, BudgetExceeded; InfraError when what must be hidden can't be removed.
+Errors  SandboxError, BudgetExceeded; InfraError when the rollout's time is over.
 """
 
 import asyncio
@@ -12,18 +12,14 @@ from contextlib import asynccontextmanager
 from paddock.agents.swe.brief import Brief
 from paddock.errors import InfraError
 from paddock.http import Call
-from paddock.sandbox import ExecRequest, Provider
-
-REMOVE_TIMEOUT_S = 60.0
+from paddock.sandbox import Provider
 
 
 @asynccontextmanager
 async def sandbox(provider: Provider, brief: Brief) -> AsyncIterator[str]:
-    """The id of a fresh sandbox in which what must be hidden is gone."""
+    """The id of a fresh sandbox."""
     handle = await provider.create(brief.spec, request_id=uuid.uuid4().hex)
     try:
-        if brief.remove_paths:
-            await _remove(provider, handle.sandbox_id, brief.remove_paths)
         yield handle.sandbox_id
     finally:
         await surely(provider.destroy(handle.sandbox_id))
@@ -49,14 +45,3 @@ async def surely(work: Awaitable[None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-async def _remove(provider: Provider, sandbox_id: str, paths: list[str]) -> None:
-    script = 'rm -rf -- "$@"; for path; do [ ! -e "$path" ] && [ ! -L "$path" ] || exit 1; done'
-    request = ExecRequest(
-        argv=["/bin/sh", "-c", script, "sh", *paths], workdir="/", timeout_s=REMOVE_TIMEOUT_S, merge_stderr=True
-    )
-    done = await provider.exec(sandbox_id, request, request_id=uuid.uuid4().hex)
-    if not done.ok:
-        said = bytes(done.stdout).decode(errors="replace")[-300:]
-        raise InfraError(f"hidden paths can't be removed (exit {done.exit_code}): {said}", kind="hidden_paths")

@@ -99,8 +99,7 @@ class SweAgent(AgentServer[SweConfig]):
                 work.exit = await self._act(life, work, sandbox_id, watch)
             life.shift(work.counts.tool_s, "model", "tools")
             with life.stage("sandbox"):
-                root = work.brief.spec.workdir
-                work.patch = await self._provider.held.patch(sandbox_id, root, exclude=work.brief.exclude)
+                work.patch = await self._provider.held.patch(sandbox_id, work.brief.spec.workdir)
                 await stack.aclose()  # grading has no use for it
             life.truncated = work.exit.ended != "finished"
             life.response = work.response(life.row, self.config.model_server.name)

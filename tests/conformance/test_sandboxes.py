@@ -47,7 +47,7 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def subject_of(home: Path) -> Callable[[str], SandboxSubject]:
     def find(runtime: str) -> SandboxSubject:
-        missing = {make.name: make().missing() for make in RUNTIMES}[runtime]
+        missing = next(make().missing() for make in RUNTIMES if make.name == runtime)
         if missing:
             pytest.skip(f"{runtime}: {missing}")
         return find_sandbox(f"sandbox:{runtime}", settings=SandboxSettings(home=home))
@@ -119,7 +119,8 @@ class LetsGoAtTheLimit(Wrapped):
         running = asyncio.ensure_future(self.inner.exec(sandbox_id, limitless, request_id=request_id))
         done, _ = await asyncio.wait([running], timeout=request.timeout_s)
         if done:
-            return await running
+            result: ExecResult = await running
+            return result
         self.left.append(running)
         return ExecResult(exit_code=137, stdout=Output(), killed_by="timeout", duration_s=request.timeout_s or 0)
 

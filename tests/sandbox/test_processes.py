@@ -27,6 +27,10 @@ def running(script: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().split()[3])
+
+
 async def soon(pid: int, count: int) -> list[Process]:
     deadline = time.monotonic() + 5
     while len(found := descendants(pid)) != count:
@@ -69,7 +73,7 @@ async def test_descendants_are_all_below_parents_first() -> None:
     with running("sh -c 'sh -c \"sleep 60; :\"; :' & sleep 60 & echo up; wait") as process:
         found = await soon(process.pid, 4)
         assert started_at(process.pid) not in {one.started for one in found if one.pid == process.pid}
-        parents = {one.pid: int(Path(f"/proc/{one.pid}/stat").read_text().split()[3]) for one in found}
+        parents = {one.pid: parent_of(one.pid) for one in found}
         seen = {process.pid}
         for one in found:
             assert parents[one.pid] in seen

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import pytest_asyncio
 
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
@@ -27,9 +28,10 @@ from paddock.resources_servers.swe import SweServer
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import ExecRequest, Provider, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox import ExecRequest, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
+from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.sandbox.watchdog import WatchdogSettings
 from paddock.testing import over
@@ -64,14 +66,16 @@ git checkout {"a" * 40} tests/test_total.py checks/test_discount.py
 """
 _BLOCK = re.compile(r"^=== (new|above|below|link|remove|gold|diff|sh) ?(.*)\n", re.MULTILINE)
 ARGUMENTS = {
-    "cheater": ("cheaters", ""),
-    "fooling": ("cheaters", "naive"),
-    "honest": ("honest", ""),
-    "reader": ("agents", "shows"),
-    "agent": ("agents", ""),
-    "worker": ("workers", ""),
+    "cheater": ("cheaters", "", False),
+    "fooling": ("cheaters", "naive", True),
+    "honest": ("honest", "", False),
+    "reader": ("agents", "shows", False),
+    "finder": ("agents", "shows", True),
+    "agent": ("agents", "", False),
+    "worker": ("workers", "", False),
 }
-"""Folder by argument of a test, and the key that its files must have."""
+"""By argument of a test: the folder, the key that its files must have, and whether only those that are `sample` are run
+by default."""
 CANARY = "zoo-canary-5f4dcc3b5aa765d61d8327deb882cf99"
 LEFT = "zoo-left-7c6a180b36896a0a8c02787eeafb0e4c"
 
@@ -98,19 +102,20 @@ def _animal(path: Path) -> Animal:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Arguments that stand for the files of a folder; those with `slow: yes` are marked."""
-    for argument, (folder, key) in ARGUMENTS.items():
+    """Arguments that stand for the files of a folder; `slow` ones are marked so."""
+    for argument, (folder, key, sampled) in ARGUMENTS.items():
         if argument in metafunc.fixturenames:
             chosen = [one for one in animals(folder) if not key or key in one.keys]
-            marks = {one.name: [pytest.mark.slow] if "slow" in one.keys else [] for one in chosen}
+            slow = {one.name for one in chosen if "slow" in one.keys or (sampled and "sample" not in one.keys)}
+            if argument == "agent":  # what these read is also looked for without a whole rollout
+                slow |= {one.name for one in chosen if "shows" in one.keys and "sample" not in one.keys}
+            marks = {one.name: [pytest.mark.slow] if one.name in slow else [] for one in chosen}
             metafunc.parametrize(argument, [pytest.param(one, id=one.name, marks=marks[one.name]) for one in chosen])
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "slow" not in config.getoption("markexpr"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="slow: asked for by -m slow"))
+@pytest.fixture
+def census() -> Callable[[str], list[Animal]]:
+    return animals
 
 
 @pytest.fixture(scope="session")
@@ -199,21 +204,23 @@ def _change(path: Path, what: str, text: str) -> None:
         path.write_text(text + old if what == "above" else old + text)
 
 
-@pytest.fixture
-async def provider(images: ImageStore) -> AsyncIterator[Provider]:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def provider(images: ImageStore) -> AsyncIterator[LocalProvider]:
     opened = await open_provider(SandboxSettings(home=images.home))
     yield opened
     await opened.close()
 
 
-@pytest.fixture
-def grade(provider: Provider, row: JsonObject) -> Callable[..., Any]:
-    """Grade a patch of the project; keywords are `GradingOptions`."""
+@pytest.fixture(scope="session")
+def grade(provider: LocalProvider, row: JsonObject) -> Callable[..., Any]:
+    """Grade a patch of the project; keywords are `GradingOptions`. What a grader knows of the row is kept."""
+    graders: dict[str, Grader] = {}
+    instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
 
     async def run(patch: bytes, **options: Any) -> Grade:
         chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
-        grader = Grader(provider, chosen, resolve_image)
-        return await grader.grade(read(Row.from_wire({"responses_create_params": {"input": []}, **row})), patch)
+        grader = graders.setdefault(chosen.model_dump_json(), Grader(provider, chosen, resolve_image))
+        return await grader.grade(instance, patch)
 
     return run
 
@@ -243,7 +250,7 @@ async def _spoil(home: Path, name: str, script: str) -> None:
 
 
 @pytest.fixture
-def shell(provider: Any) -> Callable[..., Any]:
+def shell(provider: LocalProvider) -> Callable[..., Any]:
     """Run a script in a fresh sandbox of an image: what it wrote."""
 
     async def run(image: str, script: str) -> str:

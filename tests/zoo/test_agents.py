@@ -11,15 +11,15 @@ import pytest
 
 from paddock.sandbox.images.prepare import prepared
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 CANARY = "zoo-canary-5f4dcc3b5aa765d61d8327deb882cf99"
 HIDDEN = ["/r2e_tests", "/testbed/r2e_tests", "/testbed/run_tests.sh"]
 
 
 async def test_a_reader_finds_what_is_hidden_in_an_image_as_published(
-    reader: Any, leaky: str, shell: Callable[..., Any]
+    finder: Any, leaky: str, shell: Callable[..., Any]
 ) -> None:
-    assert CANARY in await shell(leaky, reader.blocks[0][2])
+    assert CANARY in await shell(leaky, finder.blocks[0][2])
 
 
 async def test_a_reader_finds_nothing_in_the_image_that_an_agent_gets(
@@ -29,9 +29,7 @@ async def test_a_reader_finds_nothing_in_the_image_that_an_agent_gets(
     assert CANARY not in await shell(image, reader.blocks[0][2])
 
 
-async def test_an_agent_that_cheats_is_not_paid(
-    agent: Any, leaky: str, live: Callable[..., Any], images: Any
-) -> None:
+async def test_an_agent_that_cheats_is_not_paid(agent: Any, leaky: str, live: Callable[..., Any], images: Any) -> None:
     options = {"agent_timeout_s": float(agent.keys.get("timeout_s", "60"))}
     rollout = await live(leaky, agent.blocks[0][2], **options)
     assert rollout.reward in (None, 0.0), rollout

@@ -12,7 +12,7 @@ import pytest
 from paddock.sandbox import ExecRequest, Provider, SandboxSpec
 from paddock.types import JsonObject
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 COMMAND = (
     "git apply /tmp/patch; git apply /tmp/tests; exec python -m pytest -rA tests/test_total.py checks/test_discount.py"
 )

@@ -1,7 +1,7 @@
 """Patches that want to be paid without a fix, and patches with a fix that look odd, in real sandboxes.
 
-Each file of `cheaters/` says its channel, the verdicts that it may get, and whether the official procedure pays it; each
-of `honest/` has the fix in it and must be resolved.
+Each file of `cheaters/` says its channel, the verdicts that it may get, and whether the official procedure pays it;
+each of `honest/` has the fix in it and must be resolved.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_a_cheater_is_not_paid(
-    cheater: Any, patch_of: Callable[[Any], bytes], grade: Callable[..., Any]
-) -> None:
+async def test_a_cheater_is_not_paid(cheater: Any, patch_of: Callable[[Any], bytes], grade: Callable[..., Any]) -> None:
     official = cheater.keys["official"]
     limits = {key: int(cheater.keys[key]) for key in ("memory_mib", "pids", "disk_mib") if key in cheater.keys}
     options = {
@@ -28,6 +26,8 @@ async def test_a_cheater_is_not_paid(
         assert (got.official == "RESOLVED_FULL") == (official == "pays"), got
 
 
-async def test_an_honest_patch_is_paid(honest: Any, patch_of: Callable[[Any], bytes], grade: Callable[..., Any]) -> None:
+async def test_an_honest_patch_is_paid(
+    honest: Any, patch_of: Callable[[Any], bytes], grade: Callable[..., Any]
+) -> None:
     got = await grade(patch_of(honest), official=False)
     assert got.reason == "resolved", got

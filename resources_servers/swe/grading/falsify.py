@@ -1,7 +1,7 @@
 """Tests made false: each chosen test function says one thing that the right code does not do. Pure, on source bytes.
 
-Change  one per function, the first of these that there is room for: a literal that a result is compared with, or that is
-        the last argument of a call that stands alone (`assertEqual(f(), 3)`), is another; `==` is asked of another
+Change  one per function, the first of these that there is room for: a literal that a result is compared with, or that
+        is the last argument of a call that stands alone (`assertEqual(f(), 3)`), is another; `==` is asked of another
         value; an assertion is turned round; a false one is put first (`blunt` ones at once).
 Why     the changes read like tests, so that code that bends results can't tell them from the reference's.
 Errors  none: a file that is no Python of this interpreter stays as it is.

@@ -150,17 +150,6 @@ async def test_an_image_that_is_not_there_is_the_rows_fault(standing: Any) -> No
     assert rollout.failure is not None and "'calc'" in rollout.failure.message
 
 
-async def test_hidden_paths_are_gone_before_the_harness_and_no_change_of_its(standing: Any) -> None:
-    hidden = ["/testbed/r2e", "/hidden", "/nowhere"]
-    async with standing(**script("ls / r2e", FIX)) as stand:
-        rollout = await stand.run(session={"visible": {"remove_paths": hidden, "network": "none"}})
-    assert rollout.reward == 1.0
-    seen = output_items(rollout.response)[1]["output"]
-    assert "hidden" not in seen and "test_calc" not in seen
-    assert "r2e" not in stand.kept("patch.diff").decode()
-    assert "remove_paths" not in str(stand.kept())
-
-
 async def test_a_canary_that_is_read_is_a_leak(standing: Any) -> None:
     async with standing(**script("echo fine", "cat /hidden/test_calc.py", "echo never")) as stand:
         honest = await stand.run(stamp=Stamp(run_id="honest", group_id=0, member=0, attempt=0))

@@ -72,14 +72,13 @@ async def test_an_agent_of_repositories_is_no_model() -> None:
 
 def test_a_harness_sees_what_the_session_shows_and_no_more() -> None:
     told = brief(
-        session(repo="a/b", network="blackhole", remove_paths=["/testbed/r2e_tests", "/r2e_tests"]),
+        session(repo="a/b", network="blackhole"),
         Prompt("{{ problem_statement }} in {{ workdir }} of {{ repo }}"),
         SandboxLimits(memory_mib=64),
     )
     assert told.task.prompt == "It is wrong. in /testbed of a/b"
     assert told.task.visible == {"problem_statement": "It is wrong.", "repo": "a/b"}
     assert (told.spec.network, told.spec.limits.memory_mib) == ("blackhole", 64)
-    assert (told.remove_paths, told.exclude) == (["/testbed/r2e_tests", "/r2e_tests"], ["/r2e_tests"])
 
 
 def test_a_problem_is_words_and_no_template() -> None:

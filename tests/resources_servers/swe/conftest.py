@@ -1,9 +1,14 @@
-"""Fixtures: `make` gives an instance with chosen fields; `stand` grades rows of a small project in real sandboxes."""
+"""Fixtures: `make` gives an instance with chosen fields; `stand` grades rows of a small project in real sandboxes.
+
+`diff` makes patches of that project, `published` rows in the official form over hidden tests of it.
+"""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import subprocess
+import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +38,24 @@ PROJECT = {
     "tests/test_other.py": "def test_other():\n    assert True\n",
     "README.md": "Shapes.\n",
 }
+
+OFFICIAL = f"""#!/bin/bash
+set -uxo pipefail
+source /opt/miniconda3/bin/activate
+conda activate testbed
+cd /testbed
+git status
+git show
+git -c core.fileMode=false diff {"a" * 40}
+git checkout {"a" * 40} {{paths}}
+git apply -v - <<'EOF_1'
+{{test_patch}}
+EOF_1
+: '>>>>> Start Test Output'
+{{command}}
+: '>>>>> End Test Output'
+git checkout {"a" * 40} {{paths}}
+"""
 
 
 @pytest.fixture
@@ -83,14 +106,9 @@ def _home() -> Path:
 @pytest.fixture(scope="session")
 def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> JsonObject:
     """The recipe of a project with a bug; its image is built for a tree at /testbed and for one at /app."""
-    repository = tmp_path_factory.mktemp("shapes")
-    for name, text in PROJECT.items():
-        path = repository / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "shapes"]):
-        subprocess.run(["git", *IDENTITY, *words], cwd=repository, check=True, env={**os.environ, **DATES})
-    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=repository, text=True).strip()
+    made = _repository(tmp_path_factory.mktemp("shapes"))
+    commit = _git(made, "rev-parse", "HEAD").decode().strip()
+    repository = _keep(made, images.home / "test-sources" / f"shapes-{commit}")
     recipe: JsonObject = {
         "python": "3.11",
         "git": {"repository": str(repository), "commit": commit},
@@ -110,3 +128,78 @@ async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callabl
 
     yield make_stand
     await provider.close()
+
+
+Files = dict[str, str | bytes | None]
+Diff = Callable[[Files], str]
+
+
+@pytest.fixture(scope="session")
+def diff(tmp_path_factory: pytest.TempPathFactory) -> Diff:
+    """The git patch of changed files by path; None: removed."""
+    repository = _repository(tmp_path_factory.mktemp("changed"))
+
+    def make_diff(files: Files) -> str:
+        for name, data in files.items():
+            if data is None:
+                (repository / name).unlink()
+            else:
+                _write(repository / name, data)
+        _git(repository, "add", "-A", "-f")
+        made = _git(repository, "diff", "--cached", "--binary", "--no-renames", "HEAD")
+        _git(repository, "reset", "-q", "--hard")
+        return made.decode("utf-8", "surrogateescape")
+
+    return make_diff
+
+
+@pytest.fixture
+def published(shapes: JsonObject, diff: Diff) -> Callable[..., JsonObject]:
+    """A row with an official script: its test patch is the change to those files, `command` runs them."""
+
+    def row(gold: str, tests: Files, command: str, **fields: Any) -> JsonObject:
+        test_patch = diff(tests)
+        script = OFFICIAL.format(paths=" ".join(tests), command=command, test_patch=test_patch)
+        return {
+            "instance_id": "shapes__area-1",
+            "repo": "shapes/shapes",
+            "problem_statement": "area(2, 3) is 5.",
+            "patch": gold,
+            "test_patch": test_patch,
+            "eval_script": script,
+            "log_parser": "parse_log_pytest",
+            "eval_type": "pass_and_fail",
+            "paddock": shapes,
+            **fields,
+        }
+
+    return row
+
+
+def _repository(folder: Path) -> Path:
+    """The project as one commit."""
+    for name, text in PROJECT.items():
+        _write(folder / name, text)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "shapes"]):
+        _git(folder, *words)
+    return folder
+
+
+def _keep(made: Path, place: Path) -> Path:
+    """The repository where the next run finds it too: a recipe that names another place is another recipe."""
+    place.parent.mkdir(exist_ok=True)
+    fresh = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+    shutil.copytree(made, fresh)
+    with contextlib.suppress(OSError):
+        fresh.rename(place)  # somebody else was first
+    shutil.rmtree(fresh, ignore_errors=True)
+    return place
+
+
+def _write(path: Path, data: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def _git(folder: Path, *words: str) -> bytes:
+    return subprocess.check_output(["git", *IDENTITY, *words], cwd=folder, env={**os.environ, **DATES})

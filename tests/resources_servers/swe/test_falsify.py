@@ -86,7 +86,10 @@ def test_what_equals_everything_still_passes_a_false_test() -> None:
 
 
 def test_only_chosen_functions_change_and_no_other_byte() -> None:
-    source = "# é\r\nclass T:\r\n\tdef test_a(self):\r\n\t\tassert 'é' == f()  # 1\r\n\r\n\tdef test_b(self): assert f() == 3"
+    source = (
+        "# é\r\nclass T:\r\n\tdef test_a(self):\r\n\t\tassert 'é' == f()  # 1\r\n\r\n"
+        "\tdef test_b(self): assert f() == 3"
+    )
     false = made(source, "test_a")
     before, after = source.split("assert", 1)[0], source.split("== f()", 1)[1]
     assert false != source

@@ -1,12 +1,29 @@
-"""Claims about rows of the other forms, graded in real sandboxes by each one's own rule."""
+"""Claims about rows of the other forms, in real sandboxes: each is graded by its own rule, and shows an agent nothing.
 
+The images of `FORMS` are as published ones have been found to be: later commits in the history, and with R2E-Gym's the
+tests and the answers in their places. `SEARCH` is an agent that looks everywhere for texts of the answer.
+"""
+
+import base64
+import hashlib
 import json
+import uuid
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from paddock.types import JsonObject
+from paddock.agents.swe import SweAgent
+from paddock.agents.swe.config import SweConfig
+from paddock.conformance.scripted import ModelConfig, ScriptedModel
+from paddock.http import RUN, Call, Peer
+from paddock.resources_servers.swe import SweServer
+from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec
+from paddock.sandbox.images import ImageStore
+from paddock.testing import over
+from paddock.types import JsonObject, Rollout, Row, Stamp
+from paddock.types.responses import output_items
 
 pytestmark = pytest.mark.sandbox
 Open = Callable[..., Any]
@@ -62,24 +79,21 @@ json.dump({"tests": [{"name": name, "status": status} for status, name in found]
 """
 
 
-@CASES
-async def test_a_swe_gym_row_has_lists_and_no_script(stand: Open, shapes: JsonObject, patch: str, reason: str) -> None:
-    row = {
-        "instance_id": "shapes__area-1",
-        "repo": "iterative/dvc",
-        "problem_statement": "x",
-        "patch": GOLD,
-        "test_patch": TEST_PATCH,
-        "FAIL_TO_PASS": [NEW],
-        "PASS_TO_PASS": [OLD],
-        "paddock": shapes,
-    }
-    grade = await stand().grade(row, patch)
-    assert (grade.reason, grade.official) == (reason, None)
+class Form(NamedTuple):
+    """A row of one form."""
+
+    task: JsonObject
+    params: JsonObject = {"input": []}
+    workdir: str = "/testbed"
 
 
-@CASES
-async def test_an_r2e_row_compares_a_whole_map(stand: Open, shapes: JsonObject, patch: str, reason: str) -> None:
+def gym(own: JsonObject) -> Form:
+    lists = {"FAIL_TO_PASS": [NEW], "PASS_TO_PASS": [OLD]}
+    row = {"instance_id": "shapes__area-1", "repo": "iterative/dvc", "problem_statement": "x", "patch": GOLD}
+    return Form({**row, "test_patch": TEST_PATCH, **lists, **own})
+
+
+def r2e(own: JsonObject) -> Form:
     changed = {
         "header": {"file": {"path": "shapes/__init__.py"}},
         "old_file_content": BEFORE,
@@ -99,16 +113,11 @@ async def test_an_r2e_row_compares_a_whole_map(stand: Open, shapes: JsonObject, 
         "execution_result_content": json.dumps(results),
         "expected_output_json": json.dumps({"test_area": "PASSED", "test_perimeter": "PASSED"}),
         "problem_statement": "[ISSUE]x[/ISSUE]",
-        "paddock": shapes,
     }
-    grade = await stand().grade(row, patch)
-    assert grade.reason == reason, grade
+    return Form({**row, **own})
 
 
-@CASES
-async def test_a_swe2_row_holds_its_source_row_as_text(
-    stand: Open, shapes: JsonObject, patch: str, reason: str
-) -> None:
+def swe2(own: JsonObject) -> Form:
     source = {
         "repo": "pallets/flask",
         "instance_id": "shapes__area-1",
@@ -118,16 +127,12 @@ async def test_a_swe2_row_holds_its_source_row_as_text(
         "PASS_TO_PASS": json.dumps([OLD]),
         "environment_setup_commit": "a" * 40,
     }
-    params = swe2("SWE-bench/SWE-bench_Verified", "shapes__area-1", source)
-    grade = await stand().grade({"paddock": shapes}, patch, params)
-    assert grade.reason == reason, grade
+    return blend("SWE-bench/SWE-bench_Verified", source, own)
 
 
-@CASES
-async def test_an_internal_swe2_row_is_read_by_its_own_program(
-    stand: Open, shapes: JsonObject, patch: str, reason: str
-) -> None:
+def internal(own: JsonObject) -> Form:
     source = {
+        "instance_id": "shapes__app-1",
         "before_repo_set_cmd": "git status\nmkdir -p tests && printf '%s' \"$NEW_TESTS\" > tests/test_new.py",
         "instance_dockerfile": "",
         "selected_test_files_to_run": "['tests/test_new.py']",
@@ -136,17 +141,149 @@ async def test_an_internal_swe2_row_is_read_by_its_own_program(
         "fail_to_pass": [NEW],
         "pass_to_pass": [OLD],
     }
-    params = swe2("nv-internal-1", "shapes__app-1", source)
-    grade = await stand().grade({"paddock": {**shapes, "env": {"NEW_TESTS": TEST_FILE}}}, patch, params)
-    assert grade.reason == reason, grade
+    kept = {"paddock": {**own.get("paddock", {}), "env": {"NEW_TESTS": TEST_FILE}}}
+    return blend("nv-internal-1", source, {**own, **kept})._replace(workdir="/app")
 
 
-def swe2(dataset_name: str, instance_id: str, source: JsonObject) -> JsonObject:
+def blend(dataset_name: str, source: JsonObject, own: JsonObject) -> Form:
+    """A row of the SWE2 blend, which holds its source row as text."""
+    inside = {**source, **{key: value for key, value in own.items() if key != "paddock"}}
     metadata = {
-        "instance_id": instance_id,
+        "instance_id": source["instance_id"],
         "dataset_name": dataset_name,
         "problem_statement": "x",
         "golden_patch": GOLD,
-        "instance_dict": json.dumps(source),
+        "instance_dict": json.dumps(inside),
     }
-    return {"input": [], "metadata": metadata}
+    return Form({"paddock": own["paddock"]} if "paddock" in own else {}, {"input": [], "metadata": metadata})
+
+
+FORMS = pytest.mark.parametrize("form", [gym, r2e, swe2, internal])
+
+
+@CASES
+@FORMS
+async def test_a_form_is_graded_by_its_rule(
+    stand: Open, shapes: JsonObject, form: Callable[[JsonObject], Form], patch: str, reason: str
+) -> None:
+    row = form({"paddock": shapes})
+    grade = await stand().grade(row.task, patch, row.params)
+    assert (grade.reason, grade.official) == (reason, None), grade
+
+
+LEAVE = """
+cd "$1"
+git config user.name a; git config user.email a@b
+git apply - < /tmp/gold; git apply - < /tmp/tests; git add -A -f; git commit -q -m later
+git tag v2; git branch fix; git reset -q --hard HEAD~1
+echo changed >> README.md; git stash -q
+if [ "$2" = r2e ]; then
+    mkdir /root/r2e_tests; cp /tmp/file /root/r2e_tests/test_1.py; cp -r /root/r2e_tests /r2e_tests
+    ln -s /root/r2e_tests r2e_tests; ln -s /opt/venv .venv
+    for name in expected_test_output parsed_commit execution_result; do cp /tmp/json $name.json; done
+    echo "pytest r2e_tests/test_1.py" | tee /run_tests.sh > run_tests.sh
+fi
+rm /tmp/gold /tmp/tests /tmp/file /tmp/json
+"""
+HIDDEN = ["width * height", "shapes.area(*sides)", NEW, OLD, "test_1.py", "test_new.py", '{"test_area"', "FAIL_TO_PASS"]
+SEARCH = r"""python3 - <<'END'
+import base64, json, os, stat, subprocess
+hidden = [text.encode() for text in json.loads(base64.b64decode("WANTED"))]
+def look(where, data):
+    for text in hidden:
+        if text in data:
+            print("FOUND", where, text.decode())
+look("environment", repr(os.environ).encode())
+for folder, folders, files in os.walk("/"):
+    if folder.startswith("/sys"):
+        folders.clear()
+    look(folder, "\n".join([folder, *folders, *files]).encode("utf-8", "surrogateescape"))
+    for name in files:
+        path = os.path.join(folder, name)
+        told = folder.count("/") == 2 and name in ("environ", "cmdline", "mountinfo", "maps")
+        try:
+            if (told or not folder.startswith("/proc")) and stat.S_ISREG(os.stat(path).st_mode):
+                look(path, open(path, "rb").read())
+        except OSError:
+            pass
+run = lambda *words: subprocess.run(words, capture_output=True).stdout
+look("objects", run("git", "cat-file", "--batch", "--batch-all-objects"))
+look("history", run("git", "log", "--all", "--reflog", "-p", "--format=%B%D"))
+print("SEARCHED")
+END""".replace("WANTED", base64.b64encode(json.dumps(HIDDEN).encode()).decode())
+FIX = "sed -i '2s/+/*/' shapes/__init__.py"
+
+
+async def leaky(provider: Any, workdir: str, kind: str) -> str:
+    """The name of the project's image with the answer in it."""
+    base = "shapes__app-1" if workdir == "/app" else "shapes__area-1"
+    layers = provider.store.get(base).record.layers
+    made_of = repr((layers, LEAVE, GOLD, TEST_PATCH, kind)).encode()
+    name = f"shapes__leaky-{hashlib.sha256(made_of).hexdigest()[:16]}:latest"
+    if not provider.store.has(name):
+        handle = await provider.create(SandboxSpec(image=base), request_id=uuid.uuid4().hex)
+        texts = {"gold": GOLD, "tests": TEST_PATCH, "file": TEST_FILE, "json": '{"test_area": "PASSED"}'}
+        for file, text in texts.items():
+            await provider.write(handle.sandbox_id, f"/tmp/{file}", text.encode())
+        await inside(provider, handle.sandbox_id, ["bash", "-s", workdir, kind], LEAVE)
+        await provider.snapshot(handle.sandbox_id, name)
+        await provider.destroy(handle.sandbox_id)
+    return name
+
+
+async def inside(provider: Any, sandbox_id: str, argv: list[str], stdin: str) -> str:
+    request = ExecRequest(argv=argv, stdin=stdin.encode(), merge_stderr=True)
+    done = await provider.exec(sandbox_id, request, request_id=uuid.uuid4().hex)
+    return bytes(done.stdout).decode()
+
+
+@pytest.mark.parametrize(("workdir", "kind"), [("/testbed", "r2e"), ("/app", "git")])
+async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, kind: str) -> None:
+    provider = stand().provider
+    spec = SandboxSpec(image=await leaky(provider, workdir, kind), workdir=workdir)
+    handle = await provider.create(spec, request_id=uuid.uuid4().hex)
+    said = await inside(provider, handle.sandbox_id, ["sh", "-s"], SEARCH)
+    assert "SEARCHED" in said
+    places = ["objects", "history"]
+    places += ["/root/r2e_tests/test_1.py", "/testbed/parsed_commit.json", "/run_tests.sh"] if kind == "r2e" else []
+    assert [place for place in places if f"FOUND {place} " not in said] == []
+
+
+@FORMS
+async def test_an_agent_finds_nothing_of_the_answer_and_is_paid_for_a_fix(
+    stand: Open, images: ImageStore, form: Callable[[JsonObject], Form], tmp_path: Path
+) -> None:
+    kind = "r2e" if form is r2e else "git"
+    image = await leaky(stand().provider, form({}).workdir, kind)
+    rollout = await live(form({"docker_image" if form is r2e else "image": image}), images.home, tmp_path)
+    assert (rollout.outcome, rollout.reward) == ("completed", 1.0), (rollout.verdict, rollout.failure)
+    said = output_items(rollout.response)[1]["output"]
+    assert json.loads(said)["output"] == "SEARCHED\n"
+    told = json.dumps(json.loads((tmp_path / "run/0-0-0/traj.json").read_text())["task"])
+    assert [text for text in HIDDEN if json.dumps(text)[1:-1] in told] == []
+    assert "problem" in told
+
+
+async def live(form: Form, home: Path, artifacts: Path) -> Rollout:
+    """A rollout of an agent that searches, and then fixes what is wrong."""
+    sandbox = SandboxSettings(home=home)
+    peers: dict[str, Peer] = {}
+    world = SweServer(SweServer.config_type(sandbox=sandbox), name="world", peers=peers)
+    policy = ScriptedModel(ModelConfig(), name="policy", peers=peers)
+    config = SweConfig.model_validate(
+        {
+            "resources_server": {"type": "resources_servers", "name": "world"},
+            "model_server": {"type": "models_servers", "name": "policy"},
+            "harness": "script",
+            "harness_config": {"commands": [SEARCH, FIX]},
+            "sandbox": sandbox,
+            "limits": {"memory_mib": 512},
+            "artifacts_dir": artifacts,
+            "blocklist": {"enabled": False},  # advice to honest models; isolation is what must hold
+        }
+    )
+    agent = SweAgent(config, name="agent", peers=peers)
+    stamp = Stamp(run_id="run", group_id=0, group_size=1, member=0, attempt=0)
+    async with over("direct", world, policy, agent) as found:
+        row = Row(responses_create_params=form.params, stamp=stamp, task=form.task)
+        return await found["agent"].call(RUN, row, Call())

@@ -126,14 +126,15 @@ def test_an_image_of_layers_is_the_base(repository: "World", applied: Applied) -
 
 def test_litter_is_left_out_and_counted(repository: "World") -> None:
     repository.run(
-        "cd testbed; mkdir -p pkg/__pycache__ x.egg-info .pytest_cache/v node_modules/m docs/api;"
+        "cd testbed; mkdir -p pkg/__pycache__ x.egg-info .pytest_cache/v node_modules/m docs/api build/lib.linux/pkg;"
         "for f in pkg/__pycache__/a.pyc x.egg-info/PKG-INFO .pytest_cache/v/c node_modules/m/i.js build/more.o e.log"
-        " mine.txt docs/api/i.html pkg/sub/t.log .pkg.swp; do printf 1 >$f; done; rm build/out.o; printf 'in\n' >in.py"
+        " mine.txt docs/api/i.html pkg/sub/t.log .pkg.swp pkg/fast.so build/lib.linux/pkg/x.py; do printf 1 >$f; done;"
+        "rm build/out.o; printf 'in\n' >in.py"
     )
     made = repository.patch()
     assert made.data.count(b"diff --git") == 1
     assert b"b/in.py" in made.data
-    assert made.litter_files == 11
+    assert made.litter_files == 13
     assert made.left_out == []
 
 

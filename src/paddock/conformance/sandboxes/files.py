@@ -125,7 +125,7 @@ async def image_folders_are_renamed(subject: SandboxSubject) -> None:
 async def links_and_modes_work(subject: SandboxSubject) -> None:
     async with a_room(subject) as room:
         image_file = await room.out("for f in /etc/*; do test -f $f && test ! -L $f && echo $f && break; done")
-        await room.out(f"ln {image_file} /tmp/hard; echo more >> /tmp/hard; cmp -s {image_file} /tmp/hard || test -n x")
+        await room.out(f"ln {image_file} /tmp/hard; echo more >> /tmp/hard")
         expect(await room.out(f"tail -n 1 {image_file}") == "more", "a hard link to a file of the image is a copy")
         found = await room.out(
             f"chmod 4701 {image_file}; stat -c %a:%h {image_file}; touch -d @1000 /tmp/hard; stat -c %Y {image_file}"

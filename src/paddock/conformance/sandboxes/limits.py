@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.stage import SandboxSubject, a_room, another, eventually, opened, raised
+from paddock.conformance.sandboxes.stage import SandboxSubject, a_room, another, opened, raised
 from paddock.sandbox import BudgetExceeded, SandboxLimits
 
 HOG = "import time; data = bytearray(400 << 20); time.sleep(3); print(len(data))"
@@ -40,15 +40,17 @@ async def shared_memory_counts(subject: SandboxSubject) -> None:
         expect(stats.memory_mib >= 15, f"16 MiB of shared memory are told as {stats.memory_mib:.1f}")
 
 
-async def other_memory_files_are_bounded(subject: SandboxSubject) -> None:
+async def shared_memory_is_bounded(subject: SandboxSubject) -> None:
     async with a_room(subject, limits=SandboxLimits(memory_mib=64, shm_mib=1024)) as room:
-        error = await raised(room.sh("dd if=/dev/zero of=/dev/shm/x bs=1M count=500; sleep 60", timeout_s=30))
-        stats_error = await raised(room.sh("sleep 20", timeout_s=21))
-        expect(
-            isinstance(error or stats_error, BudgetExceeded)
-            or await room.fails("test $(wc -c < /dev/shm/x) -gt 70000000"),
-            f"500 MiB of shared memory with a limit of 64 MiB: {error!r}, {stats_error!r}",
-        )
+        error = await raised(room.sh("dd if=/dev/zero of=/dev/shm/x bs=1M count=500; sleep 20", timeout_s=30))
+        if error is None:
+            # The writer alone was killed: what it wrote stays under the limit, or the next command finds out.
+            error = await raised(room.sh("test $(wc -c < /dev/shm/x) -le $((64 << 20)) || sleep 20", timeout_s=30))
+        memory = isinstance(error, BudgetExceeded) and error.budget == "memory"
+        expect(error is None or memory, f"500 MiB of shared memory with a limit of 64 MiB: {error!r}")
+        if error is None:
+            used = (await room.provider.stats(room.id)).memory_mib
+            expect(used <= 65, f"{used:.0f} MiB are in use with a limit of 64 MiB")
 
 
 async def fork_bombs_are_bounded(subject: SandboxSubject) -> None:
@@ -114,7 +116,6 @@ async def use_is_told(subject: SandboxSubject) -> None:
         expect(now.pids > before.pids, f"{now.pids} processes are told, {before.pids} before")
         await shell.type(b"\n")
         await shell.poll(10)
-        await eventually(lambda: True, "")
         after = await room.provider.stats(room.id)
         expect(after.memory_mib < now.memory_mib - 90, f"freed memory is told as {after.memory_mib:.0f}")
         expect(after.peak_memory_mib >= now.memory_mib - 1, f"the peak is told as {after.peak_memory_mib:.0f}")
@@ -123,7 +124,7 @@ async def use_is_told(subject: SandboxSubject) -> None:
 SUITE = [
     Behaviour("a memory hog is killed and told, its sandbox lives", memory_hogs_are_killed_and_told),
     Behaviour("/dev/shm has the size asked for, and counts as memory", shared_memory_counts),
-    Behaviour("shared memory can't grow over the memory limit", other_memory_files_are_bounded),
+    Behaviour("shared memory can't grow over the memory limit", shared_memory_is_bounded),
     Behaviour("a fork bomb harms only its own sandbox", fork_bombs_are_bounded),
     Behaviour("who writes more than the disk limit has used up the budget", disk_is_bounded),
     Behaviour("who uses more CPU time than the limit has used up the budget", cpu_time_is_bounded),
