@@ -33,6 +33,11 @@ from paddock.sandbox import (
 from paddock.sandbox.runtimes import RUNTIMES
 
 pytestmark = pytest.mark.sandbox
+EACH = [
+    pytest.param(make.name, marks=() if make.name == "bubblewrap" else pytest.mark.slow, id=make.name)
+    for make in RUNTIMES
+]
+"""The same claims for each: one runtime always, the others where there is time."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +61,7 @@ def subject_of(home: Path) -> Callable[[str], SandboxSubject]:
 
 
 @pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
-@pytest.mark.parametrize("runtime", [make.name for make in RUNTIMES])
+@pytest.mark.parametrize("runtime", EACH)
 async def test_a_runtime_does_what_sandboxes_do(
     runtime: str, behaviour: Behaviour[SandboxSubject], subject_of: Callable[[str], SandboxSubject]
 ) -> None:

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ Pair = tuple[socket.socket, socket.socket]
 def pair() -> Iterator[Pair]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
+        theirs.settimeout(60)  # a message that does not come fails the test, and does not hang it
         yield ours, theirs
 
 
@@ -53,10 +55,18 @@ def test_a_message_of_any_size_brings_its_descriptors(pair: Pair, size: int, cou
     assert open_descriptors() == before
 
 
-def test_messages_keep_their_borders_and_order(pair: Pair) -> None:
-    for number in range(20):
-        messages.send(pair[0], {"id": number, "text": "x" * (number * 500)})
-    assert [messages.receive(pair[1])[0]["id"] for _ in range(20)] == list(range(20))
+def test_messages_keep_their_borders_and_order_and_wait_for_a_slow_reader(pair: Pair) -> None:
+    """They are more than the socket holds."""
+    sent = [{"id": number, "text": "x" * (number * 5000)} for number in range(20)]
+
+    def send_all() -> None:
+        for message in sent:
+            messages.send(pair[0], message)
+
+    with ThreadPoolExecutor(1) as sender:
+        sending = sender.submit(send_all)
+        assert [messages.receive(pair[1])[0] for _ in sent] == sent
+        sending.result()
 
 
 def test_the_end_of_the_other_side_is_told(pair: Pair) -> None:

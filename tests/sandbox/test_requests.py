@@ -88,3 +88,40 @@ async def test_answers_are_forgotten_by_sandbox_and_by_age() -> None:
     for number in range(REMEMBERED):
         await requests.once(("c", str(number)), act)
     assert await requests.once(("b", "1"), act) == REMEMBERED + 4
+
+
+async def test_an_answer_that_came_too_late_for_the_only_one_who_waited_is_taken_back() -> None:
+    requests, undone = Requests(), list[int]()
+
+    async def deaf() -> int:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return 7
+        return 0
+
+    async def undo(answer: int) -> None:
+        undone.append(answer)
+
+    waiting = asyncio.ensure_future(requests.once(("a", "1"), deaf, undo))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert undone == [7]
+
+
+async def test_an_answer_that_somebody_has_is_never_taken_back() -> None:
+    requests, act, undone = Requests(), Counted(), list[int]()
+    act.go.clear()
+
+    async def undo(answer: int) -> None:
+        undone.append(answer)
+
+    first, second = (asyncio.ensure_future(requests.once(("a", "1"), act, undo)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.add_done_callback(lambda _: second.cancel())
+    act.go.set()
+    assert await first == 1
+    await asyncio.gather(second, return_exceptions=True)
+    assert undone == []

@@ -57,7 +57,9 @@ class LocalProvider:
         self._sweeping = asyncio.ensure_future(asyncio.to_thread(self._sweep))
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
-        return await self._requests.once(("create", request_id), lambda: self._create(spec))
+        return await self._requests.once(
+            ("create", request_id), lambda: self._create(spec), lambda handle: self.destroy(handle.sandbox_id)
+        )
 
     async def destroy(self, sandbox_id: str) -> None:
         box = self._boxes.pop(sandbox_id, None)

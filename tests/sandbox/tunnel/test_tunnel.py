@@ -1,6 +1,7 @@
 """Claims about a tunnel, over real sockets: what passes, what is turned away, and how things end."""
 
 import asyncio
+import re
 from typing import Any
 
 import httpx
@@ -20,13 +21,17 @@ def port_of(tunnel: Tunnel) -> int:
 
 
 async def spoken(tunnel: Tunnel, text: str, *, wait_s: float = 5.0) -> str:
-    """What comes back for raw bytes, until the other side closes."""
+    """What comes back for raw bytes, until the other side closes; it is told when its answer is whole."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(tunnel))
     writer.write(text.encode())
     async with asyncio.timeout(wait_s):
-        answer = (await reader.read()).decode()
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if length := re.search(rb"(?i)content-length: (\d+)", answer):
+            answer += await reader.readexactly(int(length[1]))
+            writer.write_eof()
+        answer += await reader.read()
     writer.close()
-    return answer
+    return answer.decode()
 
 
 def raw(method: str, target: str, body: str = "", host: str = "127.0.0.1", **headers: str) -> str:

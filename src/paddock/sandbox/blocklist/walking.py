@@ -70,8 +70,12 @@ class Feed(NamedTuple):
 
 
 _NOTHING = Feed()
-_TIME = re.compile(r"(\A|[;&|({\n])[ \t]*time[ \t]+(?:-p[ \t]+)?(?=[^ \t\n-])")
-"""The keyword, which may stand before any pipeline and which the grammar takes for a program."""
+_BEFORE = re.compile(
+    r"(?P<start>\A|[;&|({\n]|\b(?:if|then|elif|else|while|until|do)(?=[ \t]))"
+    r"[ \t]*(?:(?:!|time(?:[ \t]+-p)?(?:[ \t]+--)?)[ \t]+)+(?=[^ \t\n-])"
+)
+"""`time` and `!`, which may stand before any pipeline, as often as one likes. The grammar takes `time` for a program, and
+after either of them the first word of a loop or a group too."""
 _EXECUTES = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _ESCAPE = re.compile(r"\A\s*(?::?!|\\!)\s*")
 """How a line for a shell is typed into an editor, a notebook or a database client."""
@@ -110,8 +114,7 @@ class _Walker:
         """Names and texts being followed now."""
 
     def line(self, line: str) -> None:
-        line = _TIME.sub(r"\1", line)
-        script = parse(line)
+        script = _parse(line)
         if script.error is None or not self.typed:
             self.script(script)
         if script.error is not None:
@@ -332,7 +335,7 @@ class _Walker:
 
     def hand(self, name: str, line: str, feed: Feed) -> None:
         def run() -> None:
-            script = parse(line)
+            script = _parse(line)
             self.script(script, feed)
             if script.error is not None:
                 self.tokens(line)
@@ -353,6 +356,10 @@ class _Walker:
         if len(self.found) >= MAX_FOUND:
             raise _Enough
         self.found.append(found)
+
+
+def _parse(line: str) -> Script:
+    return parse(_BEFORE.sub(r"\g<start> ", line))
 
 
 def _executed(words: Sequence[str]) -> Iterator[list[str]]:

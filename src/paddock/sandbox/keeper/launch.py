@@ -28,10 +28,9 @@ _NAMESPACES = (
 )
 _NEUTRAL = ("/media", "/mnt", "/srv")
 """Folders of the host whose names tell nothing; the first that is there is used."""
-WAITING = "echo ready; read -r never"
-"""What the first shell inside does: it says that it is there, and waits on a pipe that nobody writes to."""
-REAPING = "exec 3<&0; echo ready; (read -r never <&3) & wait"
-"""The same where that shell is the first process of its pid namespace: it also takes leave of orphans."""
+WAITING = "exec 3<&0; echo ready; while :; do (read -r never <&3) & wait $!; if [ $? -lt 128 ]; then exit; fi; done"
+"""What the first process inside does, a shell: it says that it is there and waits on a pipe that nobody writes to. It
+takes leave of orphans; no signal from inside ends it, and one that ends its reader makes it start another."""
 
 
 class Plan:
@@ -50,7 +49,6 @@ class Plan:
         starts in; `{folder}` for that folder."""
         self.runtime_env: dict[str, str] = message.get("runtime_env", {})
         """`{folder}` as above."""
-        self.reaps: bool = message.get("reaps", False)
         """The waiting shell is the first process of its pid namespace."""
         self.uid: int = message["uid"]
         self.hostname: str = message["hostname"]
@@ -207,7 +205,7 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         here, merged = os.getcwd(), os.path.basename(plan.merged)
         argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]
         env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
-        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", REAPING if plan.reaps else WAITING], env)
+        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], env)
     except BaseException as error:  # noqa: BLE001 - as above
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     os._exit(71)
@@ -284,20 +282,16 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 def _waiting(init: int) -> int:
-    """The last-born process below init in a pid namespace that is not init's: the waiting shell has no children."""
+    """The first process below init in a pid namespace that is not init's: the waiting shell."""
     outer = os.stat(f"/proc/{init}/ns/pid").st_ino
-    found = 0
     seen = [init]
     for pid in seen:
         with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}/ns/pid").st_ino != outer:
+                return pid
             with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-                children = [int(child) for child in file.read().split()]
-            if not children and os.stat(f"/proc/{pid}/ns/pid").st_ino != outer:
-                found = pid
-            seen += children
-    if not found:
-        raise OSError("the runtime's shell spoke, but is not to be found")
-    return found
+                seen += [int(child) for child in file.read().split()]
+    raise OSError("the runtime's shell spoke, but is not to be found")
 
 
 def _write(path: str, text: str) -> None:

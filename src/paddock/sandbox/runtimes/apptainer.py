@@ -24,7 +24,7 @@ class Apptainer(Overlaid):
 
     def command(self, spec: SandboxSpec) -> list[str]:
         return [
-            *("apptainer", "-s", "exec", "--containall", "--cleanenv", "--no-privs"),
+            *("apptainer", "-s", "exec", "--containall", "--no-init", "--cleanenv", "--no-privs"),
             *("--no-mount", "bind-paths,sys,tmp,home,cwd", "--bind", "/dev/full", "--writable", "{merged}"),
         ]
 

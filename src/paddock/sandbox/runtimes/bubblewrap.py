@@ -14,5 +14,16 @@ class Bubblewrap(Overlaid):
     def command(self, spec: SandboxSpec) -> list[str]:
         return [
             *("bwrap", "--bind", "{merged}", "/", "--dev", "/dev", "--proc", "/proc"),
-            *("--unshare-pid", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--chdir", "/", "--"),
+            # The waiting shell comes first: what is first can't be killed from inside.
+            *(
+                "--unshare-pid",
+                "--as-pid-1",
+                "--cap-drop",
+                "ALL",
+                "--die-with-parent",
+                "--new-session",
+                "--chdir",
+                "/",
+                "--",
+            ),
         ]

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.images import LocalImage
-from paddock.sandbox.keeper.launch import REAPING
+from paddock.sandbox.keeper.launch import WAITING
 from paddock.sandbox.records import RuntimeName
 from paddock.sandbox.runtimes.runtime import Begun, Wish
 
@@ -63,7 +63,7 @@ class Docker:
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--workdir", "/"),
             *(["--memory", f"{limits.memory_mib}m"] if limits.memory_mib else []),
             *(["--pids-limit", str(limits.pids)] if limits.pids else []),
-            *("--entrypoint", "/bin/sh", image, "-c", REAPING),
+            *("--entrypoint", "/bin/sh", image, "-c", WAITING),
         )
         try:
             container: dict[str, Any] = json.loads(await _docker("inspect", "--type", "container", name))[0]

@@ -42,7 +42,6 @@ class Podman(Overlaid):
     name: ClassVar[RuntimeName] = "podman"
     program: ClassVar[str] = "podman"
     install: ClassVar[str] = "apt-get install podman runc"
-    has_init: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         lacking = [name for name in ("podman", "conmon", "runc") if not shutil.which(name)]

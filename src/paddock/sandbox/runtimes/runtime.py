@@ -73,8 +73,6 @@ class Overlaid:
     program: ClassVar[str]
     install: ClassVar[str]
     """The line that installs it."""
-    has_init: ClassVar[bool] = True
-    """It puts a process of its own first in the pid namespace, which takes leave of orphans."""
 
     def missing(self) -> str | None:
         return None if self.find() else f"no {self.program} on PATH: {self.install}"
@@ -87,7 +85,8 @@ class Overlaid:
         return file_version(self.find())
 
     def command(self, spec: SandboxSpec) -> list[str]:
-        """Up to what it is to run; `{merged}` stands for the root file system, `{folder}` for what it lies in."""
+        """Up to what it is to run, which must be the first process of its pid namespace; `{merged}` stands for the root
+        file system, `{folder}` for what it lies in."""
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
@@ -102,7 +101,7 @@ class Overlaid:
         command = self.command(wish.spec)
         environment = {"PATH": PATH, "HOME": "{folder}", "LANG": "C.UTF-8", **self.environment()}
         program = self.find() or self.program
-        return Begun({"runtime": [program, *command[1:]], "runtime_env": environment, "reaps": not self.has_init})
+        return Begun({"runtime": [program, *command[1:]], "runtime_env": environment})
 
     async def end(self, sandbox_id: str) -> None:
         """Its processes were all below the keeper's."""
