@@ -13,11 +13,22 @@ PROBE = """
 import importlib, importlib.resources as resources, paddock
 for kind in ("agents", "harnesses", "models_servers", "resources_servers", "training"):
     importlib.import_module(f"paddock.{kind}")
-for plugin in ("agents.single_step", "models_servers.openai", "models_servers.replay", "resources_servers.pivot"):
+for plugin in (
+    *("agents.single_step", "agents.swe", "harnesses.gold", "harnesses.null", "harnesses.script"),
+    *("models_servers.openai", "models_servers.replay", "resources_servers.pivot", "resources_servers.swe"),
+):
     importlib.import_module(f"paddock.{plugin}")
 data = resources.files("paddock.resources_servers.pivot")
 assert (data / "configs/pivot.yaml").is_file(), "the pivot server's configs are missing"
 assert (data / "data/example.jsonl").is_file(), "the pivot server's example rows are missing"
+for package, file in (
+    ("resources_servers.swe", "data/example.jsonl"),
+    ("agents.swe", "configs/swe_agent.yaml"),
+    ("agents.swe", "prompt.jinja"),
+    ("sandbox.blocklist", "rules.yaml"),
+    ("sandbox.keeper", "zygote.py"),
+):
+    assert (resources.files(f"paddock.{package}") / file).is_file(), f"{package} lacks {file}"
 assert "site-packages" in paddock.__file__, paddock.__file__
 print("wheel: ok")
 """
