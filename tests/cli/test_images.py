@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from paddock.cli import main
-from paddock.testing.images import Cut, Entry, ScriptedRegistry, make_image, make_layer, scripted_registry
+from paddock.testing.images import Cut, Entry, Later, ScriptedRegistry, make_image, make_layer, scripted_registry
 from paddock.types import JsonObject
 
 
@@ -146,17 +146,17 @@ def test_a_store_that_can_not_be_written_is_said(images: Images, tmp_path: Path)
 def test_an_interrupted_pull_keeps_what_it_fetched(images: Images, registry: ScriptedRegistry, tmp_path: Path) -> None:
     image = make_image([make_layer([Entry("a", os.urandom(3_000_000))])])
     registry.images["t/x:v1"] = image
-    registry.faults[image.layers[0]] = [Cut(1_000_000), *[503] * 20]
+    registry.faults[image.layers[0]] = [Cut(1_000_000), Later(100)]
     name = f"{registry.host}/t/x:v1"
     command = [sys.executable, "-m", "paddock", "images", "pull", name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as pull:
-        blobs, deadline = tmp_path / "home" / "blobs" / "sha256", time.monotonic() + 20
+        blobs, deadline = tmp_path / "home" / "blobs" / "sha256", time.monotonic() + 60
         while sum(path.stat().st_size for path in blobs.glob("*.partial")) < 1_000_000:
             assert pull.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
         pull.send_signal(signal.SIGINT)
-        assert pull.communicate(timeout=20) == (b"", b"")
+        assert pull.communicate(timeout=60) == (b"", b"")
     assert pull.returncode == 130
     assert "0 images" in images("list").out
     registry.faults.clear()

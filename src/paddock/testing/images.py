@@ -2,7 +2,7 @@
 
 Image   `make_image([layer, ...])` with layers from `make_layer`; every blob by its digest.
 Faults  `registry.faults[path part]` is a list of what happens to the next answers whose path holds that part: a status,
-        or `Cut(n)`: the connection ends after n bytes of the body.
+        `Later(s)`: a 503 that asks for so much patience, or `Cut(n)`: the connection ends after n bytes of the body.
 """
 
 import gzip
@@ -97,6 +97,15 @@ class Cut(NamedTuple):
     after: int
 
 
+class Later(NamedTuple):
+    """Not now: ask again after so many seconds."""
+
+    after_s: int
+
+
+Fault = int | Cut | Later
+
+
 class Asked(NamedTuple):
     """One request."""
 
@@ -112,7 +121,7 @@ class ScriptedRegistry:
         self.images: dict[str, Image] = {}
         self.manifests: dict[str, bytes] = {}
         """More manifests, such as lists, by `repository:reference`."""
-        self.faults: dict[str, list[int | Cut]] = defaultdict(list)
+        self.faults: dict[str, list[Fault]] = defaultdict(list)
         self.asked: list[Asked] = []
         self.sent: Counter[str] = Counter()
         """Bytes of bodies sent, by path."""
@@ -153,7 +162,7 @@ class ScriptedRegistry:
             with self._lock:
                 self._sending -= 1
 
-    def fault(self, path: str) -> int | Cut | None:
+    def fault(self, path: str) -> Fault | None:
         with self._lock:
             for part, faults in self.faults.items():
                 if part in path and faults:
@@ -196,6 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = script.fault(self.path)
         if isinstance(fault, int):
             self._answer(fault, b"", {"retry-after": "0"})
+        elif isinstance(fault, Later):
+            self._answer(503, b"", {"retry-after": str(fault.after_s)})
         elif self.path.startswith("/token"):
             granted = asked.authorization == "Basic dXNlcjpzZWNyZXQ="
             self._answer(200 if granted else 401, json.dumps({"token": script.token}).encode() if granted else b"")

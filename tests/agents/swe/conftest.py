@@ -78,7 +78,7 @@ def a_row(*, stamp: Stamp | None = None, **task: Any) -> Row:
 def home() -> Iterator[Path]:
     with sandbox_home() as folder:
         try:
-            outside = {"/hidden/test_calc.py": f"# {CANARY}\n", f"{WORKDIR}/r2e/test_calc.py": "hidden\n"}
+            outside = {"/hidden/test_calc.py": f"# {CANARY}\n"}
             repository_image(store_of(folder), "calc", FILES, outside=outside)
         except (FileNotFoundError, SandboxError) as error:
             pytest.skip(str(error))

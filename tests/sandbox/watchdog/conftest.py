@@ -1,5 +1,6 @@
 """Real pid namespaces to watch, with a shell in each that takes lines."""
 
+import contextlib
 import os
 import select
 import shutil
@@ -43,6 +44,10 @@ class Space:
         self.pid = _children(self._process.pid)[0]
         """The first process of the namespace."""
         self.shell = _children(self.pid)[0]
+
+    def below(self) -> list[int]:
+        """Children of the shell."""
+        return _children(self.shell)
 
     def do(self, line: str) -> None:
         assert self._process.stdin
@@ -152,6 +157,14 @@ def space(make_space: Callable[..., Space]) -> Space:
 
 
 @pytest.fixture
-def descriptors() -> Callable[[], int]:
-    """How many this process has open."""
-    return lambda: len(list(Path("/proc/self/fd").iterdir()))
+def descriptors() -> Callable[[], list[str]]:
+    """What this process has open: files, and namespaces as `pid:[inode]`."""
+
+    def links() -> list[str]:
+        found = []
+        for path in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(str(path.readlink()))
+        return sorted(found)
+
+    return links

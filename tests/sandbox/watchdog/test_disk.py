@@ -54,7 +54,7 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     assert disk_use(upper / "link").bytes == 0
 
 
-def test_depth_is_no_hiding_place(tmp_path: Path, descriptors: Callable[[], int]) -> None:
+def test_depth_is_no_hiding_place(tmp_path: Path, descriptors: Callable[[], list[str]]) -> None:
     _nest(tmp_path, 10 * MOST_DEPTH)
     before = descriptors()
     try:

@@ -1,8 +1,8 @@
 """One watched sandbox: what is known of it, and what each look at it leads to.
 
-Memory  over the threshold the largest process is killed, and none other until its memory is back or has had its time;
-        still over after the grace, the budget is used up. CPU seconds and disk are used up at once; processes (only
-        where no cgroup limits them) when two looks in a row find too many.
+Memory  over the threshold, and still when the largest process is found, that one is killed, and none other until its
+        memory is back or has had its time; still over after the grace, the budget is used up. CPU seconds and disk are
+        used up at once; processes (only where no cgroup limits them) when two looks in a row find too many.
 Thread  `look` runs in the watchdog's one thread; `disk` and `spared` are set from the event loop.
 """
 
@@ -121,21 +121,27 @@ class Case:
             self._over_since = now
         if self._dying and now - self._dying_since < self.settings.dying_s and victim.exists(self._dying.process):
             return []
+        found = self._largest(counted)
+        # What the first measure found may have ended since, and then it is not among those we chose from.
+        self.use = self._meter.use(self.members(counted), now)
+        if self._threshold is None or self.use.memory_bytes <= self._threshold:
+            self._over_since = None
+            return []
         if now - self._over_since >= self.settings.grace_s:
             return [Exhausted("memory", self._too_much())]
-        limit = self._limit or 0
-        sizes = victim.sizes_of(self.members(counted), self._keep)
-        large = limit * self.settings.large_share
-        pid = victim.choose(sizes, spare=self.spared, large_bytes=large)
-        found = None if pid is None else victim.identify(pid, sizes[pid])
-        if found is None:
-            return []
-        if victim.is_doomed(found.process):
-            return []  # the kernel was faster, and tells of it
+        if found is None or victim.is_doomed(found.process):
+            return []  # doomed: the kernel was faster, and tells of it
         if not victim.kill(found, self._belongs):
             return []
         self._dying, self._dying_since = found, now
         return [self._killed(found)]
+
+    def _largest(self, counted: Sequence[int]) -> victim.Victim | None:
+        """Whom to kill; None: nobody is large, or it has ended."""
+        sizes = victim.sizes_of(self.members(counted), self._keep)
+        large = (self._limit or 0) * self.settings.large_share
+        pid = victim.choose(sizes, spare=self.spared, large_bytes=large)
+        return None if pid is None else victim.identify(pid, sizes[pid])
 
     def _killed_by_kernel(self) -> list[Killed]:
         if self.watched.cgroup is None:

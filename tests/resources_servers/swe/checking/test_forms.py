@@ -60,7 +60,7 @@ def internal(recipe: JsonObject, kept: list[str]) -> JsonObject:
         "pass_to_pass": kept,
     }
     metadata = {
-        "instance_id": "shapes__app-1",
+        "instance_id": "shapes__app-2",
         "dataset_name": "nv-internal-1",
         "problem_statement": "x",
         "golden_patch": GOLD,
@@ -87,4 +87,4 @@ def test_rows_of_other_forms_are_refused_by_their_own_rule(
     found = command.findings()
     assert said.code == 1
     assert found["shapes__area-1"]["gold_unresolved"]["refuses"], said
-    assert found["shapes__app-1"]["ids_missing"]["refuses"], said
+    assert found["shapes__app-2"]["ids_missing"]["refuses"], said

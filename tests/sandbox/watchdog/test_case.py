@@ -1,0 +1,71 @@
+"""What one look at a sandbox leads to, when its memory comes back while we look."""
+
+from typing import Any
+
+import pytest
+
+from paddock.sandbox.records import SandboxLimits
+from paddock.sandbox.watchdog import WatchdogSettings
+from paddock.sandbox.watchdog.case import Case, Exhausted
+
+pytestmark = pytest.mark.sandbox
+MIB = 2**20
+LIMITS = SandboxLimits(memory_mib=100, pids=None, disk_mib=None)
+SETTINGS = WatchdogSettings(grace_s=1.0, dying_s=0.0)
+
+
+class Group:
+    """A cgroup of real processes whose memory is what the test says, one figure for each time it is read."""
+
+    def __init__(self, members: list[int]) -> None:
+        self.figures_mib: list[int] = []
+        self._members = members
+
+    def members(self) -> list[int]:
+        return self._members
+
+    def memory(self) -> int:
+        return self.figures_mib.pop(0) * MIB
+
+    def pids(self) -> int:
+        return len(self._members)
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def oom_kills(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def group(space: Any) -> Group:
+    space.hold(30)
+    return Group(space.below())
+
+
+@pytest.fixture
+def case(space: Any, told: Any, group: Group) -> Case:
+    watched = told.watched(space, LIMITS, cgroup=group)
+    return Case(watched, SETTINGS, now=0.0, swap=False, belongs=lambda _: True)
+
+
+def test_none_is_killed_for_what_another_had_a_moment_ago(case: Case, group: Group, space: Any) -> None:
+    group.figures_mib = [150, 40]
+    assert case.look([], 0.0) == []
+    space.say("alive")
+    assert len(space.below()) == 1
+    assert case.reading.use.memory_bytes == 40 * MIB
+    group.figures_mib = [150, 150]
+    (killed,) = case.look([], 0.1)
+    assert "block = bytearray" in killed.command  # type: ignore[union-attr]
+
+
+def test_a_budget_is_not_used_up_by_memory_that_has_come_back(case: Case, group: Group) -> None:
+    group.figures_mib = [150, 150, 150, 40, 150, 40, 150, 150, 150, 150]
+    assert len(case.look([], 0.0)) == 1
+    assert case.look([], 2.0) == []
+    assert case.look([], 4.0) == []
+    assert case.look([], 6.0) == [], "the grace begins again"
+    (event,) = case.look([], 7.5)
+    assert isinstance(event, Exhausted)
+    assert event.budget == "memory"
