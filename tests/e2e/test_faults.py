@@ -105,15 +105,17 @@ async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(t
     assert (summary["outcomes"], summary["mean_reward"]) == ({"completed": 6}, 1.0)
 
 
-async def test_thirty_percent_errors_over_2000_rows_lose_nothing(tmp_path: Path) -> None:
-    count = 2000
+@pytest.mark.parametrize(("count", "spent"), [(300, 6), pytest.param(2000, 20, marks=pytest.mark.slow)])
+async def test_thirty_percent_errors_lose_no_row_and_few_spend_all_their_tries(
+    count: int, spent: int, tmp_path: Path
+) -> None:
     data = rows(tmp_path / "rows.jsonl", count)
     async with ScriptedUpstream(SAID, faults=share(0.3, Status(500), seed=1)) as upstream:
         plan = make_plan(config(upstream.url), EvalSettings(rows=[str(data)], concurrency=256))
         await evaluate(plan, tmp_path / "run", quiet=True)
     outcomes = assert_lawful(tmp_path / "run", count)
     assert set(outcomes) <= {"completed", "infra"}
-    assert outcomes["completed"] >= 0.99 * count
+    assert outcomes["completed"] >= count - spent
 
 
 @pytest.fixture
@@ -144,7 +146,10 @@ def child(command: Running, name: str) -> psutil.Process:
 
 
 @pytest.mark.cli
-@pytest.mark.parametrize("victim", ["policy_model", "pivot", "pivot_agent"])
+@pytest.mark.parametrize(
+    "victim",
+    ["policy_model", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pivot", "pivot_agent"))],
+)
 def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
     victim: str, slow_upstream: str, tmp_path: Path
 ) -> None:

@@ -166,9 +166,10 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
-    start = time.perf_counter()
+    """Of CPU; what grows with the square of the length takes minutes."""
+    start = time.process_time()
     parse(unit * (100_000 // len(unit)))
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 6
 
 
 @settings(max_examples=200, deadline=None)

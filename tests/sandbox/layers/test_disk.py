@@ -83,8 +83,10 @@ def test_names_like_those_that_removal_gives_do_not_hinder_it(home: Path) -> Non
     assert list(home.iterdir()) == []
 
 
-def test_a_hundred_thousand_files_go_in_seconds(home: Path) -> None:
-    for folder in range(20):
+@pytest.mark.parametrize("folders", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_hundred_thousand_files_go_in_seconds(home: Path, folders: int) -> None:
+    """In the default suite, a tenth of them."""
+    for folder in range(folders):
         made = home / "t" / str(folder)
         made.mkdir(parents=True)
         first = made / "first"
@@ -93,5 +95,5 @@ def test_a_hundred_thousand_files_go_in_seconds(home: Path) -> None:
             os.link(first, made / str(number))
     began = time.process_time()
     remove_tree(home / "t")
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 1 + folders / 2
     assert not (home / "t").exists()

@@ -185,7 +185,7 @@ async def test_a_watch_that_was_cancelled_leaves_nothing(
     with pytest.raises(asyncio.CancelledError):
         await watching
     space.do("exit")
-    name = str(Path(f"/proc/self/fd/{namespace}").readlink())
+    name = f"pid:[{os.fstat(namespace).st_ino}]"
     await until(lambda: descriptors().count(name) == 1)
     os.close(namespace)
     assert _files(descriptors) == before

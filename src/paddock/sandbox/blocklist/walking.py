@@ -74,8 +74,8 @@ _BEFORE = re.compile(
     r"(?P<start>\A|[;&|({\n]|\b(?:if|then|elif|else|while|until|do)(?=[ \t]))"
     r"[ \t]*(?:(?:!|time(?:[ \t]+-p)?(?:[ \t]+--)?)[ \t]+)+(?=[^ \t\n-])"
 )
-"""`time` and `!`, which may stand before any pipeline, as often as one likes. The grammar takes `time` for a program, and
-after either of them the first word of a loop or a group too."""
+"""`time` and `!`, which may stand before any pipeline, as often as one likes. The grammar takes `time` for a program,
+and after either of them the first word of a loop or a group too."""
 _EXECUTES = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _ESCAPE = re.compile(r"\A\s*(?::?!|\\!)\s*")
 """How a line for a shell is typed into an editor, a notebook or a database client."""
