@@ -1,7 +1,7 @@
 """A whole resources server: the policy is asked to say one text.
 
-    paddock serve examples.echo:EchoServer
-    paddock check resources_server:examples.echo:EchoServer --rows rows.jsonl
+paddock serve examples.echo:EchoServer
+paddock check resources_server:examples.echo:EchoServer --rows rows.jsonl
 """
 
 from pydantic import BaseModel

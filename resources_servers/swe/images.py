@@ -1,4 +1,4 @@
-"""Which image of the store an instance runs in, and getting it there: from its recipe, else from where it is said to be.
+"""Which image of the store an instance runs in, and getting it there: from its recipe, else from where it is said.
 
 Where   `paddock.sandbox.images.sources`: the row's own name or its dataset's rule, `container_formatter`, a registry.
 Errors  RowError for a row that names no image, or one that is nowhere (every place that was tried is listed).

@@ -178,7 +178,7 @@ async def test_images_that_share_a_layer_fetch_it_once(
 async def test_a_cancelled_pull_leaves_a_partial_and_no_image(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image, home: Path
 ) -> None:
-    registry.faults[image.layers[0]] = [Cut(2_000_000)] + [500] * 50
+    registry.faults[image.layers[0]] = [Cut(2_000_000), *[500] * 50]
     patient = options._replace(backoff=options.backoff._replace(attempts=50, first_s=0.05))
     task = asyncio.create_task(pull(store, patient, name))
     partial = home / "blobs" / "sha256" / f"{image.layers[0].removeprefix('sha256:')}.partial"
