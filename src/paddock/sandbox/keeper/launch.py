@@ -199,8 +199,7 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         os.dup2(hold, 0)
         os.dup2(said, 1)
         os.dup2(said, 2)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
+        syscalls.default_signals()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         here, merged = os.getcwd(), os.path.basename(plan.merged)
         argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]

@@ -9,7 +9,6 @@ import errno
 import fcntl
 import os
 import resource
-import signal
 import struct
 import termios
 import tty
@@ -96,7 +95,7 @@ def _become(
         told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 64)
         for number, fd in enumerate(lifted):
             os.dup2(fd, number, inheritable=True)
-        _reset_signals()
+        syscalls.default_signals()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         _limit(resource.RLIMIT_NOFILE, plan.open_files)
         if plan.file_bytes is not None:
@@ -113,12 +112,6 @@ def _become(
     except BaseException as error:  # noqa: BLE001 - told on the only channel there is
         os.write(told, f"{errno.EINVAL} {what}: {type(error).__name__}: {error}".encode(errors="replace"))
     os._exit(127)
-
-
-def _reset_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _limit(which: int, value: int) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -72,6 +73,14 @@ def be_dumpable() -> None:
 def become_subreaper() -> None:
     """Orphans among our descendants become our children; kept by exec."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl SUBREAPER")
+
+
+def default_signals() -> None:
+    """No signal ignored, blocked or handled: a shell in the background or `nohup` hands such things down for ever."""
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def drop_privileges() -> None:
