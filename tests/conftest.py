@@ -1,7 +1,42 @@
-"""For every test: commands that tests start can be interrupted."""
+"""For every test: commands that tests start can be interrupted; a docker daemon for those that ask for one."""
 
+import os
+import shutil
 import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox.runtimes import Docker
 
 # A shell gives what it starts in the background an ignored SIGINT, and children inherit that; not a handler of ours.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def docker_daemon() -> Iterator[None]:
+    """Ours where none answers."""
+    if os.geteuid() != 0 or not shutil.which("dockerd") or Docker().missing() is None:
+        yield
+        return
+    place = Path(tempfile.mkdtemp(prefix="dockerd-", dir="/var/tmp"))
+    socket = f"unix://{place}/socket"
+    words: list[str | Path] = ["dockerd", "-H", socket, "--data-root", place / "data", "--exec-root", place / "exec"]
+    words += ["--pidfile", place / "pid", "--storage-driver", "overlay2", "--iptables=false", "--ip6tables=false"]
+    words += ["--bridge=none", "--ip-forward=false", "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs"]
+    with (place / "log").open("wb") as log, pytest.MonkeyPatch.context() as patch:
+        daemon = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        patch.setenv("DOCKER_HOST", socket)
+        deadline = time.monotonic() + 15
+        while Docker().missing() and daemon.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield
+        daemon.terminate()
+        daemon.wait(20)
+    subprocess.run(["umount", place / "data"], capture_output=True, check=False)
+    shutil.rmtree(place)

@@ -22,6 +22,7 @@ from paddock.errors import RequestError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
 from paddock.resources_servers.swe.images import Images, SweImages, resolve_image
+from paddock.resources_servers.swe.installed import Installed
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
@@ -82,6 +83,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
             lease=lease,
             grader=Grader(provider, self.config.grading, resolve_image),
             images=Images(provider.store, self.config.images),
+            installed=Installed(provider, self.config.grading.limits),
             turns=asyncio.Semaphore(self.config.gradings_at_once),
         )
 
@@ -99,6 +101,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         serving = self._ready()
         image = await serving.images.ensure(instance)
         shown = await prepared(serving.lease.held, image, instance.workdir, instance.hidden_paths)
+        await serving.installed.refuse(instance, shown)
         return Session(image=shown, workdir=instance.workdir, visible=visible)
 
     async def verify(self, task: SweTask, row: Row, response: JsonObject) -> Verdict:
@@ -124,6 +127,7 @@ class _Serving(NamedTuple):
     lease: Lease[LocalProvider]
     grader: Grader
     images: Images
+    installed: Installed
     turns: asyncio.Semaphore
 
 

@@ -63,8 +63,13 @@ def subject_of(home: Path) -> Callable[[str], SandboxSubject]:
 @pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
 @pytest.mark.parametrize("runtime", EACH)
 async def test_a_runtime_does_what_sandboxes_do(
-    runtime: str, behaviour: Behaviour[SandboxSubject], subject_of: Callable[[str], SandboxSubject]
+    runtime: str,
+    behaviour: Behaviour[SandboxSubject],
+    subject_of: Callable[[str], SandboxSubject],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if runtime == "docker":
+        request.getfixturevalue("docker_daemon")
     result = await run_one(behaviour, subject_of(runtime))
     if result.outcome == "skipped":
         pytest.skip(result.detail)

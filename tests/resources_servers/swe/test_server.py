@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,32 @@ async def test_a_session_shows_the_allow_list_and_where_to_work(images: ImageSto
     assert set(session.visible) == {"instance_id", "problem_statement", "repo", "language", "workdir", "network"}
     for hidden in ("test_secret", "width", "pytest"):
         assert hidden not in session.model_dump_json()
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(("operator", "told"), [("*", True), ("+", False)], ids=["newer", "older"])
+async def test_an_installed_copy_that_has_the_fix_refuses_the_image_and_an_older_one_does_not(
+    images: ImageStore, shapes: JsonObject, operator: str, told: bool
+) -> None:
+    def install(tree: Path) -> None:
+        package = tree / "usr/lib/python3/dist-packages/shapes"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"def area(width, height):\n    return width {operator} height\n")
+        images.own([tree, *tree.rglob("*")])
+
+    name = f"shapes__installed-{told:d}"
+    images.add(name, install, base="shapes__area-1")
+    config = SweConfig.model_validate({"sandbox": {"home": images.home}})
+    async with over("direct", SweServer(config, name="swe", peers={})) as peers:
+        if told:
+            with pytest.raises(
+                RowError, match="installed copy of the project has the fix: /usr/lib/python3"
+            ) as refusal:
+                await peers["swe"].call(SEED, own(image=name), Call())
+            assert refusal.value.kind == "image_leaks"
+        else:
+            assert (await peers["swe"].call(SEED, own(image=name), Call())).image
+    images.remove(name)
 
 
 @pytest.mark.parametrize(

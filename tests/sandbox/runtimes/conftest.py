@@ -2,11 +2,8 @@
 be started."""
 
 import asyncio
-import os
 import shutil
-import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -18,7 +15,7 @@ from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.runtimes import RUNTIMES, Docker, Runtime
+from paddock.sandbox.runtimes import RUNTIMES, Runtime
 
 Sh = Callable[..., Awaitable[ExecResult]]
 
@@ -35,30 +32,6 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def image(home: Path) -> str:
     return tiny_image(ImageStore(home, payload_id=SandboxSettings().payload_id), rich=True)
-
-
-@pytest.fixture(scope="session")
-def docker_daemon() -> Iterator[None]:
-    """Ours where none answers."""
-    if os.geteuid() != 0 or not shutil.which("dockerd") or Docker().missing() is None:
-        yield
-        return
-    place = Path(tempfile.mkdtemp(prefix="dockerd-", dir="/var/tmp"))
-    socket = f"unix://{place}/socket"
-    words: list[str | Path] = ["dockerd", "-H", socket, "--data-root", place / "data", "--exec-root", place / "exec"]
-    words += ["--pidfile", place / "pid", "--storage-driver", "overlay2", "--iptables=false", "--ip6tables=false"]
-    words += ["--bridge=none", "--ip-forward=false", "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs"]
-    with (place / "log").open("wb") as log, pytest.MonkeyPatch.context() as patch:
-        daemon = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-        patch.setenv("DOCKER_HOST", socket)
-        deadline = time.monotonic() + 15
-        while Docker().missing() and daemon.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        yield
-        daemon.terminate()
-        daemon.wait(20)
-    subprocess.run(["umount", place / "data"], capture_output=True, check=False)
-    shutil.rmtree(place)
 
 
 @pytest.fixture(params=[make.name for make in RUNTIMES])
