@@ -12,6 +12,7 @@ import resource
 import struct
 import termios
 import tty
+import warnings  # noqa: F401 - `os.execvpe` imports it, and inside there may be no library, or one of the sandbox's
 from typing import Any, NamedTuple, NoReturn
 
 from . import syscalls

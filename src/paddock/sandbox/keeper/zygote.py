@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 
 from . import keeper, messages
 
@@ -16,6 +17,8 @@ def serve(fd: int) -> None:
     link = socket.socket(fileno=fd)
     os.set_inheritable(fd, False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # What isn't loaded by now would be looked for where a keeper then is: among the sandbox's own files.
+    sys.path.clear()
     gc.freeze()
     while True:
         try:
