@@ -36,7 +36,7 @@ check: lint
 	$(BIN)/pytest -n $(WORKERS)
 
 test-slow: $(STAMP)
-	$(BIN)/pytest -n $(WORKERS) -m slow
+	$(BIN)/pytest -n $(WORKERS) -m 'slow or long'
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,15 +1,15 @@
-"""Claims about the harness contract, over a real model server: a harness needs its endpoint and nothing else."""
+"""Claims about the harness contract, over a real model server: a harness needs its model and nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import pytest
 
-from paddock.harness import Endpoint, Executed, Exit, Harness, Limits, ShellSession, Step, Task, Workspace
-from paddock.http import SCRIPT, TURNS, Call, HttpPeer, Script, new_secret
-from paddock.http.transport import make_client
+from paddock.harness import Executed, Exit, Harness, Limits, Model, ShellSession, Step, Task, Workspace
+from paddock.http import SCRIPT, TURNS, Call, Script, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
+from paddock.server.rollout_model import RolloutModel
 from paddock.testing import over
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, calls, message_item, messages
@@ -46,25 +46,23 @@ class Loop:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
 
     async def run(
-        self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Callable[[Step], None]
+        self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Callable[[Step], None]
     ) -> Exit:
         history: list[JsonObject] = [{"role": "user", "content": task.prompt}]
-        async with make_client() as client:
-            for turn in range(1, (limits.max_turns or 100) + 1):
-                reply = await client.post(endpoint.base_url + "/responses", json={"input": history})
-                output = reply.json()["output"]
-                results: list[JsonObject] = [
-                    {
-                        "type": "function_call_output",
-                        "call_id": call.call_id,
-                        "output": (await workspace.exec([call.name])).output.decode(),
-                    }
-                    for call in calls(output)
-                ]
-                history += [*output, *results]
-                report(Step(turn=turn, output=[*output, *results]))
-                if not results:
-                    return Exit(ended="finished", turns=turn, final=messages(output)[-1])
+        for turn in range(1, (limits.max_turns or 100) + 1):
+            output = (await model.respond({"input": history}))["output"]
+            results: list[JsonObject] = [
+                {
+                    "type": "function_call_output",
+                    "call_id": call.call_id,
+                    "output": (await workspace.exec([call.name])).output.decode(),
+                }
+                for call in calls(output)
+            ]
+            history += [*output, *results]
+            report(Step(turn=turn, output=[*output, *results]))
+            if not results:
+                return Exit(ended="finished", turns=turn, final=messages(output)[-1])
         return Exit(ended="turn_limit", turns=limits.max_turns or 100)
 
 
@@ -78,13 +76,12 @@ async def test_a_harness_is_a_class_with_run_and_every_call_of_its_is_recorded(
     steps: list[Step] = []
     secret = new_secret()
     async with over("http", ReplayServer(ReplayConfig(), name="model", peers={})) as peers:
-        model = peers["model"]
-        assert isinstance(model, HttpPeer)
+        peer = peers["model"]
         script = Script(turns=[[call_item("ls", "{}")], [message_item("one file")]])
-        await model.call(SCRIPT, script, Call(), secret=secret)
-        endpoint = Endpoint(base_url=f"{model.base_url}/r/{secret}/v1", model="replay")
-        left = await harness.run(Task(prompt="What is here?"), Folder(), endpoint, limits, steps.append)
-        record = await model.call(TURNS, {}, Call(), secret=secret)
+        await peer.call(SCRIPT, script, Call(), secret=secret)
+        model = RolloutModel(peer, Call(), secret=secret, name="replay")
+        left = await harness.run(Task(prompt="What is here?"), Folder(), model, limits, steps.append)
+        record = await peer.call(TURNS, {}, Call(), secret=secret)
     assert (left.ended, left.turns) == (ended, turns)
     assert [step.turn for step in steps] == list(range(1, turns + 1))
     assert steps[0].output[-1]["output"] == "a.py\n"

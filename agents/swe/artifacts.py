@@ -72,6 +72,7 @@ class Artifacts:
 
     def _meta(self, work: Work, rollout: Rollout | None) -> JsonObject:
         brief, counts, patch = work.brief, work.counts, work.patch
+        tunnel = work.model.tunnel if work.model else None
         return {
             "instance_id": brief.task.visible.get("instance_id") if brief else None,
             "image": brief.spec.image if brief else None,
@@ -85,8 +86,9 @@ class Artifacts:
             "commands_refused": dict(counts.refused),
             "commands_timed_out": counts.timeouts,
             "memory_kills": counts.memory_kills,
-            "model_calls": work.tunnel.calls if work.tunnel else 0,
-            "model_calls_refused": work.tunnel.turned if work.tunnel else 0,
+            "harness": work.told(),
+            "model_calls": work.model.calls + (tunnel.calls if tunnel else 0) if work.model else 0,
+            "model_calls_refused": tunnel.turned if tunnel else 0,
             "patch_bytes": len(patch.data) if patch else None,
             "patch_left_out": [one.model_dump() for one in patch.left_out] if patch else [],
             "litter_files": patch.litter_files if patch else None,

@@ -27,7 +27,9 @@ class SweConfig(AgentConfig):
     command_timeout_s: float | None = Field(default=300.0, gt=0)
     """The most that one command may take; None: no limit of its own."""
     prompt_template: str | None = None
-    """Jinja2 text of the prompt, over `problem_statement`, `workdir`, `repo` and `language`; None: `prompt.jinja`."""
+    """Jinja2 text, or path, of the first user message (`paddock.harness.prompts`); None: the harness's own."""
+    responses_create_params: JsonObject = {}
+    """Parameters of every request to the model, such as `temperature`; they go before the row's."""
     artifacts_dir: Path | None = None
     """Folder of what rollouts leave behind, one folder each; None: nothing is kept."""
     sandbox: SandboxSettings = SandboxSettings()

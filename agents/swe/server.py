@@ -12,24 +12,15 @@ from contextlib import AsyncExitStack
 
 from paddock.agents.swe import canaries
 from paddock.agents.swe.artifacts import Artifacts
-from paddock.agents.swe.brief import Brief, Prompt, brief
+from paddock.agents.swe.brief import Brief, brief
 from paddock.agents.swe.canaries import Canaries
 from paddock.agents.swe.config import SweConfig
 from paddock.agents.swe.gold import gold_patch
 from paddock.agents.swe.sandboxes import due, sandbox
+from paddock.agents.swe.variants import Variants
 from paddock.agents.swe.work import Work
 from paddock.errors import BugError, PaddockError, RequestError, boundary
-from paddock.harness import (
-    Endpoint,
-    Exit,
-    Harness,
-    Limits,
-    SandboxWorkspace,
-    harness_class,
-    make_harness,
-    needs_of,
-)
-from paddock.harness.making import check_settings
+from paddock.harness import Exit, Harness, Limits, SandboxWorkspace, make_harness
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
 from paddock.sandbox import BudgetExceeded
 from paddock.sandbox.admission import Admission, shared_admission
@@ -39,6 +30,7 @@ from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer
 from paddock.server.rollout import Life
+from paddock.server.rollout_model import RolloutModel
 from paddock.server.upstream import PeerUpstream
 from paddock.types import JsonObject, Rollout, Row
 
@@ -52,10 +44,7 @@ class SweAgent(AgentServer[SweConfig]):
 
     def __init__(self, config: SweConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
-        cls = harness_class(config.harness)
-        check_settings(cls, config.harness_config or {}, f"{name}: harness_config")
-        self._needs = needs_of(cls)
-        self._prompt = Prompt(config.prompt_template)
+        self._variants = Variants(config, name)
         self._blocklist = Blocklist(config.blocklist)
         self._room = config.admission.wish(config.limits.memory_mib)
         self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
@@ -90,7 +79,9 @@ class SweAgent(AgentServer[SweConfig]):
         async with AsyncExitStack() as stack, due(life.call):
             with life.stage("seed"):
                 session = await self.resources.call(SEED, life.row, life.call)
-                work.brief = brief(session, self._prompt, self.config.limits)
+                work.variant = self._variants.of(life.row)
+                params = {**life.row.responses_create_params, **self.config.responses_create_params}
+                work.brief = brief(session, work.variant, self.config.limits, params)
                 watch = self._watch(life, work.brief)
             with life.stage("sandbox"):
                 await stack.enter_async_context(self._admission.held.hold(self._room))
@@ -115,6 +106,7 @@ class SweAgent(AgentServer[SweConfig]):
     async def _act(self, life: Life, work: Work, sandbox_id: str, watch: Canaries) -> Exit:
         """Let the harness work on it."""
         assert work.brief is not None
+        assert work.variant is not None
         workspace = SandboxWorkspace(
             self._provider.held,
             sandbox_id,
@@ -124,27 +116,32 @@ class SweAgent(AgentServer[SweConfig]):
             seen=watch.look,
         )
         work.counts = workspace.counts
-        gold = await gold_patch(life, self.model) if self._needs == "gold" else None
-        harness = make_harness(self.config.harness, self.config.harness_config, gold_patch=gold)
+        variant = work.variant
+        gold = await gold_patch(life, self.model) if variant.needs == "gold" else None
+        harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold)
+        name = self.config.model_server.name
         try:
-            if self._needs != "model":
+            async with RolloutModel(
+                self.model,
+                life.call,
+                secret=life.secret,
+                name=name,
+                open_tunnel=lambda: self._tunnel(life, sandbox_id, watch),
+            ) as work.model:
                 left = await self._run(harness, work, workspace)
-            else:
-                async with await self._tunnel(life, sandbox_id, watch) as work.tunnel:
-                    left = await self._run(harness, work, workspace)
         except PaddockError:
             watch.check()  # what it says may only be how a leak was stopped
             raise
         watch.check()
-        failure = work.tunnel.failure if work.tunnel else None
-        if failure is not None and left.ended not in ("context_limit", "budget"):
-            raise failure
+        tunnel = work.model.tunnel
+        if tunnel and tunnel.failure is not None and left.ended not in ("context_limit", "budget"):
+            raise tunnel.failure
         return left
 
     async def _run(self, harness: Harness, work: Work, workspace: SandboxWorkspace) -> Exit:
         assert work.brief is not None
+        assert work.model is not None
         config = self.config
-        endpoint = Endpoint(base_url=f"http://127.0.0.1:{config.tunnel.port}/v1", model=config.model_server.name)
         limits = Limits(
             max_turns=config.agent_max_turns,
             max_tokens=config.agent_max_tokens,
@@ -153,9 +150,9 @@ class SweAgent(AgentServer[SweConfig]):
         )
         try:
             async with asyncio.timeout(config.agent_timeout_s):
-                with boundary(BugError, f"harness {config.harness}", stage="model"):
+                with boundary(BugError, f"harness {harness.__class__.__name__}", stage="model"):
                     try:
-                        return await harness.run(work.brief.task, workspace, endpoint, limits, work.report)
+                        return await harness.run(work.brief.task, workspace, work.model, limits, work.report)
                     except BudgetExceeded as spent:
                         return Exit(ended="budget", turns=len(work.steps), detail=spent.message)
         except TimeoutError:

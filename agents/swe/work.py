@@ -1,20 +1,22 @@
 """What is known of a rollout while it is worked on, and the answer that it comes to.
 
-Answer  a standard response: the items of all steps, or one message with the harness's last words; and `model_patch`,
-        the git patch of what was changed, as text (`paddock.types.patches`).
+Answer  a standard response: the items of all steps, or one message with the harness's last words; `model_patch`, the
+        git patch of what was changed, as text (`paddock.types.patches`); `harness`, which one it was and what ended it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paddock.agents.swe.brief import Brief
+from paddock.agents.swe.variants import Variant
 from paddock.harness import Counts, Exit, Step
 from paddock.sandbox import Patch
-from paddock.sandbox.tunnel import Tunnel
+from paddock.server.rollout_model import RolloutModel
 from paddock.types import JsonObject, Row, patch_to_text
 from paddock.types.responses import make_response, message_item
 
 MODEL_PATCH = "model_patch"
+HARNESS = "harness"
 
 
 @dataclass
@@ -23,12 +25,13 @@ class Work:
 
     publish: Callable[[Step], None]
     """Gets each step as it ends."""
+    variant: Variant | None = None
     brief: Brief | None = None
     steps: list[Step] = field(default_factory=list)
     exit: Exit | None = None
     patch: Patch | None = None
     counts: Counts = field(default_factory=Counts)
-    tunnel: Tunnel | None = None
+    model: RolloutModel | None = None
 
     def report(self, step: Step) -> None:
         self.steps.append(step)
@@ -41,11 +44,18 @@ class Work:
         items = [item for step in self.steps for item in step.output]
         if self.exit.final is not None and not (items and items[-1].get("type") == "message"):
             items.append(message_item(self.exit.final))
-        cut = self.exit.ended in ("token_limit", "context_limit")
+        cut = self.exit.ended in ("token_limit", "context_limit", "output_limit")
         response = make_response(
             items,
             row.responses_create_params,
             model=model,
             incomplete_reason="max_output_tokens" if cut else None,
         )
-        return {**response, MODEL_PATCH: patch_to_text(self.patch.data)}
+        return {**response, MODEL_PATCH: patch_to_text(self.patch.data), HARNESS: self.told()}
+
+    def told(self) -> JsonObject | None:
+        """Which harness, and how its run ended; None: it was not that far."""
+        if self.variant is None or self.exit is None:
+            return None
+        left = self.exit.model_dump(exclude={"final"})
+        return {"name": self.variant.harness, "variant": self.variant.name, **left}

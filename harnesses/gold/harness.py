@@ -7,7 +7,7 @@ import json
 from typing import ClassVar, Literal
 
 from paddock.errors import RowError
-from paddock.harness import Endpoint, Exit, Limits, Needs, Report, Step, Task, Workspace
+from paddock.harness import Exit, Limits, Model, Needs, Report, Step, Task, Workspace
 from paddock.types.responses import call_item
 
 COMMAND = ("git", "apply", "--whitespace=nowarn", "-")
@@ -21,7 +21,7 @@ class GoldHarness:
     def __init__(self, *, gold_patch: bytes) -> None:
         self._patch = gold_patch
 
-    async def run(self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
         done = await workspace.exec(COMMAND, stdin=self._patch, timeout_s=limits.tool_s)
         call = call_item("exec", json.dumps({"argv": COMMAND}))
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": done.text()}

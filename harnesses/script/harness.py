@@ -21,6 +21,7 @@ from paddock.harness import (
     Executed,
     Exit,
     Limits,
+    Model,
     Report,
     ShellExecuted,
     ShellSession,
@@ -59,10 +60,10 @@ class ScriptHarness:
     def __init__(self, config: ScriptConfig) -> None:
         self._config = config
 
-    async def run(self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
         commands = self._commands(task.visible)
         due = None if limits.time_s is None else time.monotonic() + limits.time_s
-        runner = _Runner(workspace, endpoint, self._config.timeout_s or limits.tool_s)
+        runner = _Runner(workspace, await model.endpoint(), self._config.timeout_s or limits.tool_s)
         if self._config.shell:
             await runner.open_shell()
         last = None

@@ -1,19 +1,25 @@
 """What a harness is: the loop, or the program, inside an agent that talks to the model and acts on a workspace.
 
-Contract a harness gets a task in words, a workspace to act on, a model endpoint of its own, and limits. The endpoint
-        names the rollout, so every call is recorded whatever the harness sends; it never sees token ids.
+Contract a harness gets a task in words, a workspace to act on, a model of its own, and limits. The model knows the
+        rollout, so every call is recorded whatever the harness sends; it never sees token ids.
 Outcome it returns how it ended. A tool's error is a text for the model; a failure of the workspace or the model server
         is raised, and ends the rollout as nobody's fault but the machine's.
 Source  one folder in `harnesses/`, one class in its `__all__`; config names the folder, or `my_pkg.mod:Class`.
 """
 
 from paddock.harness.contract import (
+    ContextExceeded,
     Ended,
     Endpoint,
     Exit,
     Harness,
     Limits,
+    MalformedCall,
+    Model,
     Needs,
+    Played,
+    Prompted,
+    Prompts,
     Report,
     ShellSession,
     Step,
@@ -21,11 +27,13 @@ from paddock.harness.contract import (
     Workspace,
 )
 from paddock.harness.making import harness_class, make_harness, needs_of
+from paddock.harness.prompts import Template
 from paddock.harness.results import REFUSED_CODE, Executed, ShellExecuted
 from paddock.harness.workspace import Counts, SandboxWorkspace
 
 __all__ = [
     "REFUSED_CODE",
+    "ContextExceeded",
     "Counts",
     "Ended",
     "Endpoint",
@@ -33,13 +41,19 @@ __all__ = [
     "Exit",
     "Harness",
     "Limits",
+    "MalformedCall",
+    "Model",
     "Needs",
+    "Played",
+    "Prompted",
+    "Prompts",
     "Report",
     "SandboxWorkspace",
     "ShellExecuted",
     "ShellSession",
     "Step",
     "Task",
+    "Template",
     "Workspace",
     "harness_class",
     "make_harness",

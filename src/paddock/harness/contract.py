@@ -1,30 +1,52 @@
 """The protocols and records between an agent and a harness.
 
-Shapes  `Harness.run(task, workspace, endpoint, limits, report) -> Exit`; a `Step` is reported as soon as it has ended.
+Shapes  `Harness.run(task, workspace, model, limits, report) -> Exit`; a `Step` is reported as soon as it has ended.
 Class   `KIND`; where it has settings, `config_type`, a pydantic model that its constructor takes; where it does not
-        talk to a model, `NEEDS`. It is made once per rollout.
+        talk to a model, `NEEDS`. It is made once per rollout. What a class may have beside: `Prompted`, `Played`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from paddock.harness.results import Executed, ShellExecuted
-from paddock.types import JsonObject, Record
+from paddock.types import Fix, JsonObject, Record
 
-Ended = Literal["finished", "turn_limit", "token_limit", "time_limit", "context_limit", "budget"]
-"""`budget`: the workspace was killed for using up its own."""
+Ended = Literal["finished", "turn_limit", "token_limit", "time_limit", "context_limit", "output_limit", "budget"]
+"""`output_limit`: an answer of the model was cut at its own limit, and the harness ends there; `budget`: the workspace
+was killed for using up its own."""
+MalformedCall = Literal["bad_json", "unknown_tool", "bad_arguments", "cut"]
+"""What was wrong with a call of a tool. `cut`: the model's answer ended in the middle of it."""
 Needs = Literal["model", "gold", "nothing"]
 """What a harness class is given: a model, or the row's known fix, never both."""
 
 
+class ContextExceeded(Exception):  # noqa: N818 - an answer of the model server, not an error of ours
+    """The prompt is longer than the model takes."""
+
+
 class Endpoint(Record):
-    """Where this rollout's model is; nothing listens there for a harness that needs none."""
+    """Where a program inside the workspace finds this rollout's model."""
 
     base_url: str
-    """Inside the workspace; ends in `/v1`. What names the rollout is added on the way."""
+    """Ends in `/v1`. What names the rollout is added on the way."""
     api_key: str = "unused"
     """For clients that insist on one."""
     model: str
+
+
+class Model(Protocol):
+    """This rollout's model. Every call is recorded, whoever makes it."""
+
+    name: str
+    """What `model` in a request says."""
+
+    async def respond(self, body: JsonObject) -> JsonObject:
+        """A whole Responses API answer. Raises ContextExceeded, and a PaddockError for what ends the rollout."""
+        ...
+
+    async def endpoint(self) -> Endpoint:
+        """The same model for programs inside; nothing listens there before it is asked for."""
+        ...
 
 
 class Limits(Record):
@@ -45,6 +67,10 @@ class Task(Record):
 
     prompt: str
     system: str | None = None
+    params: JsonObject = {}
+    """Of each request to the model: `temperature`, `max_output_tokens`, ... as the Responses API has them."""
+    tool_names: dict[str, str] = {}
+    """The harness's own tools that the model knows by another name: real name to shown name."""
     tools: Sequence[JsonObject] = ()
     """Tools that the environment serves, beside the harness's own."""
     visible: JsonObject = {}
@@ -68,6 +94,8 @@ class Exit(Record):
     final: str | None = None
     """The policy's last words."""
     detail: str | None = None
+    malformed: dict[MalformedCall, int] = {}
+    """Calls that no tool could take, by what was wrong."""
 
 
 Report = Callable[[Step], None]
@@ -123,8 +151,34 @@ class Harness(Protocol):
 
     KIND: ClassVar[Literal["harnesses"]]
 
-    async def run(
-        self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Callable[[Step], None]
-    ) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
         """Work on the task until it is finished or a limit is met; `report` each step as it ends."""
+        ...
+
+
+class Prompts(Record):
+    """Jinja2 templates (`paddock.harness.prompts`) of the first messages."""
+
+    system: str | None = None
+    """None: there is no system message."""
+    user: str
+
+
+class Prompted(Protocol):
+    """A harness class with prompts of its own, and tools that may be shown by other names."""
+
+    @property
+    def prompts(self) -> Prompts: ...
+
+    @property
+    def own_tools(self) -> Sequence[str]:
+        """Real names."""
+        ...
+
+
+class Played(Protocol):
+    """A harness class that knows how to make a known fix with its own tools."""
+
+    def oracle(self, fix: Fix) -> list[list[JsonObject]]:
+        """Output items per turn: look, edit, run the tests, finish. Pure: the same fix, the same calls, up to ids."""
         ...

@@ -257,3 +257,17 @@ class Rollout(Record):
         from paddock.types.display import rollout_html
 
         return rollout_html(self)
+
+
+class Fix(Record):
+    """A task's known solution, for playing it through an agent's own tools. It reaches the collector and no agent."""
+
+    patch: bytes
+    """A git patch of text files, paths below `workdir`."""
+    workdir: str
+    """Absolute, as the agent sees it."""
+    files: dict[str, str] = {}
+    """Texts before, of files that the patch touches, by path below `workdir`; those that are missing are unknown. With
+    them each edit can be told by a text that stands once in its file."""
+    test_command: str = "true"
+    """A shell line that the agent may run: in its sandbox, without what is hidden."""

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from paddock.agents.swe import SweAgent, canaries
 from paddock.agents.swe.artifacts import Artifacts
-from paddock.agents.swe.brief import Prompt, brief
+from paddock.agents.swe.brief import brief
 from paddock.agents.swe.canaries import Canaries
 from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.variants import Variant, Variants
 from paddock.agents.swe.work import Work
 from paddock.errors import ConfigError, LeakError, RequestError, RowError
 from paddock.harness import Step
@@ -28,6 +29,11 @@ TOKEN = "paddock-canary-" + "0" * 32
 
 def make(**block: Any) -> SweAgent:
     return SweAgent(SweConfig.model_validate({"harness": "null", **REFERENCES, **block}), name="agent", peers={})
+
+
+def variant(**block: Any) -> Variant:
+    config = SweConfig.model_validate({"harness": "null", **REFERENCES, **block})
+    return Variants(config, "agent").of(Row(responses_create_params={}))
 
 
 def session(**visible: Any) -> Session:
@@ -73,16 +79,18 @@ async def test_an_agent_of_repositories_is_no_model() -> None:
 def test_a_harness_sees_what_the_session_shows_and_no_more() -> None:
     told = brief(
         session(repo="a/b", network="blackhole"),
-        Prompt("{{ problem_statement }} in {{ workdir }} of {{ repo }}"),
+        variant(prompt_template="{{ problem_statement }} in {{ workdir }} of {{ repo }}"),
         SandboxLimits(memory_mib=64),
+        {"temperature": 0.7, "input": [], "metadata": {"patch": "no"}},
     )
     assert told.task.prompt == "It is wrong. in /testbed of a/b"
+    assert told.task.params == {"temperature": 0.7}
     assert told.task.visible == {"problem_statement": "It is wrong.", "repo": "a/b"}
     assert (told.spec.network, told.spec.limits.memory_mib) == ("blackhole", 64)
 
 
 def test_a_problem_is_words_and_no_template() -> None:
-    told = brief(session(problem_statement="{{ 7 * 7 }} <b>"), Prompt(None), SandboxLimits())
+    told = brief(session(problem_statement="{{ 7 * 7 }} <b>"), variant(), SandboxLimits(), {})
     assert "{{ 7 * 7 }} <b>" in told.task.prompt
     assert "/testbed" in told.task.prompt
 
@@ -90,7 +98,7 @@ def test_a_problem_is_words_and_no_template() -> None:
 @pytest.mark.parametrize("given", [Session(visible={"problem_statement": "x"}), Session(image="one")])
 def test_a_session_without_an_image_or_a_problem_is_the_rows_fault(given: Session) -> None:
     with pytest.raises(RowError):
-        brief(given, Prompt(None), SandboxLimits())
+        brief(given, variant(), SandboxLimits(), {})
 
 
 def test_a_canary_is_seen_once_and_for_all() -> None:

@@ -1,0 +1,8 @@
+"""Keeping a history within the model's context: what is left out, and what is counted.
+
+Law     system and problem are always shown; steps are shown whole or not at all; what is left out is said to the model.
+"""
+
+from paddock.harness.context.settings import ContextSettings, make_context
+
+__all__ = ["ContextSettings", "make_context"]

@@ -1,0 +1,117 @@
+"""From the model's calls to the results that it gets back.
+
+Order   results stand in the order of the calls, whether the calls ran side by side or one after the other.
+Names   a call means the tool that is shown by its name, exactly; `Toolbox.repaired` where the real program is not so
+        strict.
+Errors  a call that no tool can take is counted and answered in words. What a tool raises ends the run; calls beside it
+        are cancelled first.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from paddock.harness.contract import MalformedCall
+from paddock.harness.native.toolbox import Said, Toolbox
+from paddock.tools import Malformed
+from paddock.types import JsonObject
+from paddock.types.responses import item_type, new_id, output_items
+
+CALLS = ("function_call", "custom_tool_call")
+
+
+class Called(NamedTuple):
+    """One call as the model wrote it."""
+
+    shown: str
+    """The name it used."""
+    raw: str
+    """Arguments, or a custom tool's text."""
+    call_id: str
+    custom: bool
+
+    def result(self, text: str) -> JsonObject:
+        """The item that answers it."""
+        kind = "custom_tool_call_output" if self.custom else "function_call_output"
+        return {"type": kind, "call_id": self.call_id, "output": text}
+
+
+class Answered(NamedTuple):
+    """Results of a step's calls."""
+
+    items: list[JsonObject]
+    done: bool
+    final: str | None
+
+
+def called(output: object) -> list[Called]:
+    """The calls among the model's items; one without an id is given one, so that its result has a place."""
+    found: list[Called] = []
+    for item in output_items(output):
+        kind = item_type(item)
+        if kind in CALLS:
+            raw = item.get("arguments" if kind == "function_call" else "input")
+            name, call_id = item.get("name"), item.get("call_id")
+            found.append(
+                Called(
+                    name if isinstance(name, str) else "",
+                    raw if isinstance(raw, str) else "",
+                    call_id if isinstance(call_id, str) and call_id else item.setdefault("call_id", new_id("call")),
+                    kind == "custom_tool_call",
+                )
+            )
+    return found
+
+
+class Caller:
+    """Answers calls with one rollout's toolbox."""
+
+    def __init__(self, toolbox: Toolbox, shown: Mapping[str, str], *, concurrent: bool) -> None:
+        """`shown`: shown name by real name, of every tool; `concurrent`: calls of one step run side by side."""
+        self.malformed: Counter[MalformedCall] = Counter()
+        self._toolbox = toolbox
+        self._real = {name: real for real, name in shown.items()}
+        self._concurrent = concurrent
+
+    async def answer(self, calls: Sequence[Called], *, cut: bool = False) -> Answered:
+        """`cut`: the answer ended at its limit, so its last call may be half of one."""
+        if self._concurrent and len(calls) > 1:
+            said = await self._side_by_side(calls, cut=cut)
+        else:
+            said = [await self._one(call, cut=cut and call is calls[-1]) for call in calls]
+        done = next((one for one in said if one.done), None)
+        items = [call.result(one.text) for call, one in zip(calls, said, strict=True)]
+        return Answered(items, done is not None, done.final if done else None)
+
+    async def _side_by_side(self, calls: Sequence[Called], *, cut: bool) -> list[Said]:
+        tasks = [asyncio.ensure_future(self._one(call, cut=cut and call is calls[-1])) for call in calls]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _one(self, call: Called, *, cut: bool) -> Said:
+        box = self._toolbox
+        real = self._real.get(call.shown) or self._real.get(box.repaired(call.shown) or "")
+        method = box.method(real) if real else None
+        if real is None or method is None:
+            return self._refused("unknown_tool", box.unknown_tool(call.shown))
+        if call.custom:
+            return _said(await method(call.raw))
+        arguments = box.read_arguments(real, call.raw)
+        if isinstance(arguments, Malformed):
+            if arguments.reason in ("not_json", "not_object"):
+                return self._refused("cut" if cut else "bad_json", box.bad_json(call.shown, call.raw, arguments))
+            return self._refused("bad_arguments", box.bad_arguments(call.shown, call.raw, arguments))
+        return _said(await method(**arguments))
+
+    def _refused(self, kind: MalformedCall, text: str) -> Said:
+        self.malformed[kind] += 1
+        return Said(text)
+
+
+def _said(given: str | Said) -> Said:
+    return given if isinstance(given, Said) else Said(given)

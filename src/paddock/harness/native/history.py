@@ -1,0 +1,59 @@
+"""What was said so far, and how much of it the model is shown next.
+
+Law     history only grows. The first messages are fixed; a step is the model's items, the results of its calls, and
+        what the harness adds as a user. Items are sent back as the model gave them, so that a model server knows them.
+Context a `Context` chooses what of it goes into the next request. What it gives is what the model saw: each choice that
+        is no continuation of the one before starts a branch in the turn tree.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from paddock.types import JsonObject, Usage
+
+
+class History:
+    """One conversation."""
+
+    def __init__(self, fixed: Sequence[JsonObject]) -> None:
+        self.fixed = list(fixed)
+        """System and problem: always shown."""
+        self.steps: list[list[JsonObject]] = []
+        self._items = list(fixed)
+
+    def add(self, items: Sequence[JsonObject]) -> None:
+        """A step."""
+        self.steps.append(list(items))
+        self._items += items
+
+    def note(self, text: str) -> None:
+        """A user message after the last step, and part of it."""
+        item: JsonObject = {"role": "user", "content": text}
+        (self.steps[-1] if self.steps else self.fixed).append(item)
+        self._items.append(item)
+
+    def items(self) -> list[JsonObject]:
+        """All of it; the list is the caller's."""
+        return self._items.copy()
+
+
+class Context(Protocol):
+    """Chooses what the model is shown; of one rollout."""
+
+    def fit(self, history: History) -> list[JsonObject]:
+        """The `input` of the next request. Raises ContextExceeded where no choice fits."""
+        ...
+
+    def counted(self, usage: Usage) -> None:
+        """What the engine counted for the last request and its answer; zeros where it does not count."""
+        ...
+
+
+class Everything:
+    """Shows all of it."""
+
+    def fit(self, history: History) -> list[JsonObject]:
+        return history.items()
+
+    def counted(self, usage: Usage) -> None:
+        return

@@ -1,0 +1,54 @@
+"""What a harness shows the model, as a data file: `profiles/<name>.json` beside the class, templates by file name.
+
+Source  names, parameters, types and required lists are those of the program that `source` names; descriptions, prompts
+        and grammar comments are ours.
+Errors  ConfigError: no such profile (the ones there are, listed), a file that is no profile.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from paddock.config.problems import suggestion
+from paddock.errors import ConfigError, describe
+from paddock.types import JsonObject, Record
+
+DEFAULT = "default"
+
+
+class Profile(Record):
+    """One face of a harness."""
+
+    source: str
+    """Program, version and mode."""
+    tools: list[JsonObject]
+    """The `tools` of each request: `function` tools, and `custom` ones with a grammar."""
+    parallel_tool_calls: bool = True
+    system: str | None
+    """Template file of the system message, below `prompts/`; None: there is none."""
+    user: str
+    """Template file of the first user message, below `prompts/`."""
+    options: JsonObject = {}
+    """For the toolbox: limits and switches of this face."""
+
+    @property
+    def tool_names(self) -> list[str]:
+        return [str(tool["name"]) for tool in self.tools]
+
+
+@lru_cache(maxsize=64)
+def load_profile(folder: Path, name: str) -> Profile:
+    """The profile of that name in a harness's folder."""
+    path = folder / "profiles" / f"{name}.json"
+    there = sorted(file.stem for file in (folder / "profiles").glob("*.json"))
+    if name not in there:
+        hint = suggestion(name, there)
+        raise ConfigError(f"profile {name!r}: not one of {', '.join(there)}{hint}", kind="profile_unknown")
+    try:
+        return Profile.model_validate(orjson.loads(path.read_bytes()))
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {describe(error)}", kind="profile_invalid") from error
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"{path}: no JSON: {error}", kind="profile_invalid") from error

@@ -1,0 +1,72 @@
+"""A rollout's executors: a class per harness, a method per tool.
+
+Method  `t_<real name>(self, **arguments)`: arguments as the tool's schema has them, those that the model left out are
+        missing; a custom tool's method takes one, `text`. Returns a text for the model, or `Said`.
+Errors  what a program says about its own failure is text. A failure of the workspace is raised, never caught here: so
+        it can't become a text. Files that are not there (FileNotFoundError, ...) are the tool's to word.
+Wording a call that no tool can take is answered as the real program answers it: the methods at the end.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from paddock.harness.contract import Limits, Workspace
+from paddock.harness.native.profile import Profile
+from paddock.tools import Malformed, decode_object
+from paddock.tools.schema import violation
+from paddock.types import JsonObject
+
+
+class Said(NamedTuple):
+    """A tool's answer, where a text does not say all."""
+
+    text: str
+    done: bool = False
+    """The policy says that it is finished; the run ends with this turn."""
+    final: str | None = None
+    """Its last words."""
+
+
+Tool = Callable[..., Awaitable[str | Said]]
+
+
+class Toolbox:
+    """Base of a harness's toolbox. Made at the start of a run, closed at its end."""
+
+    def __init__(self, workspace: Workspace, limits: Limits, profile: Profile) -> None:
+        self.workspace = workspace
+        self.limits = limits
+        self.profile = profile
+        self._schemas = {str(tool["name"]): tool.get("parameters") or {} for tool in profile.tools}
+
+    async def close(self) -> None:
+        """Close what is open, such as shells."""
+
+    def method(self, name: str) -> Tool | None:
+        """The executor of a tool of the profile, by its real name."""
+        tool: Tool | None = getattr(self, f"t_{name}", None) if name in self._schemas else None
+        return tool
+
+    def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
+        """Arguments as the method gets them. Default: an object by the tool's schema."""
+        arguments = decode_object(raw or "{}")
+        if isinstance(arguments, Malformed):
+            return arguments
+        return violation(arguments, self._schemas[name]) or arguments
+
+    def option(self, name: str) -> Any:
+        """An option of the profile."""
+        return self.profile.options[name]
+
+    def repaired(self, shown: str) -> str | None:
+        """The name that the program takes an unknown one for; None: it stays unknown."""
+        return None
+
+    def unknown_tool(self, shown: str) -> str:
+        return f"There is no tool {shown!r}; there are: {', '.join(self._schemas)}."
+
+    def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
+        return f"{shown}: {problem.detail}"
+
+    def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
+        return f"{shown}: {problem.detail}"
