@@ -34,6 +34,9 @@ from paddock.server.rollout_model import RolloutModel
 from paddock.server.upstream import PeerUpstream
 from paddock.types import JsonObject, Rollout, Row
 
+GRACE_S = 1.0
+"""Seconds that a harness has to see for itself that its time is over."""
+
 
 class SweAgent(AgentServer[SweConfig]):
     config_type = SweConfig
@@ -149,7 +152,7 @@ class SweAgent(AgentServer[SweConfig]):
             tool_s=config.command_timeout_s,
         )
         try:
-            async with asyncio.timeout(config.agent_timeout_s):
+            async with asyncio.timeout(config.agent_timeout_s + GRACE_S):
                 with boundary(BugError, f"harness {harness.__class__.__name__}", stage="model"):
                     try:
                         return await harness.run(work.brief.task, workspace, work.model, limits, work.report)

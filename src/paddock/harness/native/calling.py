@@ -45,23 +45,31 @@ class Answered(NamedTuple):
     final: str | None
 
 
-def called(output: object) -> list[Called]:
-    """The calls among the model's items; one without an id is given one, so that its result has a place."""
-    found: list[Called] = []
-    for item in output_items(output):
-        kind = item_type(item)
-        if kind in CALLS:
-            raw = item.get("arguments" if kind == "function_call" else "input")
-            name, call_id = item.get("name"), item.get("call_id")
-            found.append(
-                Called(
-                    name if isinstance(name, str) else "",
-                    raw if isinstance(raw, str) else "",
-                    call_id if isinstance(call_id, str) and call_id else item.setdefault("call_id", new_id("call")),
-                    kind == "custom_tool_call",
-                )
-            )
-    return found
+def said_items(response: JsonObject) -> list[JsonObject]:
+    """The model's items, themselves; but a call without an id is given one, so that its result has a place."""
+    return [
+        {**item, "call_id": new_id("call")} if item_type(item) in CALLS and not _text(item, "call_id") else item
+        for item in output_items(response)
+    ]
+
+
+def called(items: Sequence[JsonObject]) -> list[Called]:
+    """The calls among them."""
+    return [
+        Called(
+            _text(item, "name"),
+            _text(item, "arguments" if item["type"] == "function_call" else "input"),
+            _text(item, "call_id"),
+            item["type"] == "custom_tool_call",
+        )
+        for item in items
+        if item_type(item) in CALLS
+    ]
+
+
+def _text(item: JsonObject, key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
 
 
 class Caller:

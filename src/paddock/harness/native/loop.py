@@ -15,13 +15,13 @@ from typing import ClassVar, Literal
 
 from paddock.harness.context import make_context
 from paddock.harness.contract import ContextExceeded, Ended, Exit, Limits, Model, Prompts, Report, Step, Task, Workspace
-from paddock.harness.native.calling import Caller, called
+from paddock.harness.native.calling import Caller, called, said_items
 from paddock.harness.native.history import Context, Everything, History
 from paddock.harness.native.profile import Profile, load_profile
 from paddock.harness.native.settings import NativeSettings
 from paddock.harness.native.toolbox import Toolbox
 from paddock.types import JsonObject
-from paddock.types.responses import is_cut, messages, output_items, usage_of
+from paddock.types.responses import is_cut, messages, usage_of
 
 
 class NativeHarness:
@@ -142,7 +142,7 @@ class _Run:
 
     async def _act(self, response: JsonObject, report: Report) -> Exit | None:
         """Do what the answer asks for; None: the run goes on."""
-        output = output_items(response)
+        output = said_items(response)
         said = messages(output)
         self._final = said[-1] if said else self._final
         cut = is_cut(response)
