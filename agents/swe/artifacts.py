@@ -1,9 +1,10 @@
-"""What a rollout leaves on disk: `<artifacts_dir>/<run>/<group>-<member>-<attempt>/{traj.json,patch.diff,meta.json}`.
+"""What a rollout leaves on disk, in `<artifacts_dir>/<run>/<group>-<member>-<attempt>-<the row's name>/`: `traj.json`,
+`patch.diff`, `meta.json`.
 
 While it runs `steps.jsonl` grows by a line per step: what a killed server leaves. At the end, early or not, the three
         files take its place, each whole or not there; `patch.diff` is missing where no patch was taken.
 Law     no secret is written; what goes wrong with the disk is logged and costs no rollout.
-Names   a rollout that nobody collects has the run `single` and a name of its own.
+Names   a rollout that nobody collects has the run `single` and a name of its own; a row without a name adds none.
 """
 
 import logging
@@ -20,6 +21,8 @@ from paddock.harness import Step
 from paddock.types import JsonObject, Rollout, Row
 
 STEPS = "steps.jsonl"
+MAX_NAME = 120
+"""Characters of a row's name in its folder's."""
 _log = logging.getLogger("paddock.agents.swe")
 
 
@@ -106,8 +109,9 @@ def _run(row: Row) -> str:
 def _name(row: Row) -> str:
     stamp = row.stamp
     if stamp.group_id is None:
-        return _safe(f"{row.task.get('instance_id', 'row')}-{uuid.uuid4().hex[:8]}")
-    return f"{stamp.group_id}-{stamp.member or 0}-{stamp.attempt or 0}"
+        return f"{_safe(row.name or 'row')[:MAX_NAME]}-{uuid.uuid4().hex[:8]}"
+    place = f"{stamp.group_id}-{stamp.member or 0}-{stamp.attempt or 0}"
+    return f"{place}-{_safe(row.name)[:MAX_NAME]}" if row.name else place
 
 
 def _safe(name: str) -> str:

@@ -7,10 +7,11 @@ Time    waiting for room on this machine counts as part of the rollout, not of t
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
-from paddock.agents.swe import canaries
+from paddock.agents.swe import canaries, oracle
 from paddock.agents.swe.artifacts import Artifacts
 from paddock.agents.swe.brief import Brief, brief
 from paddock.agents.swe.canaries import Canaries
@@ -28,7 +29,7 @@ from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.sandbox.tunnel import Tunnel
-from paddock.server import AgentServer
+from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import Life
 from paddock.server.rollout_model import RolloutModel
 from paddock.server.upstream import PeerUpstream
@@ -77,6 +78,12 @@ class SweAgent(AgentServer[SweConfig]):
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         raise RequestError("a SWE agent works on rows: there is no repository in a request", kind="rows_only")
+
+    def check_oracle(self, environment: ResourcesServer[Any, Any]) -> None:
+        oracle.check(self._variants.all(), environment)
+
+    async def oracle(self, environment: ResourcesServer[Any, Any], row: Row) -> Sequence[Sequence[JsonObject]]:
+        return await oracle.known_turns(self._variants.of(row), environment, row)
 
     async def _live(self, life: Life, work: Work) -> None:
         async with AsyncExitStack() as stack, due(life.call):

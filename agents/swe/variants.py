@@ -1,21 +1,26 @@
 """Which harness works on a row, with which prompts, and what its tools are called.
 
-Law     drawn from the row and the epoch alone: every member of a group has the same.
+Law     drawn from the row and the epoch alone (`paddock.harness.mixing`): every member of a group has the same, unless
+        the config says `mix_per_rollout`. All that may be drawn is made and checked when the agent is made.
 Errors  ConfigError, when the agent is made: a harness, settings or a template that there is not.
 """
 
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import PromptOverride, SweConfig
 from paddock.errors import ConfigError
 from paddock.harness import Prompts, Template, harness_class, make_harness, needs_of
 from paddock.harness.contract import Needs
 from paddock.harness.making import check_settings
+from paddock.harness.mixing import draw, seed_of, shown_names
 from paddock.types import JsonObject, Row
 
 PLAIN = Prompts(user=(Path(__file__).parent / "prompt.jinja").read_text())
 """Of a harness that has no prompts of its own."""
+EXAMPLE: JsonObject = {"problem_statement": "It fails.", "repo": "a/b", "language": "python", "instance_id": "a__b-1"}
+"""For trying templates."""
 
 
 class Variant(NamedTuple):
@@ -35,33 +40,77 @@ class Variants:
     """The variants of an agent's config."""
 
     def __init__(self, config: SweConfig, where: str) -> None:
-        self._only = _variant(config, where)
+        self._seed = config.mixing_seed
+        self._per_rollout = config.mix_per_rollout
+        self._options = config.options or [PromptOverride()]
+        self._weights = [option.weight for option in self._options]
+        self._variants: list[Variant] = []
+        for index, option in enumerate(self._options):
+            place = f"{where}: agent_prompt_overrides.{index}" if config.options else where
+            self._variants.append(_variant(config, option, place, self._free_name(config, option)))
+
+    def all(self) -> list[Variant]:
+        """Every variant that may be drawn, with the tools' own names."""
+        return list(self._variants)
 
     def of(self, row: Row) -> Variant:
-        return self._only
+        seed = seed_of(row, self._seed, per_rollout=self._per_rollout)
+        index = draw(self._weights, seed)
+        option, variant = self._options[index], self._variants[index]
+        names = shown_names(
+            list(variant.tool_names), seed, diversify=option.diversify_tool_names, camel=option.camel_case_tool_names
+        )
+        return variant._replace(tool_names=names)
+
+    def _free_name(self, config: SweConfig, option: PromptOverride) -> str:
+        if option.name is not None:
+            return option.name
+        base = option.harness or config.harness
+        taken = {*(one.name for one in self._options), *(one.name for one in self._variants)}
+        names = chain([base], (f"{base}-{number}" for number in count(2)))
+        return next(name for name in names if name not in taken)
 
 
-def _variant(config: SweConfig, where: str) -> Variant:
-    cls = harness_class(config.harness)
-    check_settings(cls, config.harness_config or {}, f"{where}: harness_config")
-    prompts, names = _own(cls, config)
-    user = config.prompt_template if config.prompt_template is not None else prompts.user
+def _variant(config: SweConfig, option: PromptOverride, where: str, name: str) -> Variant:
+    harness = option.harness or config.harness
+    given = option.harness_config
+    settings = config.harness_config if given is None and harness == config.harness else given
+    cls = harness_class(harness)
+    check_settings(cls, settings or {}, f"{where}: harness_config")
+    prompts, tools = _own(cls, harness, settings)
+    names = {tool: tool for tool in tools}
+    system = option.system_prompt_template if option.system_prompt_template is not None else prompts.system
+    user, said_by = _user(config, option, prompts)
     return Variant(
-        name=config.harness,
-        harness=config.harness,
-        harness_config=config.harness_config,
+        name=name,
+        harness=harness,
+        harness_config=settings,
         needs=needs_of(cls),
-        system=Template(prompts.system, f"{where}: system prompt") if prompts.system is not None else None,
-        user=Template(user, f"{where}: prompt_template"),
-        tool_names={name: name for name in names},
+        system=_template(system, f"{where}: system_prompt_template", names) if system is not None else None,
+        user=_template(user, f"{where}: {said_by}", names),
+        tool_names=names,
     )
 
 
-def _own(cls: type[Any], config: SweConfig) -> tuple[Prompts, list[str]]:
+def _user(config: SweConfig, option: PromptOverride, prompts: Prompts) -> tuple[str, str]:
+    """The template of the first user message, and the key that gives it."""
+    if option.user_prompt_template is not None:
+        return option.user_prompt_template, "user_prompt_template"
+    return (config.prompt_template if config.prompt_template is not None else prompts.user), "prompt_template"
+
+
+def _template(text: str, where: str, names: dict[str, str]) -> Template:
+    """A template that can be rendered."""
+    template = Template(text, where)
+    template.render(EXAMPLE, "/testbed", names)
+    return template
+
+
+def _own(cls: type[Any], harness: str, settings: JsonObject | None) -> tuple[Prompts, list[str]]:
     """Prompts and tools of a class that has them."""
     if needs_of(cls) == "gold" or not hasattr(cls, "prompts"):
         return PLAIN, []
-    harness: Any = make_harness(config.harness, config.harness_config)
-    if not isinstance(harness.prompts, Prompts):
-        raise ConfigError(f"{cls.__name__}.prompts: needs a Prompts, got {harness.prompts!r}", kind="harness_invalid")
-    return harness.prompts, list(harness.own_tools)
+    made: Any = make_harness(harness, settings)
+    if not isinstance(made.prompts, Prompts):
+        raise ConfigError(f"{cls.__name__}.prompts: needs a Prompts, got {made.prompts!r}", kind="harness_invalid")
+    return made.prompts, list(made.own_tools)

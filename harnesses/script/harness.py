@@ -4,6 +4,7 @@ Commands from the config, or from a field of the row that the agent may see. A c
 Endpoint in the environment of each command, as `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OPENAI_MODEL`: a command may
          ask the model. The script itself never does.
 Shell    one persistent shell, or a `sh -c` each.
+Oracle   a command that asks the model gets the known fix, as a git patch.
 Outcome  `finished`, whatever the commands' exit codes; `turn_limit` or `time_limit` when commands are left.
 Errors   RowError when the field is missing or is no list of strings.
 """
@@ -29,8 +30,8 @@ from paddock.harness import (
     Task,
     Workspace,
 )
-from paddock.types import JsonObject
-from paddock.types.responses import call_item
+from paddock.types import Fix, JsonObject, patch_to_text
+from paddock.types.responses import call_item, message_item
 
 
 class ScriptConfig(BaseModel):
@@ -78,6 +79,9 @@ class ScriptHarness:
             if self._config.stop_on_failure and done.exit_code != 0:
                 return Exit(ended="finished", turns=turn, final=last, detail=f"{command!r} exited {done.exit_code}")
         return Exit(ended="finished", turns=len(commands), final=last)
+
+    def oracle(self, fix: Fix) -> list[list[JsonObject]]:
+        return [[message_item(patch_to_text(fix.patch))]]
 
     def _commands(self, visible: JsonObject) -> list[str]:
         name = self._config.field

@@ -1,7 +1,7 @@
 """From an answer to the turn that is recorded.
 
 Law     with token ids a turn's parent is the turn whose ids its prompt continues, found id by id; without them, the
-        turn that the request's history holds. Ids are never guessed.
+        turn whose own history the request tells and goes on with. Ids are never guessed.
 Errors  RefusedError and InfraError of the turn store; InfraError `upstream_unreadable` for ids that are no ids.
 """
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from paddock.errors import describe
 from paddock.models_servers.openai.failures import unreadable
 from paddock.server.dialects import Answer
-from paddock.tokens import Placed, TurnStore, continued_turn, place, request_hash
+from paddock.tokens import Placed, Told, TurnStore, continued_turn, place, request_hash
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import new_id
 
@@ -19,7 +19,11 @@ def record(store: TurnStore, secret: str, request: JsonObject, answer: Answer, *
     """Append the answer to `request` to the rollout."""
     turns = store.turns(secret)
     tokens = answer.tokens
-    placed = place(turns, tokens.prompt_ids) if tokens else Placed(continued_turn(turns, request), [])
+    told = Told.of(request)
+    if tokens:
+        placed = place(turns, tokens.prompt_ids)
+    else:
+        placed = Placed(continued_turn(turns, store.histories(secret), told), [])
     try:
         turn = Turn(
             id=new_id("turn"),
@@ -35,4 +39,4 @@ def record(store: TurnStore, secret: str, request: JsonObject, answer: Answer, *
         )
     except ValidationError as error:
         raise unreadable(name, describe(error)) from error
-    store.append(secret, turn)
+    store.append(secret, turn, told.digest)

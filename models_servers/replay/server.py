@@ -15,7 +15,7 @@ from paddock.models_servers.replay.recorded import Recorded
 from paddock.models_servers.replay.scripts import Scripts
 from paddock.server import Handler, ModelServer
 from paddock.server.dialects import Answer, Dialect, whole_reply
-from paddock.tokens import TurnStore, continued_turn, request_hash, rollout_of
+from paddock.tokens import Told, TurnStore, continued_turn, request_hash, rollout_of
 from paddock.types import FinishReason, JsonObject, Turn, TurnRecord
 from paddock.types.responses import calls, new_id
 
@@ -71,7 +71,7 @@ class ReplayServer(ModelServer[ReplayConfig]):
                 kind="no_rollout",
             )
         self._store.require_open(secret)
-        asked = request_hash(body)
+        asked, told = request_hash(body), Told.of(body)
         if self.config.delay_s:
             await asyncio.sleep(self.config.delay_s)
         output = self._recorded.play(asked) if self._recorded else self._scripts.play(secret)
@@ -80,7 +80,7 @@ class ReplayServer(ModelServer[ReplayConfig]):
             secret,
             Turn(
                 id=new_id("turn"),
-                parent=continued_turn(self._store.turns(secret), body),
+                parent=continued_turn(self._store.turns(secret), self._store.histories(secret), told),
                 prompt_ids=None,
                 sampled_ids=None,
                 log_probs=None,
@@ -89,5 +89,6 @@ class ReplayServer(ModelServer[ReplayConfig]):
                 request_hash=asked,
                 output=output,
             ),
+            told.digest,
         )
         return whole_reply(dialect, Answer(output, finish_reason), body, model=self.config.model)

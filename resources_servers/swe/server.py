@@ -14,23 +14,26 @@ Errors  a row that can't be used is RowError; a strange run is judged by a contr
 
 import asyncio
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import RequestError
 from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.fix import known_fix
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
 from paddock.resources_servers.swe.images import Images, SweImages, resolve_image
 from paddock.resources_servers.swe.installed import Installed
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
+from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.prepare import prepared
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.server import ResourcesServer, ServerConfig
-from paddock.types import JsonObject, Row, Session, Verdict, patch_from_text, patch_to_text
+from paddock.types import Fix, JsonObject, Row, Session, Verdict, patch_from_text, patch_to_text
 from paddock.types.patches import PREFIX
 from paddock.types.responses import message_item, messages
 
@@ -82,7 +85,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         self._serving = _Serving(
             lease=lease,
             grader=Grader(provider, self.config.grading, resolve_image),
-            images=Images(provider.store, self.config.images),
+            images=self._images,
             installed=Installed(provider, self.config.grading.limits),
             turns=asyncio.Semaphore(self.config.gradings_at_once),
         )
@@ -110,7 +113,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         await serving.images.ensure(task.instance)
         async with serving.turns:
             grade = await serving.grader.grade(task.instance, patch)
-        return verdict(grade, patch, keep_log=self.config.keep_log)
+        return verdict(grade, patch, repo=task.instance.repo, keep_log=self.config.keep_log)
 
     def _ready(self) -> "_Serving":
         assert self._serving is not None  # a server that has not started serves nothing
@@ -119,6 +122,18 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
     def oracle(self, task: SweTask, row: Row) -> Sequence[Sequence[JsonObject]]:
         """The reference fix, as the text of one message."""
         return [[message_item(patch_to_text(task.instance.gold_patch))]]
+
+    async def fix(self, task: SweTask, row: Row) -> Fix:
+        return await known_fix(task.instance, self._images, self._store)
+
+    @cached_property
+    def _store(self) -> ImageStore:
+        sandbox = self.config.sandbox
+        return ImageStore(sandbox.home, payload_id=sandbox.payload_id)
+
+    @cached_property
+    def _images(self) -> Images:
+        return Images(self._store, self.config.images)
 
 
 class _Serving(NamedTuple):
@@ -151,11 +166,13 @@ def _last_patch(response: JsonObject) -> str | None:
     return last if last.startswith(PATCH_STARTS) else None
 
 
-def verdict(grade: Grade, patch: bytes, *, keep_log: bool = False) -> Verdict:
-    """A grade as a verdict."""
+def verdict(grade: Grade, patch: bytes, *, repo: str = "", keep_log: bool = False) -> Verdict:
+    """A grade as a verdict; rates of its metrics and a table per `repo` are in the summary of a run."""
     resolved = grade.reason == "resolved"
     metrics = {
         "resolved": float(resolved),
+        "no_patch": float(grade.reason == "no_patch"),
+        "patch_not_applied": float(grade.reason == "patch_does_not_apply"),
         "patch_bytes": float(len(patch)),
         "patch_dropped_files": float(len(grade.dropped)),
     }
@@ -172,5 +189,10 @@ def verdict(grade: Grade, patch: bytes, *, keep_log: bool = False) -> Verdict:
     if grade.official is not None:
         extras["official"] = {"resolved": grade.official == "RESOLVED_FULL", "status": grade.official}
     return Verdict(
-        reward=float(resolved), reason=grade.reason, detail=grade.detail or None, metrics=metrics, extras=extras
+        reward=float(resolved),
+        reason=grade.reason,
+        detail=grade.detail or None,
+        metrics=metrics,
+        labels={"repo": repo} if repo else {},
+        extras=extras,
     )

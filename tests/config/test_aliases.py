@@ -70,6 +70,32 @@ VLLM = [
     "tokenizer",
 ]
 
+SWE_AGENTS = [
+    "agent_framework",
+    "agent_config",
+    "agent_tools_file",
+    "agent_max_turns",
+    "agent_framework_repo",
+    "agent_framework_commit",
+    "container_formatter",
+    "swebench_tests_timeout",
+    "swebench_agent_timeout",
+    "apptainer_memory_limit_mb",
+    "memory_watchdog_enabled",
+    "memory_watchdog_poll_interval_s",
+    "command_exec_timeout",
+    "concurrency",
+    "dataset_path",
+    "verify_golden_patch",
+    "agent_prompt_overrides",
+    "agent_prompt_override_random",
+    "openhands_should_log",
+    "debug",
+    "opencode_subagents_enabled",
+    "container_folder_path",
+    "run_with_mixed_prompts",
+]
+
 
 def all_rules() -> list[tuple[str, KeyRule]]:
     tables = [TABLE.common_keys, TABLE.top_keys, TABLE.env_keys]
@@ -94,7 +120,7 @@ def test_no_implementation_of_theirs_has_the_name_of_a_plugin_here() -> None:
 
 def test_every_rule_has_something_to_say() -> None:
     for key, rule in all_rules():
-        text = rule.to or rule.inert or rule.trainer
+        text = rule.here or rule.inert or rule.trainer
         assert rule.items or rule.values or (text and text == text.strip()), key
         assert rule.only is None or rule.only, key
 
@@ -116,6 +142,18 @@ def test_there_are_34_reserved_keys() -> None:
 @pytest.mark.parametrize("key", VLLM)
 def test_every_key_of_their_vllm_model_has_a_rule(key: str) -> None:
     assert key in TABLE.implementations["models_servers"]["vllm_model"].keys
+
+
+@pytest.mark.parametrize("key", SWE_AGENTS)
+def test_every_key_of_their_swe_agents_has_a_rule(key: str) -> None:
+    assert key in TABLE.implementations["agents"]["swe_agents"].keys
+
+
+def test_an_environment_of_theirs_is_a_resources_server_here_and_so_are_its_keys() -> None:
+    for named in TABLE.implementations.values():
+        for found in named.values():
+            assert found.environment is None or found.environment in implementations("resources_servers")
+            assert found.environment or not [key for key, rule in found.keys.items() if rule.environment]
 
 
 @pytest.mark.parametrize(

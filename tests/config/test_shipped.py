@@ -8,6 +8,7 @@ from paddock.config import load
 from paddock.config.finding import PACKAGE
 
 PIVOT = sorted(PACKAGE.glob("resources_servers/pivot/configs/*.yaml"))
+SWE = sorted(PACKAGE.glob("agents/swe/configs/*.yaml"))
 MODELS = sorted(PACKAGE.glob("models_servers/openai/configs/*.yaml"))
 GIVEN = ("policy_base_url=http://127.0.0.1:8000/v1", "policy_api_key=k", "policy_model_name=m")
 SINGLE = "single_step_tool_use_with_argument_comparison"
@@ -26,7 +27,7 @@ def test_a_pivot_config_runs_with_a_model_config(path: Path) -> None:
         assert config.notes == []
 
 
-@pytest.mark.parametrize("path", [*PIVOT, *MODELS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PIVOT, *MODELS, *SWE], ids=lambda path: path.stem)
 def test_a_config_starts_with_the_command_that_runs_it(path: Path) -> None:
     first = path.read_text().splitlines()[0]
     command, _, rest = first.removeprefix("# ").partition(" ")

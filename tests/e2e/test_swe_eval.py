@@ -86,7 +86,7 @@ def test_rows_are_tried_without_a_model(
     rollout = case.rollout()
     assert (rollout["reward"], rollout["rollout"]["verdict"]["reason"]) == (reward, reason)
     assert rollout["rollout"]["turns"] == []
-    (meta,) = (tmp_path / "artifacts").glob("*/0-0-0/meta.json")
+    (meta,) = (tmp_path / "artifacts").glob(f"*/0-0-0-{row['instance_id']}/meta.json")
     assert orjson.loads(meta.read_bytes())["instance_id"] == row["instance_id"]
     assert main(["verify", str(tmp_path / "run")]) == 0
 

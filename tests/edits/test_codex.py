@@ -18,6 +18,7 @@ def hunks(*found: Hunk, move_to: str | None = None) -> list[Edit]:
 CHANGE = Hunk(("-a", "+b"))
 
 ACCEPTED: dict[str, tuple[str, list[Edit]]] = {
+    "an end marker before the last line": (patch(UPDATE + "@@\n-a\n+b\n*** End Patch\n"), hunks(CHANGE)),
     "a hunk": (patch(UPDATE + "@@\n-a\n+b"), hunks(CHANGE)),
     "a hunk without a header, if it is the first": (patch(UPDATE + "-a\n+b"), hunks(CHANGE)),
     "an anchor": (patch(UPDATE + "@@ def f():\n-a\n+b"), hunks(Hunk(("-a", "+b"), "def f():"))),
@@ -71,6 +72,11 @@ NO_LINES = "Update hunk does not contain any lines"
 EMPTY = "Update file hunk for path 'f.py' is empty"
 
 REFUSED: dict[str, tuple[str, str, int]] = {
+    "a file after the end marker": (
+        patch(UPDATE + "@@\n-a\n+b\n*** End Patch\n*** Delete File: g.py"),
+        "The last line of the patch must be '*** End Patch'",
+        0,
+    ),
     "nothing": ("", NO_END, 0),
     "prose": ("please apply this", NO_BEGIN, 0),
     "only a beginning": ("*** Begin Patch", NO_END, 0),

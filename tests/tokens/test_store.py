@@ -44,6 +44,15 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
     assert [each.id for each in again.freeze("ro_2").turns] == ["x"]
 
 
+def test_what_a_turns_request_told_is_known_after_a_restart_and_is_no_part_of_the_record(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.append("ro_1", turn("a"), "digest")
+    store.append("ro_1", turn("b", "a"))
+    for current in (store, open_store(tmp_path)):
+        assert current.histories("ro_1") == {"a": "digest"}
+        assert list(current.turns("ro_1")) == [turn("a"), turn("b", "a")]
+
+
 def test_a_frozen_rollout_is_final_also_after_a_restart(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.append("ro_1", turn("a"))

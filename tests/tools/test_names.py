@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.tools import NAMES, SYNONYMS, canonical, fold, kind_of
+from paddock.tools import NAMES, SYNONYMS, canonical, fold, kind_of, stand_ins
 
 KINDS = {
     "shell": "execute_bash bash shell terminal shell_command exec_command write_stdin run_shell_command Bash",
@@ -86,3 +86,22 @@ def test_a_synonym_stands_for_its_default(name: str, default: str) -> None:
 )
 def test_an_ambiguous_synonym_stands_for_what_the_harness_has(name: str, among: list[str], real: str) -> None:
     assert canonical(name, among) == real
+
+
+@pytest.mark.parametrize(
+    ("name", "among", "shown"),
+    [
+        ("execute_bash", ["execute_bash"], ["execute_bash", "run_bash", "bash_exec", "shell_run", "shell"]),
+        ("bash", ["bash", "execute_bash"], ["bash", "terminal"]),
+        ("edit", ["edit", "edit_file"], ["edit", "modify"]),
+        ("finish", ["finish", "bash"], ["finish"]),
+        ("get_weather", ["get_weather"], ["get_weather"]),
+    ],
+)
+def test_a_tool_may_be_shown_as_what_means_it_and_no_other(name: str, among: list[str], shown: list[str]) -> None:
+    assert stand_ins(name, among) == shown
+
+
+def test_in_pascal_case_a_tool_may_be_shown_as_the_same_names() -> None:
+    assert stand_ins("update_plan", ["update_plan"], camel=True) == ["UpdatePlan", "ModifyPlan", "EditPlan"]
+    assert stand_ins("mcp__a__b", ["mcp__a__b"], camel=True) == ["mcp__a__b"]

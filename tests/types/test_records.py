@@ -90,11 +90,12 @@ def test_a_row_keeps_every_key_that_the_framework_does_not_own(task: dict[str, A
         "agent_ref": {"type": "agents", "name": "a"},
         "_ng_task_index": 3,
         "_paddock_run_id": "r",
+        "_paddock_epoch": 2,
         **task,
     }
     row = Row.from_wire(wire)
     assert row.task == task
-    assert row.stamp == Stamp(group_id=3, run_id="r")
+    assert row.stamp == Stamp(group_id=3, run_id="r", epoch=2)
     assert row.to_wire() == wire
 
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paddock.conformance import Subject
+    from paddock.conformance.harnesses import HarnessSubject
     from paddock.conformance.sandboxes import SandboxSubject
 
 EXAMPLES = """examples:
   paddock check resources_server:pivot
   paddock check agent:single_step
   paddock check models_server:replay
+  paddock check harness:codeact
+  paddock check harness:my_package:MyHarness agent.yaml
   paddock check sandbox:bubblewrap
   paddock check resources_server:my_package.server:MyServer --rows rows.jsonl"""
 
@@ -26,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plugin",
         metavar="KIND:NAME",
-        help="resources_server, agent or models_server, and a folder or module:Class; or sandbox, and a runtime",
+        help="resources_server, agent, models_server or harness, and a folder or module:Class; sandbox, and a runtime",
     )
     parser.add_argument("config", nargs="*", help="config files and overrides; the plugin's first block there is used")
     parser.add_argument("--rows", metavar="FILE", help="rows for it; default: its data/example.jsonl")
@@ -36,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.conformance import run_one, suite_for
+    from paddock.conformance.harnesses import HarnessSubject
     from paddock.conformance.sandboxes import SandboxSubject
     from paddock.errors import ConfigError
     from paddock.sandbox import RuntimeMissing
@@ -50,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def check() -> int:
         failed = 0
-        if isinstance(subject, SandboxSubject):
+        if isinstance(subject, SandboxSubject | HarnessSubject):
             try:
                 await subject.ready()
             except RuntimeMissing as missing:
@@ -66,12 +70,13 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(check())
 
 
-def _subject(args: argparse.Namespace) -> "Subject | SandboxSubject":
+def _subject(args: argparse.Namespace) -> "Subject | SandboxSubject | HarnessSubject":
     from paddock.cli.configs import load_config
-    from paddock.conformance import SANDBOX_WORDS, find_subject
+    from paddock.conformance import HARNESS_WORDS, SANDBOX_WORDS, find_subject
     from paddock.errors import ConfigError
 
-    if args.plugin.partition(":")[0] in SANDBOX_WORDS:
+    word = args.plugin.partition(":")[0]
+    if word in SANDBOX_WORDS:
         from paddock.conformance.sandboxes import find_sandbox
 
         if args.config or args.rows:
@@ -79,5 +84,11 @@ def _subject(args: argparse.Namespace) -> "Subject | SandboxSubject":
         return find_sandbox(args.plugin, image=args.image)
     if args.image:
         raise ConfigError(f"{args.plugin}: --image is for sandboxes", kind="subject_invalid")
-    config = load_config(args.config) if args.config else None
+    config = load_config(args.config, modelless=word in HARNESS_WORDS) if args.config else None
+    if word in HARNESS_WORDS:
+        from paddock.conformance.harnesses import find_harness
+
+        if args.rows:
+            raise ConfigError(f"{args.plugin}: a harness takes no rows", kind="subject_invalid")
+        return find_harness(args.plugin, config=config)
     return find_subject(args.plugin, config=config, rows=Path(args.rows) if args.rows else None)

@@ -29,7 +29,7 @@ def load_config(
     """The config of a command's arguments; ConfigError when they name no file.
 
     With `modelless` no model is asked: agents may refer to model servers that the files do not have. `harness` takes
-    the place of that of every agent that has one, with its own defaults.
+    the place of that of every agent that has one, and of a mix of several, with its own defaults.
     """
     from paddock.collect.oracle import stand_ins
     from paddock.config import load
@@ -50,14 +50,20 @@ def _with_harness(config: "Config", harness: str) -> dict[str, Any]:
     from paddock.config import resolve_class
 
     agents = {name: one.implementation for name, one in config.instances.items() if one.kind == "agents"}
-    having = {
-        name: spec
-        for name, spec in agents.items()
-        if "harness" in resolve_class(spec, "agents").config_type.model_fields
-    }
+    fields = {name: resolve_class(spec, "agents").config_type.model_fields for name, spec in agents.items()}
+    having = {name: spec for name, spec in agents.items() if "harness" in fields[name]}
     if not having:
         have = ", ".join(f"{name} ({spec})" for name, spec in agents.items()) or "none"
         raise ConfigError(
             f"--harness {harness}: no agent of the config has a harness; agents: {have}", kind="no_harness"
         )
-    return {name: {"agents": {spec: {"harness": harness, "harness_config": None}}} for name, spec in having.items()}
+    changes = {"harness": harness, "harness_config": None}
+    return {name: {"agents": {spec: {**changes, **_unmixed(spec)}}} for name, spec in having.items()}
+
+
+def _unmixed(spec: str) -> dict[str, Any]:
+    """What makes an agent that may mix harnesses keep to its own."""
+    from paddock.config import resolve_class
+
+    switch = "run_with_mixed_prompts"
+    return {switch: False} if switch in resolve_class(spec, "agents").config_type.model_fields else {}

@@ -49,7 +49,7 @@ class _Servers(NamedTuple):
 def check_serving(plan: Plan, where: Serving) -> None:
     """ConfigError for what can be known to be wrong with the servers before one is started or called."""
     if plan.identity.oracle:
-        OraclePrompter(plan, {})
+        OraclePrompter(plan)
     if where.start:
         config = oracle_config(plan) if plan.identity.oracle else plan.config
         describe_servers(config, list(plan.router.agents), token=where.token)
@@ -64,8 +64,10 @@ async def evaluate(
     where = serving or Serving()
     with open_run(plan, folder, resume=resume) as run, interruptible():
         config = oracle_config(run.plan) if plan.identity.oracle else plan.config
+        prompter = OraclePrompter(run.plan) if plan.identity.oracle else None
         async with _servers(config, run, where) as servers:
-            prompter = OraclePrompter(run.plan, servers.peers) if plan.identity.oracle else None
+            if prompter is not None:
+                prompter.peers = servers.peers
             failed = servers.runtime.failed.wait() if servers.runtime is not None else None
             watcher = shown(run.board, plan.n_rollouts, every_s=plan.settings.progress_every_s, quiet=quiet)
             collected = await run.collect(servers.peers, prompter=prompter, failed=failed, watcher=watcher)

@@ -1,19 +1,20 @@
 """Known-good turns in place of a model: `--oracle`.
 
-The policies' model servers are replaced by `replay`; before each rollout its environment's class is asked for the
-row's known-good turns, in this process, and they are handed to replay under the rollout's secret.
-Errors  ConfigError when an environment's class gives none; a row that it refuses is a RowError.
+The policies' model servers are replaced by `replay`; before each rollout its agent's class makes turns of what the
+environment's class knows of the row, and they are handed to replay under the rollout's secret.
+Law     both are asked in this process, and neither is started. What the environment knows goes to no agent server and
+        to no sandbox, but as calls and words of the model.
+Errors  ConfigError when an agent can't play what its environment knows; a row that either refuses is a RowError.
 """
 
 from collections.abc import Mapping
 
 from paddock.collect.plan import Plan
-from paddock.collect.routing import Agent, environment
+from paddock.collect.routing import Agent, acting, environment
 from paddock.config import Config
 from paddock.config.reading import dump, parse
-from paddock.errors import BugError, ConfigError, boundary
+from paddock.errors import BugError, boundary
 from paddock.http import SCRIPT, Call, Peer, Script
-from paddock.server import ResourcesServer
 from paddock.types import JsonObject, Row
 
 REPLAY: JsonObject = {"models_servers": {"replay": {}}}
@@ -41,21 +42,18 @@ def stand_ins(config: Config) -> JsonObject:
 class OraclePrompter:
     """Scripts each rollout before it runs."""
 
-    def __init__(self, plan: Plan, peers: Mapping[str, Peer]) -> None:
-        self._peers = peers
-        names = {agent.environment for agent in plan.router.agents.values()}
-        self._servers = {name: environment(plan.config, name) for name in sorted(names)}
-        for name, server in self._servers.items():
-            if type(server).oracle is ResourcesServer.oracle:
-                raise ConfigError(
-                    f"--oracle: {name} ({type(server).__name__}) knows no good turns: it has no `oracle`",
-                    kind="no_oracle",
-                )
+    def __init__(self, plan: Plan) -> None:
+        self.peers: Mapping[str, Peer] = {}
+        """Of the running servers, by name; there before the first row is prepared."""
+        agents = plan.router.agents
+        self._agents = {name: acting(plan.config, name) for name in agents}
+        names = sorted({agent.environment for agent in agents.values()})
+        self._environments = {name: environment(plan.config, name) for name in names}
+        for name, agent in agents.items():
+            self._agents[name].check_oracle(self._environments[agent.environment])
 
     async def prepare(self, agent: Agent, row: Row, secret: str) -> None:
-        server = self._servers[agent.environment]
-        task = server.read_task(row)
-        with boundary(BugError, f"{agent.environment}: oracle", stage="seed"):
-            turns = [list(turn) for turn in server.oracle(task, row)]
-        model = self._peers[agent.config.model_server.name]
-        await model.call(SCRIPT, Script(turns=turns), Call(), secret=secret)
+        with boundary(BugError, f"{agent.name}: oracle", stage="seed"):
+            turns = await self._agents[agent.name].oracle(self._environments[agent.environment], row)
+        script = Script(turns=[list(turn) for turn in turns])
+        await self.peers[agent.config.model_server.name].call(SCRIPT, script, Call(), secret=secret)

@@ -2,7 +2,7 @@
 
 Law     a line without its newline was never finished: it is cut off and its rollout runs again. Lines of
         `rollouts.jsonl` that the index does not reach are read whole; an index that does not fit is made again.
-Cost    with its index a run is read in about 300 bytes per rollout.
+Cost    with its index a run is read in about 600 bytes per rollout.
 Errors  a broken line that is not the last is a ConfigError naming file and line: this program did not write it.
 """
 

@@ -1,7 +1,7 @@
-"""What a person reads of a collection: the plan before it, the table after it."""
+"""What a person reads of a collection: the plan before it, the tables after it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_REASONS = 5
 """Reasons for missing verdicts that the summary lists."""
+MAX_WORDS = 20
+"""Words of one label that the summary lists: those with the most rollouts."""
 
 
 class PlanText(NamedTuple):
@@ -53,6 +55,10 @@ def print_summary(collected: Collected, folder: Path) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for run in collected.summary:
         console.print(_table(run))
+        for table in part_tables(run):
+            console.print(_grid(table))
+    for line in compared_lines(collected.summary):
+        console.print(line)
     missing = collected.n_rollouts - collected.n_verdicts
     if missing:
         failed = f"the servers failed for good ({collected.why}); "
@@ -96,30 +102,117 @@ def _table(run: JsonObject) -> "Table":
     return table
 
 
+def _grid(part: "PartTable") -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE, title=part.title, title_justify="left")
+    for index, name in enumerate(part.header):
+        table.add_column(name, no_wrap=True, justify="right" if index else "left")
+    for row in part.rows:
+        table.add_row(*row)
+    return table
+
+
 def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     """A run of a summary as (name, text)."""
-    interval = run["reward_ci95"]
-    spread = f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
     seconds = run["seconds"]
     stages = [
-        f"{stage} {_duration(seconds[stage])}"
+        f"{stage} {duration(seconds[stage])}"
         for stage in ("total", "seed", "sandbox", "model", "tools", "verify")
         if seconds[stage]
     ]
     who = f"{run['environment']}, harness {run['harness']}, model {run['model']}" if run["environment"] else "-"
-    return [
+    rows = [
         ("environment", who),
-        ("reward", (f"{run['mean_reward']:.3f}" if run["mean_reward"] is not None else "-") + spread),
+        ("reward", _rate(run["mean_reward"], run["reward_ci95"])),
+        ("passed", _rate(run["pass_rate"], run["pass_rate_ci95"])),
         ("pass@k", "  ".join(f"@{k} {share:.3f}" for k, share in run["pass_at_k"].items()) or "-"),
         ("outcomes", "  ".join(f"{kind} {count}" for kind, count in run["outcomes"].items())),
+        ("reasons", _shares(run["reasons"])),
+        ("ended by", _shares(run["ended"])),
+        ("malformed", _malformed(run)),
         ("rollouts", f"{run['n_rollouts']} of {run['n_rows']} rows"),
-        ("tokens", f"{run['tokens']['input']} in, {run['tokens']['output']} out"),
+        ("turns each", f"{run['turns']:.1f}" if run["turns"] else ""),
+        ("tokens", _tokens(run)),
         ("time each", "  ".join(stages) or "-"),
         ("pace", f"{run['rollouts_per_s']:.1f} rollouts/s, {seconds['wall']:.1f} s in all"),
     ]
+    return [(name, text) for name, text in rows if text]
 
 
-def _duration(seconds: float) -> str:
+class PartTable(NamedTuple):
+    title: str
+    header: Sequence[str]
+    rows: list[tuple[str, ...]]
+
+
+def part_tables(run: JsonObject) -> Iterator[PartTable]:
+    """A run by its variants, then by each label that has several words, and more rows than words."""
+    header = ("rollouts", "rows", "passed", "95 %", "turns")
+    parts = {"harness": run.get("variants", {}), **run.get("labels", {})}
+    for label, words in parts.items():
+        if len(words) < 2 or all(numbers["n_rows"] == 1 for numbers in words.values()):
+            continue
+        most = sorted(words.items(), key=lambda item: -item[1]["n_rollouts"])
+        rows = [(word, *_part(numbers)) for word, numbers in most[:MAX_WORDS]]
+        left = len(most) - len(rows)
+        rows += [(f"and {left} more", "", "", "", "", "")] if left else []
+        yield PartTable(f"by {label}", (label, *header), rows)
+
+
+def compared_lines(summary: Sequence[JsonObject]) -> list[str]:
+    """Ways of working on the same rows, pair by pair; none: there was only one."""
+    found = [one for run in summary for one in run.get("compared", [])]
+    lines = [
+        f"  {one['first']} - {one['second']}: {one['difference']:+.3f} {_interval(one['ci95'], '+.3f')}, "
+        f"{one['first_rate']:.3f} and {one['second_rate']:.3f} on {one['n_rows']} rows, "
+        f"better on {one['n_first_better']}, worse on {one['n_second_better']}, p {one['p_value']:.2g}"
+        for one in found
+    ]
+    return ["compared, row by row", *lines, ""] if lines else []
+
+
+def _part(numbers: JsonObject) -> tuple[str, ...]:
+    rate, turns = numbers["pass_rate"], numbers["turns"]
+    return (
+        str(numbers["n_rollouts"]),
+        str(numbers["n_rows"]),
+        "-" if rate is None else f"{rate:.3f}",
+        _interval(numbers["pass_rate_ci95"]),
+        "-" if turns is None else f"{turns:.1f}",
+    )
+
+
+def _rate(value: float | None, interval: Sequence[float] | None) -> str:
+    return "-" if value is None else f"{value:.3f}  {_interval(interval)}".rstrip()
+
+
+def _interval(interval: Sequence[float] | None, form: str = ".3f") -> str:
+    return f"[{format(interval[0], form)}, {format(interval[1], form)}]" if interval else ""
+
+
+def _shares(counts: JsonObject) -> str:
+    total = sum(counts.values())
+    return "  ".join(f"{word} {count} ({100 * count / total:.1f} %)" for word, count in counts.items())
+
+
+def _malformed(run: JsonObject) -> str:
+    """Per rollout; nothing where no agent tells."""
+    if not run["ended"]:
+        return ""
+    each = run["malformed_each"]
+    return "  ".join(f"{kind} {mean:.2f}" for kind, mean in each.items()) + " calls each" if each else "none"
+
+
+def _tokens(run: JsonObject) -> str:
+    total, each = run["tokens"], run["tokens_each"]
+    mean = f", {each['input']:.0f} and {each['output']:.0f} each" if each["input"] or each["output"] else ""
+    return f"{total['input']} in, {total['output']} out{mean}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for a reader."""
     if seconds >= 1:
         return f"{seconds:.1f} s"
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2f} ms"

@@ -85,6 +85,14 @@ def environment(config: Config, name: str) -> ResourcesServer[Any, Any]:
     return server
 
 
+def acting(config: Config, name: str) -> AgentServer[Any]:
+    """The agent of that name, built and not started: for asking how it would play what its environment knows."""
+    instance = config.instance(name)
+    cls = resolve_class(instance.implementation, instance.kind)
+    agent: AgentServer[Any] = cls(config.settings(name, cls.config_type), name=name, peers={})
+    return agent
+
+
 def _agent(config: Config, name: str) -> Agent:
     instance = config.instance(name)
     cls = resolve_class(instance.implementation, instance.kind)

@@ -1,19 +1,24 @@
 """Counting endings: the running numbers of a collection, and its `summary.json`.
 
-Law     only an ending with a reward enters a mean, a pass@k, a token or a time; every ending is counted by outcome.
-Shapes  a summary is a list of runs, one per agent: {environment, harness, agent, model, ...}.
+Law     only an ending with a reward enters a mean, a rate, a token or a time; every ending is counted by outcome.
+Shapes  a summary is a list of runs, one per agent: {environment, harness, agent, model, ...}. `reasons` and `ended` are
+        counts. `labels` has the numbers by the words of verdicts (label, word), `variants` by what was drawn for rows,
+        where there were several; both are of rollouts with a verdict. `compared` has this run's agent or variants
+        against those of this run and of later ones that worked on the same rows (`comparison`).
 Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are those of the last command; tokens are
-        sums. `turns` is a mean per rollout.
+        sums. `turns`, `tokens_each` and `malformed_each` are means per rollout, the last over those whose agent says
+        what ended its harness.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from paddock.collect.comparison import Arm, compare_all
 from paddock.collect.endings import Ending
 from paddock.collect.identity import Who
-from paddock.collect.statistics import RowScore, interval95, mean, pass_table
-from paddock.types import OUTCOMES, REWARDED, JsonObject, Usage
+from paddock.collect.statistics import RowScore, interval95, mean, pass_rate, pass_table
+from paddock.types import OUTCOMES, JsonObject, Usage
 
 STAGES = ("total", "seed", "sandbox", "model", "tools", "verify")
 
@@ -26,55 +31,114 @@ class Pace(NamedTuple):
     """Rollouts that ended in it."""
 
 
-class Tally:
-    """Numbers of one agent's rollouts; holds three numbers per row."""
+class Score:
+    """Rewards of rollouts by row, and how many turns they took; holds three numbers per row."""
 
     def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
         self.scores: dict[int, RowScore] = {}
-        self.rows: set[int] = set()
-        self.usage = Usage()
         self.turns = 0
-        self._seconds: Counter[str] = Counter()
-        self._metrics: dict[str, tuple[float, int]] = {}
+        self.n_rewarded = 0
 
     def add(self, ending: Ending) -> None:
-        self.outcomes[ending.outcome] += 1
-        self.rows.add(ending.group_id)
         if ending.reward is None:
             return
         self.scores[ending.group_id] = self.scores.get(ending.group_id, RowScore()).plus(ending.reward)
-        self.usage += ending.usage
         self.turns += ending.turns
-        for stage in STAGES:
-            self._seconds[stage] += getattr(ending.timing, f"{stage}_s")
-        for name, value in ending.metrics.items():
-            total, n = self._metrics.get(name, (0.0, 0))
-            self._metrics[name] = (total + value, n + 1)
-
-    @property
-    def n_rewarded(self) -> int:
-        return sum(self.outcomes[outcome] for outcome in REWARDED)
+        self.n_rewarded += 1
 
     @property
     def mean_reward(self) -> float | None:
         return mean(self.scores.values())
 
-    def numbers(self) -> JsonObject:
-        n = self.n_rewarded
+    def score(self) -> JsonObject:
         interval = interval95(self.scores.values())
+        rate = pass_rate(self.scores.values())
+        return {
+            "mean_reward": self.mean_reward,
+            "reward_ci95": list(interval) if interval else None,
+            "pass_rate": rate.value if rate else None,
+            "pass_rate_ci95": list(rate.ci95) if rate and rate.ci95 else None,
+            "turns": self.turns / self.n_rewarded if self.n_rewarded else None,
+        }
+
+    def brief(self) -> JsonObject:
+        """Of a part of an agent's rollouts."""
+        return {"n_rows": len(self.scores), "n_rollouts": self.n_rewarded, **self.score()}
+
+
+class Tally(Score):
+    """Numbers of one agent's rollouts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: Counter[str] = Counter()
+        self.rows: set[int] = set()
+        self.usage = Usage()
+        self.variants: dict[str, Tally] = {}
+        self._labels: dict[str, dict[str, Score]] = {}
+        self._reasons: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        self._malformed: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self._metrics: dict[str, tuple[float, int]] = {}
+
+    def add(self, ending: Ending) -> None:
+        super().add(ending)
+        self.outcomes[ending.outcome] += 1
+        self.rows.add(ending.group_id)
+        if ending.reward is None:
+            return
+        self.usage += ending.usage
+        if ending.reason is not None:
+            self._reasons[ending.reason] += 1
+        if ending.ended is not None:
+            self._ended[ending.ended] += 1
+            self._malformed.update(ending.malformed)
+        for stage in STAGES:
+            self._seconds[stage] += getattr(ending.timing, f"{stage}_s")
+        for name, value in ending.metrics.items():
+            total, n = self._metrics.get(name, (0.0, 0))
+            self._metrics[name] = (total + value, n + 1)
+        for label, word in ending.labels.items():
+            self._labels.setdefault(label, {}).setdefault(word, Score()).add(ending)
+        if ending.variant is not None:
+            part = ending.model_copy(update={"variant": None, "labels": {}})
+            self.variants.setdefault(ending.variant, Tally()).add(part)
+
+    def numbers(self) -> JsonObject:
+        n, told = self.n_rewarded, self._ended.total()
+        usage = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
         return {
             "outcomes": {outcome: self.outcomes[outcome] for outcome in OUTCOMES if self.outcomes[outcome]},
             "n_rows": len(self.rows),
             "n_rollouts": self.outcomes.total(),
-            "mean_reward": self.mean_reward,
-            "reward_ci95": list(interval) if interval else None,
+            **self.score(),
             "pass_at_k": pass_table(self.scores.values()),
-            "turns": self.turns / n if n else None,
-            "tokens": {"input": self.usage.input_tokens, "output": self.usage.output_tokens},
+            "reasons": dict(self._reasons.most_common()),
+            "ended": dict(self._ended.most_common()),
+            "malformed_each": {kind: count / told for kind, count in self._malformed.most_common()} if told else {},
+            "tokens": usage,
+            "tokens_each": {side: count / n if n else None for side, count in usage.items()},
             "seconds": {stage: self._seconds[stage] / n if n else None for stage in STAGES},
             "metrics": {name: total / count for name, (total, count) in sorted(self._metrics.items())},
+            **self._parts(),
         }
+
+    def _parts(self) -> JsonObject:
+        parts: JsonObject = {}
+        if self._labels:
+            parts["labels"] = {
+                label: {word: scores.brief() for word, scores in sorted(words.items())}
+                for label, words in sorted(self._labels.items())
+            }
+        if len(self.variants) > 1:
+            parts["variants"] = {name: tally.numbers() for name, tally in sorted(self.variants.items())}
+        return parts
+
+
+class _Owned(NamedTuple):
+    agent: str
+    arm: Arm
 
 
 class Board:
@@ -84,8 +148,11 @@ class Board:
         self.tallies: dict[str, Tally] = {}
         self.outcomes: Counter[str] = Counter()
         self._rewards = RowScore()
+        self._names: dict[int, str] = {}
 
     def add(self, ending: Ending) -> None:
+        if ending.row_name is not None:
+            self._names[ending.group_id] = ending.row_name
         self.tallies.setdefault(ending.agent, Tally()).add(ending)
         self.outcomes[ending.outcome] += 1
         if ending.reward is not None:
@@ -102,12 +169,34 @@ class Board:
     def summary(self, agents: Mapping[str, Who], pace: Pace) -> list[JsonObject]:
         """The runs of `summary.json`."""
         share = pace.n_ended / pace.wall_s if pace.wall_s > 0 else 0.0
+        names = sorted(self.tallies, key=lambda name: (name == "", name))
+        arms = [_Owned(name, arm) for name in names for arm in self._arms(name, agents.get(name))]
+        owner = {one.arm.name: one.agent for one in arms}
+        compared = list(compare_all([one.arm for one in arms])) if len(arms) > 1 else []
         runs = []
-        for name in sorted(self.tallies, key=lambda name: (name == "", name)):
+        for name in names:
             numbers = self.tallies[name].numbers()
             numbers["seconds"] |= {"wall": pace.wall_s}
-            runs.append({**_who(name, agents.get(name)), **numbers, "rollouts_per_s": share})
+            own = [found.to_json() for found in compared if owner[found.first] == name]
+            more = {"compared": own} if own else {}
+            runs.append({**_who(name, agents.get(name)), **numbers, **more, "rollouts_per_s": share})
         return runs
+
+    def _arms(self, name: str, who: Who | None) -> Iterator[Arm]:
+        """The agent, or each of its variants where it has several."""
+        tally = self.tallies[name]
+        parts = {f"{name}/{variant}": part for variant, part in sorted(tally.variants.items())}
+        for arm, part in (parts if len(parts) > 1 else {name: tally}).items():
+            yield Arm(arm, who.environment if who else None, self._by_name(part.scores))
+
+    def _by_name(self, scores: Mapping[int, RowScore]) -> dict[str, RowScore]:
+        """Scores of rows that have names; those of one name together."""
+        found: dict[str, RowScore] = {}
+        for group_id, score in scores.items():
+            name = self._names.get(group_id)
+            if name is not None:
+                found[name] = found[name].and_(score) if name in found else score
+        return found
 
 
 def _who(name: str, who: Who | None) -> JsonObject:

@@ -1,7 +1,8 @@
 """The alias table: NeMo-Gym's names, and what each is here. The data is `aliases.yaml`; this is its form.
 
-Law     a key of theirs is mapped (`to`, `values`, `items`), inert (accepted in a block of theirs and named in the
-        notes) or `trainer` (another program's key). Any other is passed on, and refused where nothing has that name.
+Law     a key of theirs is mapped (`to`, `environment`, `values`, `items`), inert (accepted in a block of theirs and
+        named in the notes) or `trainer` (another program's key). Any other is passed on, and refused where nothing has
+        that name.
 Errors  a table that does not fit this form raises pydantic's ValidationError when it is first read.
 """
 
@@ -13,10 +14,12 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from paddock.config.reading import read
-from paddock.config.trees import KeyPath
+from paddock.config.trees import KeyPath, split
 from paddock.types import JsonObject, Record
 
 _TABLE = Path(__file__).with_name("aliases.yaml")
+HOLDER = "_environment"
+"""Where an agent's block keeps keys of its environment until it is known which server that is."""
 
 
 class Case(Record):
@@ -28,10 +31,12 @@ class Case(Record):
 
 
 class KeyRule(Record):
-    """What becomes of one key of theirs. Exactly one of the first five is given."""
+    """What becomes of one key of theirs. One of the first six is given; or both of the first two, which then share."""
 
     to: str | None = None
     """The key of ours that takes the value; dots nest."""
+    environment: str | None = None
+    """The key of the agent's resources server that takes the value; dots nest."""
     values: list[Case] | None = None
     """The key of theirs is a choice; each of its values is spelt out."""
     items: dict[str, "KeyRule"] | None = None
@@ -45,12 +50,27 @@ class KeyRule(Record):
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
-        given = [name for name in ("to", "values", "items", "inert", "trainer") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"needs exactly one of to, values, items, inert, trainer; has {given}")
+        kinds = ("to", "environment", "values", "items", "inert", "trainer")
+        given = [name for name in kinds if getattr(self, name) is not None]
+        if len(given) != 1 and given != ["to", "environment"]:
+            raise ValueError(f"needs exactly one of {', '.join(kinds)}; has {given}")
         if self.only is not None and self.inert is None:
             raise ValueError("`only` belongs to `inert`")
         return self
+
+    @property
+    def place(self) -> KeyPath | None:
+        """Where the value is in a block of ours; None: nowhere as it is."""
+        if self.to is not None:
+            return split(self.to)
+        return (HOLDER, *split(self.environment)) if self.environment is not None else None
+
+    @property
+    def here(self) -> str | None:
+        """The keys of ours, in words; None: there is none."""
+        own = [f"`{self.to}`"] if self.to is not None else []
+        other = [f"`{self.environment}` of its resources server"] if self.environment is not None else []
+        return " and ".join([*own, *other]) or None
 
 
 class Implementation(Record):
@@ -60,11 +80,17 @@ class Implementation(Record):
     """The plugin folder of ours."""
     set: JsonObject = Field(default_factory=dict)
     """Keys of ours that their implementation implies; what a block says itself wins."""
+    defaults: JsonObject = Field(default_factory=dict)
+    """Keys of ours where neither their file nor one of ours says them."""
+    environment: str | None = None
+    """The resources server that theirs has inside; here it is one beside the agent. None: there is none."""
     keys: dict[str, KeyRule] = Field(default_factory=dict)
 
 
 class AliasTable(Record):
     server_types: dict[str, str]
+    inert_types: dict[str, str]
+    """Their server types that nothing is served for, and why."""
     common_keys: dict[str, KeyRule]
     """Rules for a block of any implementation."""
     implementations: dict[str, dict[str, Implementation]]
@@ -105,7 +131,8 @@ class AliasTable(Record):
             return (path[0], kind)
         found = self.implementation(kind, path[2])
         rule = found.keys.get(path[3]) if found and len(path) > 3 else None
-        rest = (*rule.to.split("."), *path[4:]) if rule and rule.to else path[3:]
+        place = rule.place if rule else None
+        rest = (*place, *path[4:]) if place else path[3:]
         return (path[0], kind, found.to if found else path[2], *rest)
 
 

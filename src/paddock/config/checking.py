@@ -65,7 +65,7 @@ def _hint(key: str, model: type[BaseModel], location: tuple[int | str, ...]) -> 
     rule = next((rule for rule in alias_table().rules_of(key) if rule.to != key), None)
     if rule is None:
         return suggestion(key, valid)
-    meaning = f"here `{rule.to}`" if rule.to else (rule.inert or rule.trainer or "here it has other keys")
+    meaning = f"here {rule.here}" if rule.here else (rule.inert or rule.trainer or "here it has other keys")
     return f": a NeMo-Gym key ({meaning}), refused in a block with our names; valid: {', '.join(valid)}"
 
 

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 from paddock.config.aliases import AliasTable
 from paddock.config.checking import explain
 from paddock.config.directives import expand
+from paddock.config.environments import settle
 from paddock.config.plugins import check_exists
 from paddock.config.problems import nearly, raise_all, suggestion
 from paddock.config.references import bad_references, references
 from paddock.config.rules import Report, apply_rules
 from paddock.config.settings import KINDS, Instance, Note, RunSettings
 from paddock.config.translation import Block
-from paddock.config.trees import KeyPath, dotted
+from paddock.config.trees import KeyPath, dotted, merge
 from paddock.config.variables import gather_variables
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
@@ -61,8 +62,12 @@ class Finished:
 
 def finish(composed: Composed, table: AliasTable, servers: Collection[str] | None = None) -> Finished:
     """Carry out directives, gather variables, check; references only of `servers` and what they need, if given."""
+    owners = _owners(composed, table)
+    settle(composed.tree, composed.origins, table, owners)
     composed.tree = expand(composed.tree)
     problems = list(_apply_rules_again(composed, table))
+    settle(composed.tree, composed.origins, table, owners)
+    _add_defaults(composed, table)
     instances, free = _split(composed)
     problems += gather_variables(composed.tree, free & composed.theirs, composed.aside)
     problems += _unknown_keys(composed, free)
@@ -98,18 +103,38 @@ def _used(found: dict[str, Instance], tree: JsonObject, servers: Collection[str]
         pending += (reference.name for reference in references(tree[name][instance.kind][instance.implementation], ()))
 
 
-def _apply_rules_again(composed: Composed, table: AliasTable) -> Iterator[str]:
-    """A directive may have brought keys of theirs into a block of theirs."""
+def _blocks_of_theirs(composed: Composed) -> Iterator[tuple[Block, JsonObject]]:
+    """Each block that was written with their names, and the mapping that holds its fields."""
     for block in dict.fromkeys(composed.blocks):
         below = composed.tree.get(block.instance)
         holder = below.get(block.kind) if isinstance(below, dict) else None
-        fields = holder.get(block.implementation) if isinstance(holder, dict) else None
-        if isinstance(holder, dict) and isinstance(fields, dict):
-            path = (block.instance, block.kind, block.implementation)
-            report = Report(composed.origin(path), {})
-            holder[block.implementation] = apply_rules(fields, table.rules(block.kind, block.written), path, report)
-            composed.notes += (note for note in report.notes if note not in composed.notes)
-            yield from report.problems
+        if isinstance(holder, dict) and isinstance(holder.get(block.implementation), dict):
+            yield block, holder
+
+
+def _apply_rules_again(composed: Composed, table: AliasTable) -> Iterator[str]:
+    """A directive may have brought keys of theirs into a block of theirs."""
+    for block, holder in _blocks_of_theirs(composed):
+        path = (block.instance, block.kind, block.implementation)
+        report = Report(composed.origin(path), {})
+        rules = table.rules(block.kind, block.written)
+        holder[block.implementation] = apply_rules(holder[block.implementation], rules, path, report)
+        composed.notes += (note for note in report.notes if note not in composed.notes)
+        yield from report.problems
+
+
+def _add_defaults(composed: Composed, table: AliasTable) -> None:
+    """What an implementation of theirs does where nothing is said."""
+    for block, holder in _blocks_of_theirs(composed):
+        found = table.implementation(block.kind, block.written)
+        if found is not None:
+            holder[block.implementation] = merge(found.defaults, holder[block.implementation])
+
+
+def _owners(composed: Composed, table: AliasTable) -> list[str]:
+    """Instances that have their environment inside in their names."""
+    implementations = ((block, table.implementation(block.kind, block.written)) for block in composed.blocks)
+    return [block.instance for block, found in implementations if found is not None and found.environment is not None]
 
 
 def _split(composed: Composed) -> tuple[list[str], set[str]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from paddock.config.aliases import AliasTable, alias_table
 from paddock.config.config import Config
+from paddock.config.environments import settle
 from paddock.config.finding import not_found, places
 from paddock.config.finishing import Composed, finish
 from paddock.config.overrides import Override, parse_overrides
@@ -130,9 +131,9 @@ class _Loader:
         out = translate(document._replace(tree=tree), self.table, report, recipe=recipe)
         for path in _paths(out.tree.pop("config_paths", None) or [], origin):
             self.file(path, beside=beside)
+        self.remember(out.tree, document, origin)
         self.take(report, out.tree, out.aside, theirs=out.theirs)
         self.composed.blocks += out.blocks
-        self.remember(out.tree, document, origin)
 
     def remember(self, tree: JsonObject, document: Document, origin: str) -> None:
         """Note where each key of a translated source was given; for a mapping, where first."""
@@ -149,6 +150,7 @@ class _Loader:
         composed = self.composed
         composed.tree = merge(composed.tree, tree)
         composed.aside = merge(composed.aside, aside)
+        settle(composed.tree, composed.origins, self.table)
         composed.notes += report.notes
         self.problems += report.problems
         if theirs:
@@ -168,9 +170,9 @@ class _Loader:
                 report = Report(change.origin, {})
                 document = Document(nested(change.path, change.value), {})
                 out = translate(document, self.table, report, theirs=composed.any_theirs)
+                composed.origins[self.table.key_path(change.path)] = change.origin
                 self.take(report, out.tree, out.aside, theirs=out.theirs)
                 composed.blocks += out.blocks
-                composed.origins[self.table.key_path(change.path)] = change.origin
 
     def check_instance(self, change: Override) -> None:
         """A slip in an instance's name must not make a new instance."""

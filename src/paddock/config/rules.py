@@ -7,8 +7,9 @@ Errors  problems go to the report: a value that a rule does not cover, two keys 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from paddock.config.aliases import KeyRule
+from paddock.config.aliases import HOLDER, Case, KeyRule
 from paddock.config.late import resolve_text
+from paddock.config.problems import suggestion
 from paddock.config.settings import Note
 from paddock.config.trees import KeyPath, clash, copied, dotted, merge, nested, split
 from paddock.errors import ConfigError
@@ -64,18 +65,15 @@ def apply_rules(block: JsonObject, rules: Mapping[str, KeyRule], path: KeyPath, 
 
 def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) -> Any:
     """The keys of ours that one key of theirs comes to."""
-    if rule.to is not None:
-        if rule.to != key:
-            report.note(where, "mapped", f"`{rule.to}`")
-        return nested(split(rule.to), copied(value))
+    if rule.here is not None:
+        return _moved(rule, key, value, where, report)
     if rule.items is not None:
         return {key: _each(rule.items, value, where, report)}
     plain = _settled(value)
     if rule.values is not None:
         case = next((case for case in rule.values if _same(case.when, plain)), None)
         if case is None:
-            known = ", ".join(str(case.when).lower() for case in rule.values)
-            report.problem(where, f"needs one of: {known}")
+            report.problem(where, _none_of(rule.values, plain))
             return {}
         report.note(where, "mapped", ", ".join(f"`{name}`" for name in case.set) or "its default")
         return copied(case.set)
@@ -87,6 +85,22 @@ def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) 
         known = ", ".join("null" if item is None else str(item).lower() for item in rule.only or [])
         report.problem(where, f"this value has no counterpart: {rule.inert}; accepted: {known}")
     return {}
+
+
+def _moved(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) -> Any:
+    """The value under its key of ours, or its two."""
+    if rule.to != key or rule.environment is not None:
+        report.note(where, "mapped", rule.here or "")
+    own = nested(split(rule.to), copied(value)) if rule.to is not None else {}
+    other = nested((HOLDER, *split(rule.environment)), copied(value)) if rule.environment is not None else {}
+    return merge(own, other)
+
+
+def _none_of(cases: list[Case], value: Any) -> str:
+    known = [case.when if isinstance(case.when, str) else str(case.when).lower() for case in cases]
+    if isinstance(value, str) and all(isinstance(case.when, str) for case in cases):
+        return f"there is no `{value}` here{suggestion(value, known)}"
+    return f"needs one of: {', '.join(known)}"
 
 
 def _each(rules: Mapping[str, KeyRule], value: Any, where: KeyPath, report: Report) -> Any:
@@ -127,4 +141,4 @@ def _deleted_as(name: str, rules: Mapping[str, KeyRule]) -> list[str]:
         return [name]
     if rule.values is not None:
         return sorted({key for case in rule.values for key in case.set})
-    return [rule.to] if rule.to is not None else []
+    return [rule.to] if rule.to is not None else []  # of its environment, keys are deleted there

@@ -117,6 +117,8 @@ class _Translation:
                 self.top_key(key, value, rule, theirs=theirs)
             elif isinstance(value, dict) and any(self.table.kind(below) in KINDS for below in value):
                 tree[key] = self.instance(key, value)
+            elif isinstance(value, dict) and value and set(value) <= set(self.table.inert_types):
+                self.report.note((key,), "inert", self.table.inert_types[next(iter(value))])
             else:
                 tree[key] = value
         tree = self.directive_paths(self.references(map_strings(tree, self.text)))

@@ -30,6 +30,8 @@ _KIND_WORDS: dict[str, Kind] = {
 }
 SANDBOX_WORDS = ("sandbox", "sandboxes")
 """Not of a plugin: see `sandboxes`."""
+HARNESS_WORDS = ("harness", "harnesses")
+"""Of a plugin that is no server: see `harnesses`."""
 REFERENCES = {
     "resources_server": {"type": "resources_servers", "name": "environment"},
     "model_server": {"type": "models_servers", "name": "policy"},
@@ -68,7 +70,9 @@ def find_subject(words: str, *, config: Config | None = None, rows: Path | None 
 def kind_of(word: str) -> Kind:
     kind = next((kind for kind in KINDS if kind == word), None) or _KIND_WORDS.get(word)
     if kind is None:
-        raise ConfigError(f"no kind {word!r}{suggestion(word, (*_KIND_WORDS, *SANDBOX_WORDS))}", kind="kind_unknown")
+        raise ConfigError(
+            f"no kind {word!r}{suggestion(word, (*_KIND_WORDS, *SANDBOX_WORDS, *HARNESS_WORDS))}", kind="kind_unknown"
+        )
     return kind
 
 

@@ -4,7 +4,7 @@ Source    the Lark grammar that Codex sends with the tool; by trial of the progr
           grammar, and its messages.
 Lenient   whitespace around the patch, around the two markers and around file headers; a heredoc (`<<EOF`, `<<'EOF'`,
           `<<"EOF"`) around all; carriage returns at line ends; the first hunk without `@@`; an empty line for an empty
-          context line; blank lines after `*** End of File`; an added file without lines.
+          context line; blank lines after `*** End of File`; an added file without lines; the end marker twice.
 Strict    anything else is a PatchError with the line, counted from `*** Begin Patch` as line 1.
 Empty     a patch without files is read as no edits; the program then refuses to apply it ("No files were modified.").
 """
@@ -19,6 +19,7 @@ BEGIN, END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
 _HEADERS = (_ADD, _DELETE, _UPDATE)
 _MOVE, _EOF = "*** Move to: ", "*** End of File"
+_LAST_LINE = f"The last line of the patch must be '{END}'"
 _HEREDOCS = ("<<EOF", "<<'EOF'", '<<"EOF"')
 
 
@@ -40,6 +41,10 @@ def parse_codex_patch(text: str) -> list[Edit]:
         elif marker == _UPDATE:
             end = _update_end(lines, at)
             edits.append(_update(path, lines, at, end))
+        elif header == END:
+            if any(line.strip(WHITE) for line in lines[at + 1 :]):
+                raise PatchError(_LAST_LINE)
+            break
         else:
             valid = ", ".join(f"'{marker}{{path}}'" for marker in _HEADERS)
             raise PatchError(f"'{header}' is not a valid hunk header. Valid hunk headers: {valid}", at + 2)
@@ -63,7 +68,7 @@ def _boundary_problem(lines: Sequence[str]) -> str | None:
     if lines != [""] and lines[0].strip(WHITE) != BEGIN:
         return f"The first line of the patch must be '{BEGIN}'"
     if len(lines) < 2 or lines[-1].strip(WHITE) != END:
-        return f"The last line of the patch must be '{END}'"
+        return _LAST_LINE
     return None
 
 
@@ -79,9 +84,9 @@ def _added_end(lines: Sequence[str], at: int) -> int:
 
 
 def _update_end(lines: Sequence[str], at: int) -> int:
-    """The next header in the first column: after a space it would be a context line."""
+    """The next header or end marker in the first column: after a space it would be a context line."""
     end = at + 1
-    while end < len(lines) and not _marker(lines[end].rstrip(WHITE)):
+    while end < len(lines) and not _marker(bare := lines[end].rstrip(WHITE)) and bare != END:
         end += 1
     return end
 
@@ -95,7 +100,7 @@ def _update(path: str, lines: Sequence[str], at: int, end: int) -> Hunks:
     hunks = _HunkReader()
     for index in range(first, end):
         hunks.feed(lines[index], index + 2)
-    if hunks.is_bare() and end < len(lines):
+    if hunks.is_bare() and end < len(lines) and lines[end].rstrip(WHITE) != END:
         raise _unexpected(lines[end].rstrip(WHITE), end + 2)
     hunks.close(end + 2)
     if not hunks.done:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paddock.sandbox import processes
 from paddock.sandbox.failures import SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.keeper import messages
 from paddock.types import JsonObject
@@ -112,19 +113,27 @@ class Link:
     async def exec(
         self, argv: list[str], env: dict[str, str], cwd: str, fds: list[int], *, terminal: list[int] | None = None
     ) -> Command:
-        """Start a command whose descriptors from 0 on (from 3 with a terminal) are `fds`, which stay ours."""
+        """Start a command whose descriptors from 0 on (from 3 with a terminal) are `fds`, which stay ours.
+
+        One whose asker is cancelled meanwhile is killed as soon as it has started.
+        """
         if any("\0" in word for word in (*argv, *env, *env.values(), cwd)) or any("=" in name for name in env):
             raise SandboxRequestError("no word can hold a NUL byte, no variable's name a `=`", kind="words_invalid")
         number = next(self._ids)
         exited = self._exits[number] = self._loop.create_future()
         wish = {"op": "exec", "id": number, "argv": argv, "env": env, "cwd": cwd, "terminal": terminal}
         try:
-            answer, passed = await self._ask(number, wish, fds)
+            answer = await self._sent(number, wish, fds)
+            try:
+                told, passed = await asyncio.shield(answer)
+            except asyncio.CancelledError:
+                await asyncio.shield(_unstarted(answer))
+                raise
         except BaseException:
             self._exits.pop(number, None)
             exited.cancel()
             raise
-        return Command(answer["pid"], passed[0] if passed else None, exited)
+        return Command(told["pid"], passed[0] if passed else None, exited)
 
     async def listen(self, port: int) -> socket.socket:
         """A listening socket of the sandbox's network."""
@@ -153,15 +162,20 @@ class Link:
                 self._socket.shutdown(socket.SHUT_WR)
 
     async def _ask(self, number: int, message: JsonObject, fds: list[int] | None = None) -> _Answer:
+        return await (await self._sent(number, message, fds))
+
+    async def _sent(self, number: int, message: JsonObject, fds: list[int] | None = None) -> "asyncio.Future[_Answer]":
+        """What will hold the answer."""
         if self.ended.done():
             raise SandboxGone(self.sandbox_id, self.ended.result())
         answer: asyncio.Future[_Answer] = self._loop.create_future()
         self._answers[number] = answer
         try:
             await self._send(message, fds)
-            return await answer
-        finally:
+        except BaseException:
             self._answers.pop(number, None)
+            raise
+        return answer
 
     async def _send(self, message: JsonObject, fds: list[int] | None) -> None:
         while True:
@@ -198,7 +212,7 @@ class Link:
             if exited and not exited.done():
                 exited.set_result(message["code"])
             return
-        answer = self._answers.get(number)
+        answer = self._answers.pop(number, None)
         if answer is None or answer.done():
             for fd in fds:
                 os.close(fd)
@@ -216,6 +230,17 @@ class Link:
             if not waiting.done():
                 waiting.set_exception(SandboxGone(self.sandbox_id, why))
                 waiting.exception()  # one that nobody waits for is no news
+
+
+async def _unstarted(answer: "asyncio.Future[_Answer]") -> None:
+    """Kill the command that nobody wants any more, once it has started."""
+    try:
+        told, passed = await answer
+    except (SandboxGone, Refused, Broken):
+        return
+    for fd in passed:
+        os.close(fd)
+    await processes.kill_tree(told["pid"])
 
 
 def _error(sandbox_id: str, message: dict[str, Any]) -> Exception:

@@ -68,5 +68,5 @@ class Requests:
 async def _give_up(task: "asyncio.Task[T]", undo: Callable[[T], Awaitable[None]] | None) -> None:
     task.cancel()
     await asyncio.wait([task])
-    if undo is not None and not task.cancelled() and task.exception() is None:
+    if not task.cancelled() and task.exception() is None and undo is not None:
         await undo(task.result())

@@ -47,6 +47,8 @@ class Shell:
         self._request = request
         self._workdir = workdir
         self._serial = 0
+        self._code = 0
+        """Of the last line."""
         self._fence = secrets.token_hex(12)
         self._bash = False
         self._open: _Open | None = None
@@ -82,6 +84,7 @@ class Shell:
         self._bash = False
         result = await self.run('[ -n "$BASH_VERSION" ]', wait_s=OPEN_TIMEOUT_S)
         self._bash = result.exit_code == 0
+        self._code = 0
         if result.running or result.closed:
             self.abandon()
             raise SandboxError(f"the shell did not start: {bytes(result.output)[-500:]!r}", kind="shell_failed")
@@ -98,7 +101,9 @@ class Shell:
         self._line = _Line(self._serial, processes.descendants(shell.command.pid))
         shell.expect(self._serial)
         try:
-            await shell.send(_quoted(line, bash=self._bash) + b" <&9 8>&- 9>&-; " + self._report())
+            await shell.send(
+                _status(self._code) + _quoted(line, bash=self._bash) + b" <&9 8>&- 9>&-; " + self._report()
+            )
             if timeout_s is not None and (wait_s is None or timeout_s <= wait_s):
                 if not await self._wait(timeout_s):
                     return await self._stop("timeout")
@@ -142,6 +147,7 @@ class Shell:
             self._open.close()
             self._open = None
         self._line = None
+        self._code = 0
 
     async def _wait(self, wait_s: float | None) -> bool:
         """True when the line has ended in that time."""
@@ -199,6 +205,7 @@ class Shell:
             self._line = None
         code_now = None if running else shell.status[0] if shell.status else 0
         workdir = shell.status[1] if shell.status else self._workdir
+        self._code = code_now or 0
         return ShellResult(
             running=running,
             exit_code=code_now,
@@ -373,6 +380,12 @@ def _read(fd: int) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _status(code: int) -> bytes:
+    """Makes `$?` what the last line left; the report has changed it. No process is started: a shell that waits for one
+    tells of jobs that have ended meanwhile."""
+    return {0: b"", 1: b"false; "}.get(code, f"__left() {{ return {code}; }}; __left; ".encode())
 
 
 def _overlap(data: bytes, fence: bytes) -> int:

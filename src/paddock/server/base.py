@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from paddock.errors import BugError, RowError, VerifierError, boundary, describe
+from paddock.errors import BugError, ConfigError, RowError, VerifierError, boundary, describe
 from paddock.http import (
     AGGREGATE,
     CHAT,
@@ -32,7 +32,7 @@ from paddock.http import (
     VerifyRequest,
 )
 from paddock.server.metrics import aggregate
-from paddock.types import JsonObject, Rollout, Row, Session, TurnRecord, Verdict
+from paddock.types import Fix, JsonObject, Rollout, Row, Session, TurnRecord, Verdict
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -135,6 +135,10 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
         """Known-good output items per turn, for validation without a model."""
         raise BugError(f"{type(self).__name__} has no oracle", kind="no_oracle")
 
+    async def fix(self, task: TaskT, row: Row) -> Fix:
+        """The known solution, for an agent whose harness can play it. Also asked of a server that was not started."""
+        raise BugError(f"{type(self).__name__} knows no fix", kind="no_oracle")
+
     def aggregate_metrics(self, verify_responses: Sequence[JsonObject]) -> AggregateMetrics:
         """Metrics over verify replies: means per number, pass@k per group."""
         return aggregate(verify_responses)
@@ -184,6 +188,20 @@ class AgentServer(Server[AgentConfigT]):
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         """The agent as a model: its whole loop's items in one response, without seed or verdict."""
         raise NotImplementedError
+
+    def check_oracle(self, environment: ResourcesServer[Any, Any]) -> None:
+        """ConfigError where `oracle` can't give turns of any row."""
+        if type(environment).oracle is ResourcesServer.oracle:
+            raise ConfigError(
+                f"--oracle: {environment.name} ({type(environment).__name__}) knows no good turns: it has no `oracle`",
+                kind="no_oracle",
+            )
+
+    async def oracle(self, environment: ResourcesServer[Any, Any], row: Row) -> Sequence[Sequence[JsonObject]]:
+        """Output items per turn of a policy that does what the environment knows to be right. Asked in the collector's
+        process, of an agent that was not started: what the environment tells is for the model's side alone."""
+        turns: Sequence[Sequence[JsonObject]] = environment.oracle(environment.read_task(row), row)
+        return turns
 
     @property
     def resources(self) -> Peer:

@@ -1,5 +1,6 @@
 """One rollout's turns as a file: a JSON line per turn, appended; a last line `{"state": ...}` when it is closed.
 
+Line    the turn's own fields, and `history`: the digest of what its request told (`paddock.tokens.history`), if known.
 Law     a line counts when it is whole. A torn last line (a crash in mid-write) is cut off before anything is added.
         No fsync: sampling a turn again is cheaper than a disk flush on every model call, and what has to last, the
         collector's rollout line, is flushed there. A killed process loses nothing, a lost machine the last seconds.
@@ -29,12 +30,15 @@ class Stored(NamedTuple):
     state: State
     size: int
     """Bytes; 0: there is no file."""
+    histories: dict[str, str]
+    """Digest of what a turn's request told, by turn id; turns of which it is unknown are missing."""
 
 
-def turn_line(turn: Turn) -> bytes:
+def turn_line(turn: Turn, history: str | None = None) -> bytes:
     """The turn's line. Field by field: a generic dump would copy every id and log-prob once more."""
     usage = turn.usage.__dict__ if turn.usage else None
-    return orjson.dumps({**turn.__dict__, "usage": usage}, option=orjson.OPT_APPEND_NEWLINE)
+    known = {} if history is None else {"history": history}
+    return orjson.dumps({**turn.__dict__, "usage": usage, **known}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def state_line(state: State) -> bytes:
@@ -47,19 +51,23 @@ def read(path: Path) -> Stored:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            return Stored([], "open", 0)
+            return Stored([], "open", 0, {})
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.truncate(path, whole)
     turns: list[Turn] = []
+    histories: dict[str, str] = {}
     state: State = "open"
     for line in data[:whole].splitlines():
         wire = _parse(line, path)
         if "state" in wire:
             state = wire["state"]
-        else:
-            turns.append(_turn(wire, path))
-    return Stored(turns, state, whole)
+            continue
+        history = wire.pop("history", None)
+        turns.append(_turn(wire, path))
+        if isinstance(history, str):
+            histories[turns[-1].id] = history
+    return Stored(turns, state, whole, histories)
 
 
 class Appending:

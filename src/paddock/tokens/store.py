@@ -13,7 +13,7 @@ import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -40,12 +40,13 @@ class FrozenError(RequestError):
 class _Rollout:
     """One rollout in memory."""
 
-    __slots__ = ("ids", "path", "size", "state", "turns")
+    __slots__ = ("histories", "ids", "path", "size", "state", "turns")
 
     def __init__(self, stored: files.Stored, path: Path) -> None:
         self.path = path
         self.turns = stored.turns
         self.ids = {turn.id for turn in stored.turns}
+        self.histories = stored.histories
         self.state: State = stored.state
         self.size = stored.size
 
@@ -85,18 +86,24 @@ class TurnStore:
         """The turns so far of a rollout that can still grow, oldest first; not to be changed by the caller."""
         return self._open(secret).turns
 
+    def histories(self, secret: str) -> Mapping[str, str]:
+        """Digests of what its turns' requests told (`Told.digest`), by turn id; not to be changed by the caller."""
+        return self._open(secret).histories
+
     def require_open(self, secret: str) -> None:
         """The error that `append` would raise; said before a turn is sampled in vain."""
         self._open(secret)
 
-    def append(self, secret: str, turn: Turn) -> None:
-        """Add a turn; when this returns, it is in the file."""
+    def append(self, secret: str, turn: Turn, history: str | None = None) -> None:
+        """Add a turn; when this returns, it is in the file. `history`: digest of what its request told, if known."""
         rollout = self._open(secret)
         if turn.id in rollout.ids or (turn.parent is not None and turn.parent not in rollout.ids):
             raise BugError(f"turn {turn.id}: its id is taken, or its parent {turn.parent} unknown", kind="turn_invalid")
-        self._write(_key(secret), rollout, files.turn_line(turn))
+        self._write(_key(secret), rollout, files.turn_line(turn, history))
         rollout.turns.append(turn)
         rollout.ids.add(turn.id)
+        if history is not None:
+            rollout.histories[turn.id] = history
         self._shrink()
         if self._clock() >= self._next_sweep_at or self._unswept_bytes > self._max_disk_bytes // 16:
             self.sweep()
@@ -163,7 +170,7 @@ class TurnStore:
         rollout = self._recent.get(key)
         if rollout is None:
             path = self._path(key)
-            stored = files.read(path) if key in self._on_disk else files.Stored([], "open", 0)
+            stored = files.read(path) if key in self._on_disk else files.Stored([], "open", 0, {})
             rollout = self._recent[key] = _Rollout(stored, path)
             self._memory_bytes += rollout.memory_bytes
             self._shrink()

@@ -23,7 +23,7 @@ from paddock.tools.actions import (
 )
 from paddock.tools.arguments import DEFAULTS, NEUTRAL, NEUTRAL_OF
 from paddock.tools.looking import READ_LIMIT_LINES
-from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, form_of, kind_of
+from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, form_of, kind_of, pascal, stand_ins
 from paddock.tools.normalise import normalise, opaque
 from paddock.tools.scripts import Plain, plain_command
 from paddock.tools.values import decode_object, same_json, says_something
@@ -59,7 +59,9 @@ __all__ = [
     "kind_of",
     "normalise",
     "opaque",
+    "pascal",
     "plain_command",
     "same_json",
     "says_something",
+    "stand_ins",
 ]

@@ -143,3 +143,20 @@ def canonical(name: str, among: Collection[str] = ()) -> str:
     if folded in SYNONYMS:
         return folded
     return candidates[1] if len(candidates) > 1 else (folded if folded in _FORM_OF else name)
+
+
+def pascal(name: str) -> str:
+    """`execute_bash` as `ExecuteBash`."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def stand_ins(name: str, among: Collection[str], *, camel: bool = False) -> list[str]:
+    """What a tool may be shown as: its own name, then its synonyms, as far as they mean it and no other of `among`.
+
+    `camel`: all in Pascal case, as NeMo-Gym's `camel_case_tool_names` has it; a name that would not be recognised in
+    that form keeps its own.
+    """
+    spelt = pascal if camel else str
+    shown = [spelt(one) for one in (name, *SYNONYMS.get(name, "").split())]
+    fits = [one for one in shown if canonical(one, among) == name and (one == name or one not in among)]
+    return fits if fits and fits[0] == shown[0] else [name, *fits]

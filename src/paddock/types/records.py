@@ -52,6 +52,8 @@ class Stamp(Record):
     """This rollout's index in its group, from 0."""
     attempt: int | None = Field(default=None, alias="_ng_attempt_index")
     """How many earlier attempts at this member failed."""
+    epoch: int | None = Field(default=None, alias="_paddock_epoch")
+    """Which pass over its dataset a trainer is in, from 0; None: nobody counts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -93,6 +95,15 @@ class Row(Record):
         ref = {"agent_ref": {"type": self.agent_ref.type, "name": self.agent_ref.name}} if self.agent_ref else {}
         return {"responses_create_params": self.responses_create_params, **ref, **self.stamp.to_wire(), **self.task}
 
+    @property
+    def name(self) -> str | None:
+        """What the row calls itself: its `instance_id` (or that in its request's metadata), else `uuid`, else `id`;
+        None: none of them is a string."""
+        metadata = self.responses_create_params.get("metadata")
+        inner = metadata.get("instance_id") if isinstance(metadata, dict) else None
+        named = (self.task.get("instance_id"), inner, self.task.get("uuid"), self.task.get("id"))
+        return next((name for name in named if isinstance(name, str) and name), None)
+
 
 class Session(Record):
     """Reply of `/seed_session`: what an agent may see of a task. An allow-list: nothing else of the row reaches it."""
@@ -130,6 +141,8 @@ class Verdict(Record):
     """One sentence for a reader: what was expected and what was there."""
     metrics: dict[str, Finite] = {}
     """Numbers to average over rollouts; booleans as 0 and 1."""
+    labels: dict[str, str] = {}
+    """Words to count rollouts by, each name with few values in a data set (`repo`)."""
     extras: JsonObject = {}
     """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
 

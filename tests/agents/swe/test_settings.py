@@ -139,6 +139,19 @@ def test_artifacts_hold_no_secret_and_survive_a_kill_as_steps(tmp_path: Path) ->
     assert orjson.loads((kept.folder / "meta.json").read_bytes())["canary"] == TOKEN
 
 
+@pytest.mark.parametrize(
+    ("params", "task", "folder"),
+    [
+        ({}, {"instance_id": "django__django-11099", "uuid": "u"}, "7-0-0-django__django-11099"),
+        ({"metadata": {"instance_id": "a/../b"}}, {}, "7-0-0-a_.._b"),
+        ({}, {"uuid": "x" * 400}, "7-0-0-" + "x" * 120),
+    ],
+)
+def test_artifacts_are_found_by_the_name_of_their_row(tmp_path: Path, params: Any, task: Any, folder: str) -> None:
+    row = Row(responses_create_params={"input": [], **params}, task=task, stamp=Stamp(run_id="r", group_id=7))
+    assert Artifacts(tmp_path, row, hidden="x", canary="y").folder == tmp_path / "r" / folder
+
+
 def test_artifacts_of_an_attempt_that_is_made_again_are_those_of_the_last(tmp_path: Path) -> None:
     row = Row(responses_create_params={"input": []}, stamp=Stamp(run_id="r", group_id=0, member=0, attempt=0))
     first = Artifacts(tmp_path, row, hidden="x", canary="y")

@@ -107,8 +107,8 @@ async def test_without_ids_the_parent_is_the_turn_that_the_history_holds(proxied
 async def test_a_message_is_found_in_the_history_by_its_text(proxied: Proxied) -> None:
     async with ScriptedUpstream(Said(" I am done. ")) as upstream, proxied(upstream) as (client, server):
         await client.ask("chat", {"messages": [{"role": "user", "content": "go"}]}, "ro_1")
-        history = [{"role": "assistant", "content": "I am done."}, {"role": "user", "content": "go on"}]
-        await client.ask("responses", {"input": history}, "ro_1")
+        history = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "I am done."}]
+        await client.ask("responses", {"input": [*history, {"role": "user", "content": "go on"}]}, "ro_1")
         record = await server.turns("ro_1")
     assert record.turns[1].parent == record.turns[0].id
 

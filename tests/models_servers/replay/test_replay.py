@@ -72,11 +72,12 @@ async def test_every_playing_has_ids_of_its_own(replay: Opened) -> None:
     assert not set(ids) & {ITEMS[0]["id"], ITEMS[1]["id"], ITEMS[1]["call_id"]}
 
 
-async def test_a_turn_is_the_child_of_the_one_that_its_history_holds(replay: Opened) -> None:
+async def test_a_turn_is_the_child_of_the_one_that_its_request_continues(replay: Opened) -> None:
     async with replay() as (client, server):
         await put(server, "ro_1", ITEMS, ITEMS)
         first = await client.ask("responses", ASKED["responses"], "ro_1")
-        await client.ask("responses", {"input": first.body["output"]}, "ro_1")
+        history = [{"role": "user", "content": "hi"}, *first.body["output"]]
+        await client.ask("responses", {"input": history}, "ro_1")
         record = await server.turns("ro_1")
     assert [turn.parent for turn in record.turns] == [None, record.turns[0].id]
 

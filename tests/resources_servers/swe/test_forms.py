@@ -259,9 +259,14 @@ async def test_an_agent_finds_nothing_of_the_answer_and_is_paid_for_a_fix(
     assert (rollout.outcome, rollout.reward) == ("completed", 1.0), (rollout.verdict, rollout.failure)
     said = output_items(rollout.response)[1]["output"]
     assert json.loads(said)["output"] == "SEARCHED\n"
-    told = json.dumps(json.loads((tmp_path / "run/0-0-0/traj.json").read_text())["task"])
+    told = json.dumps(_trajectory(tmp_path)["task"])
     assert [text for text in HIDDEN if json.dumps(text)[1:-1] in told] == []
     assert "problem" in told
+
+
+def _trajectory(folder: Path) -> JsonObject:
+    told: JsonObject = json.loads(next(folder.glob("run/0-0-0*/traj.json")).read_text())
+    return told
 
 
 async def live(form: Form, home: Path, artifacts: Path) -> Rollout:

@@ -10,7 +10,7 @@ import pytest
 from paddock.errors import RequestError, RowError
 from paddock.http import SEED, VERIFY, Call, VerifyRequest, read_row
 from paddock.resources_servers.swe import SweServer
-from paddock.resources_servers.swe.grading import Grade
+from paddock.resources_servers.swe.grading import REASONS, Grade, Reason
 from paddock.resources_servers.swe.grading.guard import Dropped
 from paddock.resources_servers.swe.grading.reading import Run, read_run
 from paddock.resources_servers.swe.instance import Instance
@@ -133,6 +133,15 @@ def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make
     assert told.extras["official"] == {"resolved": True, "status": "RESOLVED_FULL"}
     assert told.extras["patch_dropped"] == [{"path": "conftest.py", "reason": "runs before tests"}]
     assert "log" not in told.extras
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_verdict_is_counted_by_its_reason_and_its_repository(reason: Reason) -> None:
+    told = verdict(Grade(reason, ""), b"", repo="a/b")
+    flags = {"resolved": "resolved", "no_patch": "no_patch", "patch_does_not_apply": "patch_not_applied"}
+    assert [name for name in flags.values() if told.metrics[name]] == ([flags[reason]] if reason in flags else [])
+    assert told.labels == {"repo": "a/b"}
+    assert verdict(Grade(reason, ""), b"").labels == {}
 
 
 def test_the_oracle_is_the_fix() -> None:

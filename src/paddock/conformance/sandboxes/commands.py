@@ -143,6 +143,15 @@ async def cancelled_commands_are_killed(subject: SandboxSubject) -> None:
         await asyncio.wait([task])
         expect(task.cancelled(), "a cancelled command gave an answer")
         await room.gone("a command whose caller went away")
+        for ticks in range(8):
+            starting = [asyncio.ensure_future(room.sh(f"sleep {room.mark}")) for _ in range(2)]
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            for one in starting:
+                one.cancel()
+            await asyncio.wait(starting)
+        await asyncio.sleep(0.1)
+        await room.gone("a command whose caller went away while it started")
         expect(await room.out("echo here") == "here", "the sandbox is broken after it")
 
 

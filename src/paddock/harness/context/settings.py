@@ -2,12 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from paddock.harness.context.head_tail import HeadTail
+from paddock.harness.context.measuring import ByBytes, ByTokenizer, load_tokenizer
 from paddock.types import JsonObject
 
 if TYPE_CHECKING:
     from paddock.harness.native.history import Context
+
+NOTICE = (
+    "[To keep this conversation within its limit, {steps} of the earlier steps are not shown here. What they did in "
+    "the working directory is still in place.]"
+)
 
 
 class ContextSettings(BaseModel):
@@ -18,13 +25,40 @@ class ContextSettings(BaseModel):
     max_tokens: int = Field(ge=1)
     """Of the whole request; with what the model may answer it must be within the model's context."""
     head_share: float = Field(default=0.3, ge=0, le=1)
-    """Of what is left beside system and problem, for the first steps; the rest is for the last."""
+    """Of what is left beside system, problem and tools, for the first steps; the rest is for the last."""
+    refill_share: float = Field(default=0.5, ge=0, le=1)
+    """How much of the tail's room is filled when a new range is left out; the tail grows into the rest, and only then
+    the next is. 1: as much as fits, so that nearly every request leaves out another range and starts a branch."""
+    omission_notice: str = NOTICE
+    """The user message in place of the steps that are left out; `{steps}` is how many."""
     tokenizer_file: str | None = None
-    """The policy's `tokenizer.json`; None: the engine's own counts of earlier requests tell how long steps are."""
+    """The policy's `tokenizer.json`, for what the engine has not counted yet; needs the extra `tokenizers`. None:
+    bytes, at the densest rate that the engine counted so far."""
+
+    @field_validator("omission_notice")
+    @classmethod
+    def _says_how_many(cls, value: str) -> str:
+        if "{steps}" not in value:
+            raise ValueError("it has to say how many steps are left out: `{steps}`")
+        return value
+
+    @field_validator("tokenizer_file")
+    @classmethod
+    def _loads(cls, value: str | None) -> str | None:
+        if value is not None:
+            load_tokenizer(value)
+        return value
 
 
-def make_context(settings: ContextSettings, params: JsonObject) -> "Context":
-    """A new one, of one rollout. `params`: the model's parameters of each request."""
-    from paddock.harness.context.head_tail import HeadTail
-
-    return HeadTail(settings)
+def make_context(settings: ContextSettings, request: JsonObject) -> "Context":
+    """A new one, of one rollout. `request`: what each request has beside its `input`."""
+    file = settings.tokenizer_file
+    measure = ByBytes() if file is None else ByTokenizer(load_tokenizer(file))
+    return HeadTail(
+        max_tokens=settings.max_tokens,
+        head_share=settings.head_share,
+        refill_share=settings.refill_share,
+        notice=settings.omission_notice,
+        measure=measure,
+        tools=request.get("tools") or [],
+    )

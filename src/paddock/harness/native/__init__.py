@@ -6,14 +6,14 @@ Class   a new harness derives from `NativeHarness` and names its toolbox; what t
         no tool can take is its toolbox's.
 """
 
-from paddock.harness.native.calling import Answered, Called
+from paddock.harness.native.calling import Answered
 from paddock.harness.native.fixes import FileChange, Replacement, changes
 from paddock.harness.native.history import Context, Everything, History
 from paddock.harness.native.loop import NativeHarness
 from paddock.harness.native.playing import Player
 from paddock.harness.native.profile import Profile, load_profile
 from paddock.harness.native.settings import NativeSettings
-from paddock.harness.native.toolbox import Said, Toolbox
+from paddock.harness.native.toolbox import Called, Said, Toolbox
 
 __all__ = [
     "Answered",

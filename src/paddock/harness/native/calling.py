@@ -13,28 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from paddock.harness.contract import MalformedCall
-from paddock.harness.native.toolbox import Said, Toolbox
+from paddock.harness.native.toolbox import Called, Said, Toolbox
 from paddock.tools import Malformed
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, new_id, output_items
 
 CALLS = ("function_call", "custom_tool_call")
-
-
-class Called(NamedTuple):
-    """One call as the model wrote it."""
-
-    shown: str
-    """The name it used."""
-    raw: str
-    """Arguments, or a custom tool's text."""
-    call_id: str
-    custom: bool
-
-    def result(self, text: str) -> JsonObject:
-        """The item that answers it."""
-        kind = "custom_tool_call_output" if self.custom else "function_call_output"
-        return {"type": kind, "call_id": self.call_id, "output": text}
 
 
 class Answered(NamedTuple):
@@ -98,7 +82,8 @@ class Caller:
             return list(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
-                task.cancel()
+                if not task.cancelling():  # twice would cut its own tidying short
+                    task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _one(self, call: Called, *, cut: bool) -> Said:
@@ -106,7 +91,7 @@ class Caller:
         real = self._real.get(call.shown) or self._real.get(box.repaired(call.shown) or "")
         method = box.method(real) if real else None
         if real is None or method is None:
-            return self._refused("unknown_tool", box.unknown_tool(call.shown))
+            return self._refused("unknown_tool", box.unknown_tool(call))
         if call.custom:
             return _said(await method(call.raw))
         arguments = box.read_arguments(real, call.raw)

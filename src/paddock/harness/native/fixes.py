@@ -54,7 +54,10 @@ def changes(fix: Fix) -> list[FileChange]:
     except UnicodeDecodeError as error:
         raise ValueError(f"the fix is no UTF-8 text: {error}") from error
     modes = _modes(text)
-    return [_change(edit, fix.files, modes) for edit in parse_unified_diff(text)]
+    found = [_change(edit, fix.files, modes) for edit in parse_unified_diff(text)]
+    told = {change.to or change.path for change in found}
+    alone = [path for path in modes if path not in told]
+    return [*found, *(FileChange("modify", path, None, fix.files.get(path), [], modes[path]) for path in alone)]
 
 
 def _change(edit: Edit, files: dict[str, str], modes: dict[str, bool]) -> FileChange:

@@ -83,10 +83,9 @@ class _Run:
         self._model = model
         self._limits = limits
         shown = {name: task.tool_names.get(name, name) for name in harness.own_tools}
+        self.toolbox.shown = shown
         self._caller = Caller(self.toolbox, shown, concurrent=harness.CONCURRENT)
         self._history = History(_first(task))
-        settings = harness.settings
-        self._context: Context = make_context(settings.context, task.params) if settings.context else Everything()
         self._body: JsonObject = {
             **task.params,
             "model": model.name,
@@ -94,6 +93,8 @@ class _Run:
             "tool_choice": "auto",
             "parallel_tool_calls": harness.profile.parallel_tool_calls,
         }
+        settings = harness.settings
+        self._context: Context = make_context(settings.context, self._body) if settings.context else Everything()
         self._turns = 0
         self._tokens = 0
         self._final: str | None = None
@@ -159,7 +160,7 @@ class _Run:
         if not calls:
             reply = self._harness.without_call(said[-1] if said else "")
             if reply is None:
-                return self.exit("finished")
+                return self.exit("output_limit" if cut else "finished")
             self._history.note(reply)
         return None
 

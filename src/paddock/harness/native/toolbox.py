@@ -17,6 +17,22 @@ from paddock.tools.schema import violation
 from paddock.types import JsonObject
 
 
+class Called(NamedTuple):
+    """One call as the model wrote it."""
+
+    shown: str
+    """The name it used."""
+    raw: str
+    """Arguments, or a custom tool's text."""
+    call_id: str
+    custom: bool
+
+    def result(self, text: str) -> JsonObject:
+        """The item that answers it."""
+        kind = "custom_tool_call_output" if self.custom else "function_call_output"
+        return {"type": kind, "call_id": self.call_id, "output": text}
+
+
 class Said(NamedTuple):
     """A tool's answer, where a text does not say all."""
 
@@ -37,6 +53,8 @@ class Toolbox:
         self.workspace = workspace
         self.limits = limits
         self.profile = profile
+        self.shown = {name: name for name in profile.tool_names}
+        """Shown name by real name: what a text for the model calls a tool. The loop puts the task's names here."""
         self._schemas = {str(tool["name"]): tool.get("parameters") or {} for tool in profile.tools}
 
     async def close(self) -> None:
@@ -62,8 +80,8 @@ class Toolbox:
         """The name that the program takes an unknown one for; None: it stays unknown."""
         return None
 
-    def unknown_tool(self, shown: str) -> str:
-        return f"There is no tool {shown!r}; there are: {', '.join(self._schemas)}."
+    def unknown_tool(self, call: Called) -> str:
+        return f"There is no tool {call.shown!r}; there are: {', '.join(self.shown.values())}."
 
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
         return f"{shown}: {problem.detail}"

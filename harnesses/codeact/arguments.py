@@ -1,0 +1,90 @@
+"""Arguments of a call as CodeAct takes them: what it demands, what it converts, what it ignores.
+
+Source  V0 (openhands-ai 0.62.0) demands less than its schemas say: no `security_risk`, no `thought`, no `message`; it
+        takes numbers as text, ignores arguments that it does not know but for the editor's, and takes any `is_input`
+        other than "true" for false. V1 (openhands-sdk 1.58.0) validates by its schemas.
+Nulls   are arguments that are not given.
+Errors  `Malformed`, whose detail is what V0 says, where it says something.
+"""
+
+from paddock.harnesses.codeact.editor import Editor
+from paddock.harnesses.codeact.wordings import Wording
+from paddock.tools import Malformed
+from paddock.tools.schema import violation
+from paddock.types import Json, JsonObject
+
+_DEMANDED = {
+    "execute_bash": ("command",),
+    "str_replace_editor": ("command", "path"),
+    "task_tracker": ("command",),
+}
+_LENIENT = ("security_risk", "is_input", "timeout", "insert_line")
+"""Types that V0 does not look at, or converts."""
+
+
+def taken(wording: Wording, name: str, given: JsonObject, schema: JsonObject) -> JsonObject | Malformed:
+    """The arguments that the tool works with."""
+    arguments = {key: value for key, value in given.items() if value is not None}
+    if wording == "v1":
+        return violation(arguments, {**schema, "additionalProperties": False}) or _plan(name, arguments) or arguments
+    return _demanded(name, arguments) or _unexpected(name, arguments, schema) or _converted(name, arguments, schema)
+
+
+def _demanded(name: str, arguments: JsonObject) -> Malformed | None:
+    for key in _DEMANDED.get(name, ()):
+        if key not in arguments:
+            return Malformed("missing_argument", f'Missing required argument "{key}" in tool call {name}')
+    return _plan(name, arguments)
+
+
+def _plan(name: str, arguments: JsonObject) -> Malformed | None:
+    if name == "task_tracker" and arguments.get("command") == "plan" and "task_list" not in arguments:
+        why = f'Missing required argument "task_list" for "plan" command in tool call {name}'
+        return Malformed("missing_argument", why)
+    return None
+
+
+def _unexpected(name: str, arguments: JsonObject, schema: JsonObject) -> Malformed | None:
+    known: dict[str, Json] = schema.get("properties", {})
+    if name != "str_replace_editor":
+        return None
+    command = arguments["command"]
+    if command not in Editor.COMMANDS:
+        allowed = ", ".join(Editor.COMMANDS)
+        why = f"Unrecognized command {command}. The allowed commands for the oh_editor tool are: {allowed}"
+        return Malformed("wrong_value", why)
+    for key in arguments:
+        if command != "view" and key not in known:
+            why = f"Unexpected argument {key} in tool call {name}. Allowed arguments are: {', '.join(known)}"
+            return Malformed("unknown_argument", why)
+    return None
+
+
+def _converted(name: str, arguments: JsonObject, schema: JsonObject) -> JsonObject | Malformed:
+    known: dict[str, Json] = schema.get("properties", {})
+    kept = {key: value for key, value in arguments.items() if key in known and key != "security_risk"}
+    if "is_input" in kept:
+        kept["is_input"] = kept["is_input"] == "true"
+    for key, convert, said in (
+        ("timeout", float, "Invalid float passed to 'timeout' argument: {}"),
+        ("insert_line", int, "Invalid insert_line value: '{}'. Expected an integer."),
+    ):
+        if key in kept:
+            try:
+                kept[key] = convert(kept[key])
+            except (TypeError, ValueError):
+                return Malformed("wrong_type", said.format(kept[key]))
+    typed = {key: value for key, value in known.items() if key not in _LENIENT}
+    loose = {"type": "object", "properties": typed}
+    return violation(kept, _without_demands(loose)) or kept
+
+
+def _without_demands(schema: Json) -> Json:
+    """The types alone: nothing in it is required or forbidden."""
+    if isinstance(schema, dict):
+        return {
+            key: _without_demands(value)
+            for key, value in schema.items()
+            if key not in ("required", "additionalProperties", "enum")
+        }
+    return schema

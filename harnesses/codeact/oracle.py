@@ -1,0 +1,126 @@
+"""A known fix as CodeAct would make it: look, edit, run the tests, finish. Pure.
+
+Order   what goes away goes first, then what moves (in an order in which no target is still in use), then edits, then
+        what is new. So a path may be freed and used again.
+Editor  it can't keep a carriage return or a byte order mark of a file that it edits. A file with one is written anew
+        beside the old and copied over it, where the text after is known; else its lines get their CR back at the end.
+Moves   by `mv`, which keeps a file's mode.
+"""
+
+from collections.abc import Iterator
+from posixpath import dirname, join
+from shlex import quote
+
+from paddock.harness.native import FileChange, Player, Profile, Replacement, changes
+from paddock.types import Fix, JsonObject
+
+TEST_TIMEOUT_S = 600
+_LOST = ("\r", "\ufeff")
+_SPARE = ".codeact-new"
+"""Ends the name of a file that is copied over another."""
+
+
+def played(fix: Fix, profile: Profile) -> list[list[JsonObject]]:
+    """The turns; tools by their real names."""
+    play = _Play(fix, profile)
+    todo = changes(fix)
+    play.view("")
+    for change in todo:
+        if change.kind != "add":
+            play.view(change.path)
+    for change in todo:
+        if change.kind == "delete":
+            play.shell(f"rm {play.quoted(change.path)}")
+    for change in _moves(todo):
+        play.move(change.path, change.to or change.path)
+    for change in todo:
+        if change.kind == "modify":
+            play.edit(change)
+    for change in todo:
+        if change.kind == "add":
+            play.create(change.path, change.text or "")
+    for change in todo:
+        if change.executable is not None:
+            play.shell(f"chmod {'+x' if change.executable else '-x'} {play.quoted(change.to or change.path)}")
+    play.finish(fix.test_command)
+    return play.player.turns
+
+
+class _Play:
+    """Calls, by what they do."""
+
+    def __init__(self, fix: Fix, profile: Profile) -> None:
+        self.player = Player()
+        self._workdir = fix.workdir
+        self._before = fix.files
+        self._shell = "terminal" if "terminal" in profile.tool_names else "execute_bash"
+        self._editor = "file_editor" if "file_editor" in profile.tool_names else "str_replace_editor"
+
+    def at(self, path: str) -> str:
+        return join(self._workdir, path) if path else self._workdir
+
+    def quoted(self, path: str) -> str:
+        return quote(self.at(path))
+
+    def shell(self, line: str, **more: object) -> None:
+        self.player.call(self._shell, command=line, **more, security_risk="LOW")
+
+    def edits(self, command: str, path: str, **more: object) -> None:
+        self.player.call(self._editor, command=command, path=self.at(path), **more, security_risk="LOW")
+
+    def view(self, path: str) -> None:
+        self.edits("view", path)
+
+    def move(self, path: str, to: str) -> None:
+        self.shell(f"mkdir -p {self.quoted(dirname(to))} && mv {self.quoted(path)} {self.quoted(to)}")
+
+    def create(self, path: str, text: str) -> None:
+        if dirname(path):
+            self.shell(f"mkdir -p {self.quoted(dirname(path))}")
+        self.edits("create", path, file_text=text)
+
+    def edit(self, change: FileChange) -> None:
+        """A file that stands where it is to be."""
+        path = change.to or change.path
+        texts = [self._before.get(change.path, ""), *(part for one in change.replacements for part in one[1:])]
+        if not change.replacements or not any(mark in text for text in texts for mark in _LOST):
+            self._replace(path, change.replacements)
+        elif change.text is not None:
+            self.edits("create", path + _SPARE, file_text=change.text)
+            spare, target = self.quoted(path + _SPARE), self.quoted(path)
+            self.shell(f"cat {spare} > {target} && rm {spare}")
+        else:
+            plain = [one._replace(old=_plain(one.old), new=_plain(one.new)) for one in change.replacements]
+            self._replace(path, [one for one in plain if one.old != one.new])
+            if any("\r\n" in one.new for one in change.replacements):
+                self.shell(f"sed -i 's/$/\\r/' {self.quoted(path)}")
+
+    def _replace(self, path: str, replacements: list[Replacement]) -> None:
+        for one in replacements:
+            if not one.old and one.line > 1:
+                # A hunk without old lines in a file of unknown text: its line is the one before.
+                self.edits("insert", path, insert_line=one.line, new_str=one.new.removesuffix("\n"))
+            else:
+                self.edits("str_replace", path, old_str=one.old, new_str=one.new)
+
+    def finish(self, test_command: str) -> None:
+        line = f"bash -c {quote(test_command)}" if "\n" in test_command.strip() else test_command
+        self.shell(line, timeout=TEST_TIMEOUT_S)
+        self.player.call("finish", message="The change is made, and I have run the tests.")
+
+
+def _plain(text: str) -> str:
+    """As the editor reads it."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _moves(todo: list[FileChange]) -> Iterator[FileChange]:
+    """Those that move, each after those that still stand at its target."""
+    left = [change for change in todo if change.kind == "modify" and change.to not in (None, change.path)]
+    while left:
+        taken = {change.path for change in left}
+        free = [change for change in left if change.to not in taken]
+        if not free:
+            raise ValueError(f"files that move in a ring: {', '.join(sorted(taken))}")
+        yield from free
+        left = [change for change in left if change not in free]

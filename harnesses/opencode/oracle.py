@@ -1,0 +1,130 @@
+"""A known fix as opencode's own calls: look, read, edit, run the tests, finish.
+
+Law     pure. Each call is tried on the texts before it is written down: `edit` or a patch where it makes the very text
+        that the fix makes, else the whole file. What no tool for text does (delete, move, modes) is a line for `bash`.
+Profile without `edit`, files are changed by `apply_patch`, and what that can't make (no newline at the end, an empty
+        file) by a line for `bash`.
+Errors  those of `paddock.harness.native.changes`.
+"""
+
+from collections.abc import Sequence
+from posixpath import dirname, join
+from shlex import quote
+
+from paddock.edits import EditError, PatchError, apply, parse_codex_patch
+from paddock.harness.native import FileChange, Player, Replacement, changes
+from paddock.harnesses.opencode.errors import ToolError
+from paddock.harnesses.opencode.replacing import BOM, replaced
+from paddock.types import Fix, JsonObject
+
+TEST_TIMEOUT_MS = 600_000
+_ORDER = {"delete": 0, "modify": 1, "add": 2}
+"""What is deleted and what moves away makes room for what is added."""
+
+
+def turns(fix: Fix, tools: Sequence[str]) -> list[list[JsonObject]]:
+    """`tools`: those that the profile has."""
+    player = _Editing(fix) if "edit" in tools else _Patching(fix)
+    made = changes(fix)
+    player.call("read", filePath=fix.workdir)
+    for change in sorted(made, key=lambda change: _ORDER[change.kind]):
+        player.make(change)
+    player.call("bash", command=fix.test_command, timeout=TEST_TIMEOUT_MS)
+    player.say("The change is made, and the tests have been run.")
+    return player.turns
+
+
+class _Editing(Player):
+    """With `edit` and `write`."""
+
+    def __init__(self, fix: Fix) -> None:
+        super().__init__()
+        self._fix = fix
+
+    def make(self, change: FileChange) -> None:
+        path = join(self._fix.workdir, change.to or change.path)
+        if change.kind == "delete":
+            self.line(f"rm -f -- {quote(path)}")
+        elif change.kind == "add":
+            self.put(path, change.text or "")
+        else:
+            self._modify(change, path)
+        if change.executable is not None:
+            self.line(f"chmod {'+x' if change.executable else '-x'} -- {quote(path)}")
+
+    def _modify(self, change: FileChange, path: str) -> None:
+        if change.to is not None:
+            old = join(self._fix.workdir, change.path)
+            self.line(f"mkdir -p -- {quote(dirname(path))} && mv -- {quote(old)} {quote(path)}")
+        if not change.replacements:
+            return
+        self.call("read", filePath=path)
+        before = self._fix.files.get(change.path)
+        if self.makes(path, before, change):
+            self.edit(path, change.replacements)
+            return
+        if before is not None and before.startswith(BOM):
+            # `write` keeps the mark of a file that has one.
+            self.line(f": > {quote(path)}")
+        self.put(path, change.text or "")
+
+    def makes(self, path: str, before: str | None, change: FileChange) -> bool:
+        """Whether edits come to the text after; where the text before is unknown there is no other way."""
+        if before is None:
+            return True
+        try:
+            for one in change.replacements:
+                before = replaced(before, one.old, one.new)
+        except ToolError:
+            return False
+        return before == change.text
+
+    def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
+        for one in replacements:
+            self.call("edit", filePath=path, oldString=one.old, newString=one.new)
+
+    def put(self, path: str, text: str) -> None:
+        self.call("write", filePath=path, content=text)
+
+    def line(self, command: str) -> None:
+        self.call("bash", command=command)
+
+
+class _Patching(_Editing):
+    """With `apply_patch`."""
+
+    def makes(self, path: str, before: str | None, change: FileChange) -> bool:
+        if before is None:
+            return True
+        return BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text
+
+    def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
+        self.call("apply_patch", patchText=_update(path, replacements))
+
+    def put(self, path: str, text: str) -> None:
+        lines = "".join(f"+{line}\n" for line in text.split("\n")[:-1])
+        patch = f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch"
+        if text and _applied(patch, path, None) == text:
+            self.call("apply_patch", patchText=patch)
+        else:
+            self.line(f"mkdir -p -- {quote(dirname(path))} && printf %s {quote(text)} > {quote(path)}")
+
+
+def _update(path: str, replacements: Sequence[Replacement]) -> str:
+    hunks = [
+        "@@\n" + "".join(f"{sign}{line}\n" for sign, text in (("-", one.old), ("+", one.new)) for line in _lines(text))
+        for one in replacements
+    ]
+    return "\n".join(["*** Begin Patch", f"*** Update File: {path}", "".join(hunks) + "*** End Patch"])
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _applied(patch: str, path: str, before: str | None) -> str | None:
+    """None: it can't be."""
+    try:
+        return apply(parse_codex_patch(patch), {} if before is None else {path: before}).get(path)
+    except (PatchError, EditError):
+        return None

@@ -1,0 +1,85 @@
+"""What opencode's `edit` makes of a file's text: the first level that finds one place decides.
+
+Line ends  a text that has a CRLF somewhere gets old and new text with CRLF throughout, any other text with LF.
+Refused    a place that is much larger than the old text, at whatever level it is found first.
+All        `replace_all` replaces each occurrence of the first text found; `$$`, `$&`, `` $` `` and `$'` in the new text
+           then mean what they mean in ECMAScript.
+Errors     ToolError, in the program's words.
+"""
+
+import re
+
+from paddock.harnesses.opencode.errors import ToolError
+from paddock.harnesses.opencode.levels import LEVELS, WHITE
+
+BOM = "\ufeff"
+SAME = "No changes to apply: oldString and newString are identical."
+EMPTY = (
+    "oldString cannot be empty when editing an existing file. "
+    "Provide the exact text to replace, or use write for an intentional full-file replacement."
+)
+NOT_FOUND = (
+    "Could not find oldString in the file. It must match exactly, including whitespace, indentation, and line endings."
+)
+AMBIGUOUS = "Found multiple matches for oldString. Provide more surrounding context to make the match unique."
+TOO_LARGE = (
+    "Refusing replacement because the matched span is much larger than oldString. "
+    "Re-read the file and provide the full exact oldString for the intended replacement."
+)
+MOST_CHARS = 1 << 28
+"""That replacing all may put in: the text is the policy's, the memory is ours."""
+_PATTERN = re.compile(r"\$([$&`'])")
+
+
+def replaced(before: str, old: str, new: str, *, replace_all: bool = False) -> str:
+    """A file's whole text, with its byte order mark, after an edit."""
+    text = before.removeprefix(BOM)
+    ending = "\r\n" if "\r\n" in text else "\n"
+    old, new = (given.replace("\r\n", "\n").replace("\n", ending) for given in (old, new))
+    after = _replaced(text, old, new, replace_all=replace_all)
+    marked = before.startswith(BOM) or after.startswith(BOM)
+    return (BOM if marked else "") + after.removeprefix(BOM)
+
+
+def _replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
+    if old == new:
+        raise ToolError(SAME)
+    if old == "":
+        raise ToolError(EMPTY)
+    seen = False
+    for level in LEVELS:
+        for found in level(text, old):
+            at = text.find(found)
+            if at < 0:
+                continue
+            seen = True
+            if _is_too_large(found, old):
+                raise ToolError(TOO_LARGE)
+            if replace_all:
+                return _all_replaced(text, found, new)
+            if text.rfind(found) == at:
+                return text[:at] + new + text[at + len(found) :]
+    raise ToolError(AMBIGUOUS if seen else NOT_FOUND)
+
+
+def _is_too_large(found: str, old: str) -> bool:
+    lines = old.count("\n") + 1
+    if found.count("\n") + 1 >= max(lines + 3, lines * 2):
+        return True
+    size = len(old.strip(WHITE))
+    return lines > 1 and len(found.strip(WHITE)) > max(size + 500, size * 4)
+
+
+def _all_replaced(text: str, found: str, new: str) -> str:
+    longest = len(new) + new.count("$") * len(text)
+    if text.count(found) * longest > MOST_CHARS:
+        raise ToolError("Out of memory")
+    if "$" not in new:
+        return text.replace(found, new)
+    return re.sub(re.escape(found), lambda place: _expanded(new, place), text)
+
+
+def _expanded(new: str, place: re.Match[str]) -> str:
+    text = place.string
+    meanings = {"$": "$", "&": place[0], "`": text[: place.start()], "'": text[place.end() :]}
+    return _PATTERN.sub(lambda given: meanings[given[1]], new)

@@ -1,0 +1,124 @@
+"""`paddock show`: the rollouts of a run, one of them turn by turn, or two side by side.
+
+Exit    0 shown; 2 a mistake: no such run, no such row.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.viewer import Block, Entry, Line, Part
+
+EXAMPLES = """examples:
+  paddock show runs/mine                            every rollout, a line each
+  paddock show runs/mine --failed                   those without a reward, or with reward 0
+  paddock show runs/mine 3                          the rollout of row 3 (a list, where it has several)
+  paddock show runs/mine 3-1                        member 1 of row 3
+  paddock show runs/mine astropy__astropy-12907     by the name that the row gives itself
+  paddock show runs/mine --diff 3-0 3-1             two side by side
+  paddock show runs/mine --failed --html failed.html"""
+PLAIN_WIDTH = 160
+"""Columns where there is no terminal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    parser.add_argument("run", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
+    parser.add_argument("row", nargs="?", metavar="ROW", help="row index, `index-member`, or the row's own name")
+    parser.add_argument("--failed", action="store_true", help="only rollouts without a reward, or with reward 0")
+    parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="two rollouts side by side")
+    parser.add_argument("--html", metavar="FILE", help="write one HTML file that needs nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.errors import ConfigError
+
+    if args.diff and (args.row or args.failed):
+        raise ConfigError("--diff names its two rollouts: it goes with no ROW and no --failed", kind="flag_invalid")
+    try:
+        return _page(args) if args.html else _terminal(args)
+    except BrokenPipeError:
+        # The reader has seen enough; without this the interpreter complains as it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _terminal(args: argparse.Namespace) -> int:
+    from paddock.viewer import TERMINAL_CUTS, Line, entry_blocks, lines, rendered, the_one, two_blocks
+
+    run = Path(args.run)
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 50)).columns if sys.stdout.isatty() else PLAIN_WIDTH
+    if args.diff:
+        left, right = (the_one(run, wanted) for wanted in args.diff)
+        _print(rendered(two_blocks(left, right, TERMINAL_CUTS), width))
+        return 0
+    found = _found(args)
+    if args.row and len(listed := list(found)) == 1:
+        _print(rendered(entry_blocks(listed[0], TERMINAL_CUTS), width))
+        return 0
+    _print(Line(*line) for line in lines(listed if args.row else found))
+    return 0
+
+
+def _found(args: argparse.Namespace) -> "Iterator[Entry]":
+    """The rollouts that are asked for."""
+    from paddock.viewer import chosen, entries, failed_only
+
+    run = Path(args.run)
+    found = iter(chosen(run, args.row)) if args.row else entries(run)
+    return failed_only(found) if args.failed else found
+
+
+def _page(args: argparse.Namespace) -> int:
+    from paddock.errors import ConfigError
+    from paddock.viewer import PAGE_CUTS, page, the_one, two_blocks
+
+    run = Path(args.run)
+    parts: Iterable[Part]
+    if args.diff:
+        left, right = (the_one(run, wanted) for wanted in args.diff)
+        parts = [lambda: two_blocks(left, right, PAGE_CUTS)]
+    else:
+        parts = (partial(_folded, entry, opened=args.row is not None) for entry in _found(args))
+    pieces = page(args.run, parts)
+    # Not before the first rollout was found: a mistake leaves no file, and spoils none.
+    first = next(pieces), next(pieces)
+    try:
+        with Path(args.html).open("wb") as file:
+            file.writelines(chain(first, pieces))
+    except OSError as error:
+        raise ConfigError(
+            f"{args.html}: can't be written: {error.strerror or error}", kind="html_unwritable"
+        ) from error
+    return 0
+
+
+def _folded(entry: "Entry", *, opened: bool) -> "list[Block]":
+    from paddock.viewer import PAGE_CUTS, Fold, entry_blocks, title, tone_of
+
+    return [Fold(title(entry), entry_blocks(entry, PAGE_CUTS)[1:], open=opened, tone=tone_of(entry))]
+
+
+def _print(lines: "Iterable[Line]") -> None:
+    """Coloured on a terminal, else as it is."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            sys.stdout.write(line.text + "\n")
+        sys.stdout.flush()
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from paddock.viewer import STYLES
+
+    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    for line in lines:
+        console.print(Text(line.text, style=STYLES[line.tone]))

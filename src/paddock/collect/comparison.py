@@ -1,0 +1,118 @@
+"""Two ways of working on the same rows, compared row by row.
+
+Pairs    only rows with a reward under both count; a row's share is that of its passing rollouts.
+Interval of the difference of the mean shares: the two Wilson intervals squared and added, with the correlation of the
+         row shares (its covariance less 1 / 2n where it is positive). With one rollout per row this is method 10 of
+         Newcombe 1998, Stat. Med. 17:2635-2650; with more, Wilson at the effective size (`statistics`). Of many rows it
+         is the normal interval of the mean paired difference (Miller 2024, arXiv:2411.00640, section 4.2).
+P        two-sided exact sign test over the rows whose shares differ; with one rollout per row, McNemar's exact test.
+         No correction for looking at several pairs.
+Law      below two common rows there is no interval: None. Nothing is drawn at random.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import exp, fsum, lgamma, log, sqrt
+from typing import NamedTuple
+
+from paddock.collect.statistics import Interval, RowScore, effective_size, wilson95
+from paddock.types import JsonObject
+
+
+class Arm(NamedTuple):
+    """One way of working."""
+
+    name: str
+    environment: str | None
+    """Arms are compared within one."""
+    rows: Mapping[str, RowScore]
+    """By the row's name."""
+
+
+class Comparison(NamedTuple):
+    """`first` against `second`: positive differences are in favour of `first`."""
+
+    first: str
+    second: str
+    n_rows: int
+    """With a reward under both."""
+    first_rate: float
+    second_rate: float
+    difference: float
+    ci95: Interval | None
+    n_first_better: int
+    """Rows with a greater share under `first`."""
+    n_second_better: int
+    p_value: float
+
+    def to_json(self) -> JsonObject:
+        return {**self._asdict(), "ci95": list(self.ci95) if self.ci95 else None}
+
+
+def compare_all(arms: Sequence[Arm]) -> Iterator[Comparison]:
+    """Each arm against each later one of the same environment, where they share rows."""
+    for first, second in combinations(arms, 2):
+        if first.environment == second.environment:
+            found = compare(first, second)
+            if found is not None:
+                yield found
+
+
+def compare(first: Arm, second: Arm) -> Comparison | None:
+    """None: no row has a reward under both."""
+    common = [name for name, score in first.rows.items() if score.n and name in second.rows and second.rows[name].n]
+    if not common:
+        return None
+    sides = [[arm.rows[name] for name in common] for arm in (first, second)]
+    ours, theirs = ([score.share for score in side] for side in sides)
+    better = sum(one > other for one, other in zip(ours, theirs, strict=True))
+    worse = sum(one < other for one, other in zip(ours, theirs, strict=True))
+    rates = sum(ours) / len(common), sum(theirs) / len(common)
+    sizes = [sum(score.n for score in side) for side in sides]
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        n_rows=len(common),
+        first_rate=rates[0],
+        second_rate=rates[1],
+        difference=rates[0] - rates[1],
+        ci95=_interval95(ours, theirs, sizes) if len(common) >= 2 else None,
+        n_first_better=better,
+        n_second_better=worse,
+        p_value=sign_test(better, worse),
+    )
+
+
+def sign_test(better: int, worse: int) -> float:
+    """Chance of a split at least as uneven, when either side is as likely."""
+    n = better + worse
+    tail = fsum(
+        exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2)) for k in range(min(better, worse) + 1)
+    )
+    return min(1.0, 2 * tail)
+
+
+def _interval95(ours: Sequence[float], theirs: Sequence[float], sizes: Sequence[int]) -> Interval:
+    p, q = sum(ours) / len(ours), sum(theirs) / len(theirs)
+    mine = wilson95(p, effective_size(ours, sizes[0]))
+    other = wilson95(q, effective_size(theirs, sizes[1]))
+    phi = _correlation(ours, theirs)
+    low = _joined(p - mine.low, other.high - q, phi)
+    high = _joined(mine.high - p, q - other.low, phi)
+    return Interval(max(-1.0, p - q - low), min(1.0, p - q + high))
+
+
+def _joined(one: float, other: float, phi: float) -> float:
+    return sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+
+def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    n = len(ours)
+    p, q = sum(ours) / n, sum(theirs) / n
+    spread = sum((x - p) ** 2 for x in ours) * sum((y - q) ** 2 for y in theirs)
+    if spread <= 0:
+        return 0.0
+    together = sum((x - p) * (y - q) for x, y in zip(ours, theirs, strict=True))
+    if together > 0:
+        together = max(0.0, together - 0.5)
+    return together / sqrt(spread)

@@ -1,0 +1,65 @@
+"""What every harness does, over real sandboxes of this machine and a model server that answers on cue.
+
+    subject = find_harness("harness:codeact")
+    results = await run_suite(SUITE, subject)
+
+Tools    a tool that runs shell lines is found by its name and schema; a harness without one, and one that makes no
+         request of its own, skips what can't be said of it.
+Errors   ConfigError: an unknown harness, or settings that it does not have.
+"""
+
+from paddock.config import Config
+from paddock.config.reading import parse
+from paddock.conformance.harnesses import asking, calling, ending, fixing, telling
+from paddock.conformance.harnesses.stage import FILES, HarnessSubject
+from paddock.errors import ConfigError
+from paddock.harness import harness_class
+from paddock.sandbox import SandboxSettings
+from paddock.sandbox.doctor import probe_settings
+from paddock.sandbox.images import ImageStore
+from paddock.testing.sandboxes import repository_image
+from paddock.types import JsonObject
+
+SUITE = [*asking.SUITE, *calling.SUITE, *telling.SUITE, *ending.SUITE, *fixing.SUITE]
+IMAGE = "paddock/check-harness"
+
+
+def find_harness(
+    words: str, *, config: Config | None = None, settings: SandboxSettings | None = None
+) -> HarnessSubject:
+    """The harness that `harness:NAME` names, with the settings of the first agent in the config that has it."""
+    spec = words.partition(":")[2]
+    if not spec:
+        raise ConfigError(f"{words!r}: needs KIND:NAME, such as harness:codeact", kind="subject_invalid")
+    cls = harness_class(spec)
+    settings = settings or probe_settings(SandboxSettings())
+    try:
+        image = repository_image(ImageStore(settings.home, payload_id=settings.payload_id), IMAGE, FILES)
+    except FileNotFoundError as error:
+        raise ConfigError(str(error), kind="image_missing") from error
+    subject = HarnessSubject(spec, cls, _block(spec, config), settings, image)
+    try:
+        subject.make()
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error.message} (a config with an agent that has it says how it is made)", kind=error.kind
+        ) from error
+    return subject
+
+
+def _block(spec: str, config: Config | None) -> JsonObject:
+    """Its `harness_config`."""
+    if config is None:
+        return {}
+    tree = parse(config.to_yaml(), "composed config").tree
+    agents = [
+        tree[name][one.kind][one.implementation] for name, one in config.instances.items() if one.kind == "agents"
+    ]
+    mine = [agent for agent in agents if agent and agent.get("harness") == spec]
+    if not mine:
+        raise ConfigError(f"no agent of the config has the harness {spec}", kind="no_harness")
+    block: JsonObject = mine[0].get("harness_config") or {}
+    return block
+
+
+__all__ = ["SUITE", "HarnessSubject", "find_harness"]

@@ -1,0 +1,66 @@
+"""Which rollouts of a run are meant: a row's index, `group-member`, or what the row calls itself.
+
+Law     one pass; a name may mean several rollouts (the members of a row, the same row under two agents).
+Errors  ConfigError that names the nearest row, or what a name means when it has to mean one rollout.
+"""
+
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+from paddock.collect.endings import Ending
+from paddock.config.problems import nearest
+from paddock.errors import ConfigError
+from paddock.viewer.stored import Entry, entries
+
+_TRIED = 5000
+"""Names that are compared with a wrong one."""
+_SHOWN = 8
+"""Rollouts that a message lists."""
+
+
+def failed_only(found: Iterator[Entry]) -> Iterator[Entry]:
+    """Rollouts without a reward, or with reward 0."""
+    return (entry for entry in found if not entry.ending.reward)
+
+
+def chosen(run: Path, wanted: str) -> list[Entry]:
+    """The rollouts that `wanted` means; at least one."""
+    names: set[str] = set()
+    groups: set[int] = set()
+    found = []
+    for entry in entries(run):
+        if _is(entry.ending, wanted):
+            found.append(entry)
+        groups.add(entry.ending.group_id)
+        names.update(name for name in (entry.ending.row_name, entry.ending.uuid) if name)
+    if not found:
+        raise ConfigError(f"{run}: no rollout `{wanted}`{_hint(wanted, names, groups)}", kind="no_such_row")
+    return found
+
+
+def the_one(run: Path, wanted: str) -> Entry:
+    """The only rollout that `wanted` means."""
+    found = chosen(run, wanted)
+    if len(found) > 1:
+        places = ", ".join(entry.place for entry in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise ConfigError(f"`{wanted}` means {len(found)} rollouts: {places}{more}; name one", kind="row_ambiguous")
+    return found[0]
+
+
+def _is(ending: Ending, wanted: str) -> bool:
+    return wanted in (
+        str(ending.group_id),
+        f"{ending.group_id}-{ending.member}",
+        ending.row_name,
+        ending.uuid,
+    )
+
+
+def _hint(wanted: str, names: Set[str], groups: Set[int]) -> str:
+    if not groups:
+        return ": the run has none yet"
+    alike = sorted(name for name in names if name[:3] == wanted[:3]) or sorted(names)
+    near = nearest(wanted, alike[:_TRIED])
+    rows = f"rows {min(groups)} to {max(groups)}" if len(groups) > 1 else f"row {min(groups)}"
+    return f"{f'; nearest: `{near}`' if near else ''}; it has {rows}"

@@ -1,0 +1,60 @@
+"""A run's rollouts, a line each, and their count; streams."""
+
+from collections.abc import Iterable, Iterator
+
+from paddock.viewer.blocks import Tone, visible
+from paddock.viewer.rollout import tone_of
+from paddock.viewer.stored import Entry
+
+COLUMNS = (("row", 9), ("reward", 7), ("outcome", 10), ("turns", 6), ("harness", 16), ("instance", 40), ("reason", 0))
+
+
+class Counts:
+    """What a list came to."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.others = 0
+        self.without = 0
+
+    def add(self, entry: Entry) -> None:
+        if entry.ending.reward is None:
+            self.without += 1
+        elif entry.paid:
+            self.passed += 1
+        else:
+            self.others += 1
+
+    def __str__(self) -> str:
+        total = self.passed + self.others + self.without
+        return f"{total} rollouts: {self.passed} with a reward, {self.others} with reward 0, {self.without} without one"
+
+
+def header() -> str:
+    return _row(name for name, _ in COLUMNS)
+
+
+def line(entry: Entry) -> str:
+    ending = entry.ending
+    reward = "-" if ending.reward is None else f"{ending.reward:g}"
+    why = ending.reason or (f"{entry.failed.kind}: {entry.failed.message}" if entry.failed else "-")
+    harness = ending.variant or ending.agent or "-"
+    cells = (entry.place, reward, ending.outcome, str(ending.turns), harness, entry.name or "-", why)
+    return _row(" ".join(visible(cell).split()) for cell in cells)
+
+
+def lines(found: Iterable[Entry]) -> Iterator[tuple[str, Tone]]:
+    """Header, a line per rollout, how many there were."""
+    counts = Counts()
+    yield header(), "strong"
+    for entry in found:
+        counts.add(entry)
+        yield line(entry), tone_of(entry)
+    yield str(counts), "strong"
+
+
+def _row(cells: Iterable[str]) -> str:
+    text = ""
+    for cell, (_, width) in zip(cells, COLUMNS, strict=True):
+        text += cell[:160] if not width else f"{cell:<{width - 1}} "
+    return text.rstrip()

@@ -1,0 +1,55 @@
+"""Claims about reading a call: what the real program takes is taken, and what it refuses is refused in its words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paddock.harness import Limits, SandboxWorkspace
+from paddock.harness.native import NativeSettings
+from paddock.harnesses.codex import CodexHarness
+from paddock.harnesses.codex.toolbox import CodexTools
+from paddock.tools import Malformed
+
+MEASURED = json.loads(Path(__file__).with_name("arguments.json").read_text())
+"""By version: tool, arguments, what the program said of them; null: they were read."""
+PROFILE_OF = {"shell_command": "codex_0_63", "shell": "gpt_oss", "apply_patch": "gpt_oss"}
+
+
+def toolbox(profile: str) -> CodexTools:
+    harness = CodexHarness(NativeSettings(profile=profile))
+    workspace: SandboxWorkspace = None  # type: ignore[assignment]  # reading touches none
+    return CodexTools(workspace, Limits(), harness.profile)
+
+
+@pytest.mark.parametrize(("tool", "raw", "said"), MEASURED["0.169.0"] + MEASURED["0.63.0"])
+def test_a_call_is_read_as_the_real_program_reads_it(tool: str, raw: str, said: str | None) -> None:
+    read = toolbox(PROFILE_OF.get(tool, "default")).read_arguments(tool, raw)
+    if said is None:
+        assert isinstance(read, dict)
+    else:
+        assert isinstance(read, Malformed)
+        assert read.detail == f"failed to parse function arguments: {said}"
+
+
+@pytest.mark.parametrize("depth", [10, 100_000])
+def test_the_depth_of_what_is_dropped_is_no_matter(depth: int) -> None:
+    raw = '{"cmd": "a", "x": ' + "[" * depth + "]" * depth + "}"
+    assert toolbox("default").read_arguments("exec_command", raw) == {"cmd": "a"}
+
+
+@pytest.mark.parametrize(
+    "text", ['é"\\ / \b\f\n\r\t', "\u2028\U0001f600", "\x7f", "", "*** Begin Patch\n*** End Patch\n"]
+)
+def test_what_any_writer_of_json_writes_is_read_back(text: str) -> None:
+    for raw in (json.dumps({"cmd": text}), json.dumps({"cmd": text}, ensure_ascii=False)):
+        assert toolbox("default").read_arguments("exec_command", raw) == {"cmd": text}
+
+
+def test_all_fields_are_read_and_null_is_left_to_the_tool() -> None:
+    given = {"cmd": "a", "workdir": None, "tty": True, "yield_time_ms": 5, "prefix_rule": ["a"], "login": False}
+    assert toolbox("default").read_arguments("exec_command", json.dumps(given)) == given
+
+
+def test_of_an_unknown_session_only_the_number_is_read() -> None:
+    assert toolbox("default").read_arguments("write_stdin", '{"session_id": 7, "chars": 5}') == {"session_id": 7}
