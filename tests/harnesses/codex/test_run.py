@@ -66,7 +66,7 @@ async def test_calls_that_no_tool_can_take_are_answered_in_the_real_words_and_co
     ]
     left, said = await run(workspace, [[item for item, _ in asked], DONE])
     assert said == [text for _, text in asked]
-    assert left.malformed == {"unknown_tool": 1, "bad_json": 2, "bad_arguments": 2}
+    assert left.malformed == {"unknown_tool": 2, "bad_json": 2, "bad_arguments": 2}
     assert (await workspace.exec(["ls", "ran"])).exit_code != 0
 
 

@@ -87,11 +87,17 @@ async def files_of(workspace: SandboxWorkspace, folders: Sequence[str]) -> dict[
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(BINARY is None, reason="PADDOCK_OPENCODE names no binary of opencode")
 @pytest.mark.skipif(shutil.which("rg") is None, reason="no ripgrep on the path")
-@pytest.mark.parametrize("name", ["edits", "calls", "patches"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("edits", marks=pytest.mark.slow),
+        pytest.param("calls", marks=pytest.mark.long),
+        pytest.param("patches", marks=pytest.mark.slow),
+    ],
+)
 def test_the_program_still_answers_as_recorded(name: str, table: Table, recorder: ModuleType, tmp_path: Path) -> None:
     assert BINARY is not None
     kept = table(name)
