@@ -40,7 +40,18 @@ OUTSIDE = Path(__file__).parents[1] / "harness" / "outside"
 MINE = "my_harness:MyHarness"
 FIX = "sed -i 's/a - b/a + b/' calc.py"
 PATCH = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"
-POINTS = ("seed", "create", "first call", "model call", "tool call", "between", "parallel call", "finish", "verify")
+POINTS = (
+    "seed",
+    "create",
+    "first call",
+    "model call",
+    "tool call",
+    "between",
+    "parallel call",
+    "finish",
+    "diff",
+    "verify",
+)
 GONE_WITHIN_S = 5.0
 
 
@@ -88,6 +99,23 @@ class MortalModel(PlayedModel):
     def _lives(self, secret: str) -> None:
         if secret in self.dead:
             raise InfraError("the engine was killed", kind="upstream_connection")
+
+
+class Watched:
+    """The provider of a started agent; things happen before a patch is taken."""
+
+    def __init__(self, agent: SweAgent, world: World) -> None:
+        self._provider: Any = agent._provider.held
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    async def patch(self, sandbox_id: str, workdir: str) -> Any:
+        named = {one.sandbox_id: one.spec.labels.get("instance") for one in self._provider.live()}
+        if named.get(sandbox_id) == "victim" and "diff" in self._world.at:
+            await self._world.at["diff"]()
+        return await self._provider.patch(sandbox_id, workdir)
 
 
 class Stand(NamedTuple):
@@ -153,6 +181,7 @@ async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[St
     )
     agent = SweAgent(config, name="agent", peers=peers)
     async with over(transport, world, model, agent) as found:
+        agent._provider.held = Watched(agent, world)  # type: ignore[assignment]
         yield Stand(agent, world, model, found["agent"], Face(list(make_harness(harness).profile.tools)))  # type: ignore[attr-defined]
 
 
