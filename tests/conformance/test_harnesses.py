@@ -455,7 +455,10 @@ def find_script(settings: SandboxSettings, folder: Path) -> HarnessSubject:
     return find_harness("harness:script", config=config, settings=settings)
 
 
-@pytest.mark.parametrize("behaviour", BROKEN)
+@pytest.mark.parametrize(
+    "behaviour",
+    [pytest.param(name, marks=pytest.mark.slow if index % 3 else ()) for index, name in enumerate(BROKEN)],
+)
 async def test_a_broken_harness_fails(behaviour: str, right: HarnessSubject) -> None:
     check = next(one for one in suite_for("harness") if one.name == behaviour)
     result = await run_one(check, right._replace(cls=BROKEN[behaviour], spec="broken"), timeout_s=20.0)

@@ -33,10 +33,8 @@ from paddock.sandbox import (
 from paddock.sandbox.runtimes import RUNTIMES
 
 pytestmark = pytest.mark.sandbox
-EACH = [
-    pytest.param(make.name, marks=() if make.name == "bubblewrap" else pytest.mark.slow, id=make.name)
-    for make in RUNTIMES
-]
+MARKS = {"bubblewrap": [], "apptainer": [pytest.mark.slow]}
+EACH = [pytest.param(make.name, marks=MARKS.get(make.name, [pytest.mark.long]), id=make.name) for make in RUNTIMES]
 """The same claims for each: one runtime always, the others where there is time."""
 
 

@@ -231,7 +231,7 @@ async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, li
     return (ended if isinstance(ended, Rollout) else None), others, talk  # type: ignore[return-value]
 
 
-QUICK = {("sandbox", point) for point in POINTS} | {
+QUICK = {("sandbox", point) for point in POINTS[::2]} | {
     ("model", "model call"),
     ("model", "verify"),
     ("agent", "tool call"),
@@ -245,7 +245,7 @@ def cases() -> Iterator[Any]:
     for what in ("sandbox", "model", "agent"):
         for point in POINTS:
             yield pytest.param(what, point, MINE, marks=() if (what, point) in QUICK else pytest.mark.slow)
-            mark = pytest.mark.slow if (what, point) in KEEN else pytest.mark.long
+            mark = pytest.mark.slow if (what, point) in KEEN and what == "sandbox" else pytest.mark.long
             yield from (pytest.param(what, point, name, marks=mark) for name in ("codeact", "codex", "opencode"))
 
 

@@ -135,8 +135,8 @@ V0_CASES: list[tuple[JsonObject, str, str]] = [
     (
         call("terminal", command="ls"),
         "unknown_tool",
-        "Tool terminal is not registered. (arguments: {'command': 'ls'}). "
-        "Please check the tool name and retry with an existing tool.",
+        "Tool terminal is not registered. (arguments: {'command': 'ls'})."
+        + " Please check the tool name and retry with an existing tool.",
     ),
 ]
 

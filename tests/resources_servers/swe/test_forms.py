@@ -249,7 +249,7 @@ async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, k
     assert [place for place in places if f"FOUND {place} " not in said] == []
 
 
-@FORMS
+@pytest.mark.parametrize("form", [r2e, *(pytest.param(form, marks=pytest.mark.slow) for form in (gym, swe2, internal))])
 async def test_an_agent_finds_nothing_of_the_answer_and_is_paid_for_a_fix(
     stand: Open, images: ImageStore, form: Callable[[JsonObject], Form], tmp_path: Path
 ) -> None:

@@ -69,6 +69,9 @@ SKIP_ALL = "\ndef pytest_collection_modifyitems(items):\n    for item in items:\
 CONFTEST = "import pytest\n\n\n@pytest.fixture\ndef sides():\n    return 2, 3\n"
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def gold(diff: Open) -> str:
     made: str = diff({"shapes/__init__.py": FIXED})

@@ -34,7 +34,12 @@ def image(home: Path) -> str:
     return tiny_image(ImageStore(home, payload_id=SandboxSettings().payload_id), rich=True)
 
 
-@pytest.fixture(params=[make.name for make in RUNTIMES])
+@pytest.fixture(
+    params=[
+        pytest.param(make.name, marks=() if make.name in ("bubblewrap", "apptainer") else pytest.mark.slow)
+        for make in RUNTIMES
+    ]
+)
 def runtime(request: pytest.FixtureRequest) -> Runtime:
     if request.param == "docker":
         request.getfixturevalue("docker_daemon")

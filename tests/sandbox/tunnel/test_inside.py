@@ -62,7 +62,12 @@ def home() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(params=[make.name for make in RUNTIMES])
+@pytest.fixture(
+    params=[
+        pytest.param(make.name, marks=() if make.name in ("bubblewrap", "apptainer") else pytest.mark.slow)
+        for make in RUNTIMES
+    ]
+)
 async def rollout(request: pytest.FixtureRequest, home: Path, upstream: Any) -> AsyncIterator[Rollout]:
     """Opens rollouts over one provider; each has a client of its own."""
     runtime = next(make() for make in RUNTIMES if make.name == request.param)
