@@ -100,6 +100,7 @@ async def test_the_task_list_is_kept_and_shown(peer: Any) -> None:
     ]
 
 
+RETRY = "Please check the tool name and retry with an existing tool."
 V0_CASES: list[tuple[JsonObject, str, str]] = [
     (call("execute_bash"), "bad_arguments", 'Missing required argument "command" in tool call execute_bash'),
     (
@@ -135,8 +136,7 @@ V0_CASES: list[tuple[JsonObject, str, str]] = [
     (
         call("terminal", command="ls"),
         "unknown_tool",
-        "Tool terminal is not registered. (arguments: {'command': 'ls'})."
-        + " Please check the tool name and retry with an existing tool.",
+        "Tool terminal is not registered. (arguments: {'command': 'ls'}). " + RETRY,
     ),
 ]
 
