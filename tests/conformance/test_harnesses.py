@@ -13,6 +13,7 @@ import yaml
 from pydantic import ConfigDict
 
 from paddock.cli import main
+from paddock.cli.configs import load_config
 from paddock.conformance import run_one, run_suite, suite_for
 from paddock.conformance.harnesses import HarnessSubject, find_harness
 from paddock.errors import ConfigError, InfraError, PaddockError
@@ -378,6 +379,7 @@ BROKEN: dict[str, type[Any]] = {
     "a known fix that does not apply is the row's fault": Idle,
     "a harness that needs nothing does nothing": Busy,
 }
+SAMPLED = [pytest.param(name, marks=[pytest.mark.slow] * bool(index % 3)) for index, name in enumerate(BROKEN)]
 
 
 @pytest.fixture(scope="module")
@@ -439,8 +441,6 @@ async def test_a_harness_that_asks_nobody_skips_what_is_about_asking(settings: S
 
 
 def find_script(settings: SandboxSettings, folder: Path) -> HarnessSubject:
-    from paddock.cli.configs import load_config
-
     agent = {
         "resources_server": {"type": "resources_servers", "name": "swe"},
         "model_server": {"type": "models_servers", "name": "policy"},
@@ -455,10 +455,7 @@ def find_script(settings: SandboxSettings, folder: Path) -> HarnessSubject:
     return find_harness("harness:script", config=config, settings=settings)
 
 
-@pytest.mark.parametrize(
-    "behaviour",
-    [pytest.param(name, marks=pytest.mark.slow if index % 3 else ()) for index, name in enumerate(BROKEN)],
-)
+@pytest.mark.parametrize("behaviour", SAMPLED)
 async def test_a_broken_harness_fails(behaviour: str, right: HarnessSubject) -> None:
     check = next(one for one in suite_for("harness") if one.name == behaviour)
     result = await run_one(check, right._replace(cls=BROKEN[behaviour], spec="broken"), timeout_s=20.0)
