@@ -25,10 +25,14 @@ for package, file in (
     ("resources_servers.swe", "data/example.jsonl"),
     ("agents.swe", "configs/swe_agent.yaml"),
     ("agents.swe", "prompt.jinja"),
+    ("agents.swe", "prompts/root_cause.jinja"),
     ("sandbox.blocklist", "rules.yaml"),
     ("sandbox.keeper", "zygote.py"),
 ):
     assert (resources.files(f"paddock.{package}") / file).is_file(), f"{package} lacks {file}"
+from paddock.harness import make_harness
+for name in ("codeact", "codex", "opencode"):
+    assert make_harness(name).prompts.system and make_harness(name).own_tools, f"{name} lacks its data"
 assert "site-packages" in paddock.__file__, paddock.__file__
 print("wheel: ok")
 """
