@@ -32,7 +32,6 @@ OURS = {
     "codex": ("default", "codex_0_63", "functions", "gpt_oss"),
     "opencode": ("default", "gpt"),
 }
-"""Our native harnesses and their profiles."""
 FACES = [
     pytest.param(name, profile, marks=pytest.mark.slow if profile == "default" else pytest.mark.long)
     for name, profiles in OURS.items()
@@ -401,6 +400,7 @@ def right(settings: SandboxSettings) -> HarnessSubject:
         return find_harness("harness:my_harness:MyHarness", settings=settings)
 
 
+@pytest.mark.slow
 async def test_a_harness_from_outside_passes_all_that_is_about_it(right: HarnessSubject) -> None:
     results = await run_suite(suite_for("harness"), right)
     assert [one for one in results if one.outcome == "failed"] == []

@@ -306,7 +306,11 @@ def _seen(oracle: Oracle, pairs: list[Pair], trees: tuple[str, ...]) -> Iterator
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize(("pairs", "trees"), [(PRESERVING, TREES), (IN_GIT_SAME, ("git",))], ids=["files", "git"])
+@pytest.mark.parametrize(
+    ("pairs", "trees"),
+    [pytest.param(PRESERVING, TREES, marks=pytest.mark.slow), (IN_GIT_SAME, ("git",))],
+    ids=["files", "git"],
+)
 def test_preserving_rewrites_do_the_same_wherever_they_run(
     oracle: Oracle, pairs: list[Pair], trees: tuple[str, ...]
 ) -> None:
@@ -315,7 +319,11 @@ def test_preserving_rewrites_do_the_same_wherever_they_run(
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize(("pairs", "trees"), [(CHANGING, TREES), (IN_GIT_OTHER, ("git",))], ids=["files", "git"])
+@pytest.mark.parametrize(
+    ("pairs", "trees"),
+    [pytest.param(CHANGING, TREES, marks=pytest.mark.slow), (IN_GIT_OTHER, ("git",))],
+    ids=["files", "git"],
+)
 def test_changing_rewrites_differ_somewhere(oracle: Oracle, pairs: list[Pair], trees: tuple[str, ...]) -> None:
     told_apart = {seen.pair for seen in _seen(oracle, pairs, trees) if seen.expected != seen.actual}
     assert not [pair for pair in pairs if pair not in told_apart]

@@ -51,6 +51,7 @@ def test_podman_hands_runc_every_word_but_the_option_that_it_lacks(tmp_path: Pat
         assert said == "<--root><a b><create><--bundle><*><><id>"
 
 
+@pytest.mark.slow
 async def test_docker_imports_a_stack_of_layers_once(home: Path, image: str, docker_daemon: None) -> None:
     if missing := Docker().missing():
         pytest.skip(missing)

@@ -12,7 +12,7 @@ from paddock.resources_servers.swe.grading.bench import Bench, open_bench
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxLimits, SandboxSettings, open_provider
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(300)]
 TARGET, KEPT = "tests/test_harbour.py::test_free", "tests/test_harbour.py::test_old"
 
 
