@@ -354,7 +354,7 @@ class OnTheHost(Wrapped):
         return ExecResult(exit_code=code & 0xFF, stdout=Output(head=out), stderr=Output(head=err), duration_s=0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("broken", "name"),
     [

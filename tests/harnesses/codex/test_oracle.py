@@ -224,7 +224,7 @@ async def test_random_trees_become_each_other(bench: Bench, tmp_path: Path) -> N
 
 
 @pytest.mark.sandbox
-@pytest.mark.slow
+@pytest.mark.long
 async def test_many_random_trees_become_each_other(bench: Bench, tmp_path: Path) -> None:
     await at_random(bench, tmp_path, range(100, 180))
 
