@@ -8,9 +8,11 @@ Cut     an answer that was cut at its limit does not end the run: its half call 
 
 from typing import ClassVar
 
+from pydantic import BaseModel
+
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox
 from paddock.harnesses.codeact.oracle import played
-from paddock.harnesses.codeact.toolbox import CodeActToolbox, options_of
+from paddock.harnesses.codeact.toolbox import CodeActToolbox, Options
 from paddock.types import Fix, JsonObject
 
 NUDGE = (
@@ -23,12 +25,13 @@ EMPTY = "Your last answer said nothing and called no tool. Call one; where the t
 
 class CodeActHarness(NativeHarness):
     TOOLBOX: ClassVar[type[Toolbox]] = CodeActToolbox
+    OPTIONS: ClassVar[type[BaseModel] | None] = Options
     CONCURRENT: ClassVar[bool] = False
     CUT_ENDS: ClassVar[bool] = False
 
     def __init__(self, settings: NativeSettings) -> None:
         super().__init__(settings)
-        self._options = options_of(self.profile)
+        self._options = Options.model_validate(self.profile.options)
         self._nudges = 0
 
     def without_call(self, text: str) -> str | None:

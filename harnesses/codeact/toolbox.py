@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.config import validate
 from paddock.harness import Limits, Workspace
 from paddock.harness.native import Called, Profile, Said, Toolbox
 from paddock.harnesses.codeact import wordings
@@ -49,16 +48,12 @@ class Options(BaseModel):
     """Commands on lines of their own are refused; they are to be chained."""
 
 
-def options_of(profile: Profile) -> Options:
-    return validate(Options, dict(profile.options), f"options of the profile of {profile.source}")
-
-
 class CodeActToolbox(Toolbox):
     """One rollout's."""
 
     def __init__(self, workspace: Workspace, limits: Limits, profile: Profile) -> None:
         super().__init__(workspace, limits, profile)
-        options = options_of(profile)
+        options = Options.model_validate(profile.options)
         self._wording = options.wording
         self._editor = Editor(workspace, max_chars=options.max_view_chars, max_undo=options.max_undo)
         self._tasks = Tasks()

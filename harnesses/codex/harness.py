@@ -7,7 +7,10 @@ Ends    an answer that calls nothing; an answer that was cut at its limit, as th
 
 from typing import ClassVar
 
+from pydantic import BaseModel
+
 from paddock.harness.native import NativeHarness, Toolbox
+from paddock.harnesses.codex.options import Options
 from paddock.harnesses.codex.oracle import turns_of
 from paddock.harnesses.codex.toolbox import CodexTools
 from paddock.types import Fix, JsonObject
@@ -15,6 +18,7 @@ from paddock.types import Fix, JsonObject
 
 class CodexHarness(NativeHarness):
     TOOLBOX: ClassVar[type[Toolbox]] = CodexTools
+    OPTIONS: ClassVar[type[BaseModel] | None] = Options
     CONCURRENT: ClassVar[bool] = True
     CUT_ENDS: ClassVar[bool] = True
 

@@ -8,7 +8,10 @@ End     an answer without a call ends the run, also one that was cut; the calls 
 
 from typing import ClassVar
 
+from pydantic import BaseModel
+
 from paddock.harness.native import NativeHarness, Toolbox
+from paddock.harnesses.opencode.options import Options
 from paddock.harnesses.opencode.oracle import turns
 from paddock.harnesses.opencode.toolbox import OpenCodeBox
 from paddock.types import Fix, JsonObject
@@ -16,6 +19,7 @@ from paddock.types import Fix, JsonObject
 
 class OpenCodeHarness(NativeHarness):
     TOOLBOX: ClassVar[type[Toolbox]] = OpenCodeBox
+    OPTIONS: ClassVar[type[BaseModel] | None] = Options
     CONCURRENT: ClassVar[bool] = True
     CUT_ENDS: ClassVar[bool] = False
 

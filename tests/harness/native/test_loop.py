@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paddock.harness import Exit, Limits, Step, Task, Workspace
+from paddock.errors import ConfigError
+from paddock.harness import Exit, Limits, Step, Task, Workspace, make_harness
 from paddock.harness.native import NativeHarness, NativeSettings, Said, Toolbox
 from paddock.http import SCRIPT, TURNS, Call, Script, new_secret
 from paddock.models_servers.replay import ReplayServer
@@ -186,3 +187,23 @@ async def test_a_notice_comes_before_the_last_turn_and_not_earlier(toy: type[Toy
     assert said == [["Go."], ["Go."], ["Go.", "One more."]]
     assert asked[0]["input"][0] == {"role": "system", "content": "Be."}
     assert [tool["name"] for tool in asked[0]["tools"]] == ["echo", "slow", "finish", "broken"]
+
+
+@pytest.mark.parametrize(
+    ("harness", "options", "why"),
+    [
+        ("codex", {"max_output_token": 1}, "nearest: `max_output_tokens`"),
+        ("codex", {"max_output_tokens": 0}, "greater than 0"),
+        ("opencode", {"output_line": 9}, "nearest: `output_lines`"),
+        ("opencode", {"output_lines": "many"}, "valid integer"),
+        ("codeact", {"max_nudge": 1}, "nearest: `max_nudges`"),
+    ],
+)
+def test_an_option_that_there_is_not_or_that_can_not_be_is_refused(harness: str, options: JsonObject, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        make_harness(harness, {"options": options})
+
+
+def test_a_harness_without_a_model_of_its_options_has_those_of_its_profile(toy: type[Toy]) -> None:
+    with pytest.raises(ConfigError, match=r"options\.cap: the profile has no such option"):
+        toy(NativeSettings(options={"cap": 1}))

@@ -13,6 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pydantic import BaseModel
+
+from paddock.config import validate
+from paddock.config.problems import suggestion
+from paddock.errors import ConfigError
 from paddock.harness.context import make_context
 from paddock.harness.contract import ContextExceeded, Ended, Exit, Limits, Model, Prompts, Report, Step, Task, Workspace
 from paddock.harness.native.calling import Caller, called, said_items
@@ -30,6 +35,8 @@ class NativeHarness:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
     config_type: ClassVar[type[NativeSettings]] = NativeSettings
     TOOLBOX: ClassVar[type[Toolbox]]
+    OPTIONS: ClassVar[type[BaseModel] | None] = None
+    """What a profile's options must be; None: any value, under the names that the profile has."""
     CONCURRENT: ClassVar[bool] = True
     """Calls of one step run side by side."""
     CUT_ENDS: ClassVar[bool] = True
@@ -38,7 +45,18 @@ class NativeHarness:
     def __init__(self, settings: NativeSettings) -> None:
         self.settings = settings
         profile = load_profile(self.folder(), settings.profile)
-        self.profile: Profile = profile.model_copy(update={"options": {**profile.options, **settings.options}})
+        self.profile: Profile = profile.model_copy(update={"options": self._merged(profile)})
+
+    def _merged(self, profile: Profile) -> JsonObject:
+        """The profile's, with what the settings change."""
+        changed = self.settings.options
+        if self.OPTIONS is not None:
+            return validate(self.OPTIONS, {**profile.options, **changed}, "options").model_dump()
+        unknown = next((name for name in changed if name not in profile.options), None)
+        if unknown is not None:
+            hint = suggestion(unknown, profile.options)
+            raise ConfigError(f"options.{unknown}: the profile has no such option{hint}", kind="unknown_key")
+        return {**profile.options, **changed}
 
     @classmethod
     def folder(cls) -> Path:
