@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import psutil
 
-NAMES = ("starting", "verify", "rollouts", "resuming", "harness", "watchdog", "sandboxes")
+NAMES = ("starting", "verify", "rollouts", "resuming", "harness", "watchdog", "sandboxes", "tokens")
 OUT = Path("runs/bench")
 
 

@@ -1,4 +1,4 @@
-"""For every test: commands that tests start can be interrupted; a docker daemon for those that ask for one."""
+"""For every test: commands that tests start can be interrupted; a docker daemon or a vLLM for those that ask for one."""
 
 import os
 import shutil
@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from paddock.sandbox.runtimes import Docker
+from paddock.sandbox.settings import HOME_VARIABLE
+from paddock.testing.real_vllm import PYTHON_VARIABLE, RealVllm, tiny_model
+from paddock.testing.real_vllm import real_vllm as open_real_vllm
 
 # A shell gives what it starts in the background an ignored SIGINT, and children inherit that; not a handler of ours.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -40,3 +43,21 @@ def docker_daemon() -> Iterator[None]:
         daemon.wait(20)
     subprocess.run(["umount", place / "data"], capture_output=True, check=False)
     shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def vllm_python() -> str:
+    """Interpreter of an environment with vLLM."""
+    python = os.environ.get(PYTHON_VARIABLE)
+    if not python:
+        pytest.skip(f"{PYTHON_VARIABLE} names no interpreter: scripts/setup_vllm.sh makes one")
+    return python
+
+
+@pytest.fixture(scope="session")
+def real_vllm(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
+    """One for all tests of a process."""
+    home = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
+    model = tiny_model(home, vllm_python, Path(__file__).resolve().parents[1])
+    with open_real_vllm(tmp_path_factory.mktemp("vllm"), python=vllm_python, model=model) as found:
+        yield found

@@ -7,6 +7,7 @@ Time    waiting for room on this machine counts as part of the rollout, not of t
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
@@ -32,8 +33,9 @@ from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import Life
 from paddock.server.rollout_model import RolloutModel
+from paddock.server.sampling import sampling_of
 from paddock.server.upstream import PeerUpstream
-from paddock.types import JsonObject, Rollout, Row
+from paddock.types import JsonObject, Rollout, RolloutSettings, Row
 
 GRACE_S = 1.0
 """Seconds that a harness has to see for itself that its time is over."""
@@ -137,6 +139,11 @@ class SweAgent(AgentServer[SweConfig]):
                 secret=life.secret,
                 name=name,
                 open_tunnel=lambda: self._tunnel(life, sandbox_id, watch),
+                settings=RolloutSettings(
+                    sampling=sampling_of(work.brief.task.params),
+                    max_turns=self.config.agent_max_turns,
+                    ends_at=time.time() + self.config.agent_timeout_s,
+                ),
             ) as work.model:
                 left = await self._run(harness, work, workspace)
         except PaddockError:

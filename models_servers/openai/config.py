@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from paddock.server import ServerConfig
-from paddock.tokens import TurnStoreSettings
+from paddock.server.recording import RecordingConfig
 from paddock.types import JsonObject
 
 
@@ -16,7 +15,7 @@ def _or_empty(value: Any) -> Any:
 Block = Annotated[JsonObject, BeforeValidator(_or_empty)]
 
 
-class OpenAIConfig(ServerConfig):
+class OpenAIConfig(RecordingConfig):
     """The endpoint, what is sent to it besides the client's request, and how long it is waited for."""
 
     base_url: str | list[str]
@@ -52,7 +51,6 @@ class OpenAIConfig(ServerConfig):
     """Longest wait between tries; also of one that the endpoint asks for."""
     max_concurrency: int = Field(default=1024, ge=1)
     """Exchanges with the endpoint at once; further calls wait."""
-    turn_store: TurnStoreSettings = TurnStoreSettings()
 
     @field_validator("base_url")
     @classmethod

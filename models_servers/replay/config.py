@@ -5,11 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from paddock.server import ServerConfig
-from paddock.tokens import TurnStoreSettings
+from paddock.server.recording import RecordingConfig
 
 
-class ReplayConfig(ServerConfig):
+class ReplayConfig(RecordingConfig):
     """Where the turns come from, and how they are played."""
 
     mode: Literal["scripted", "oracle", "recorded"] = "scripted"
@@ -23,7 +22,6 @@ class ReplayConfig(ServerConfig):
     """Seconds before each answer."""
     max_scripts: int = Field(default=20000, ge=1)
     """Rollouts that may have a script at once; beyond it the least recently used is forgotten."""
-    turn_store: TurnStoreSettings = TurnStoreSettings()
 
     @model_validator(mode="after")
     def _rollouts_when_recorded(self) -> "ReplayConfig":

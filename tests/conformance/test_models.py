@@ -16,7 +16,7 @@ from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server import ModelServer
-from paddock.types import JsonObject, TurnRecord
+from paddock.types import JsonObject, RolloutSettings, TurnRecord
 from paddock.types.responses import make_response
 
 
@@ -28,6 +28,11 @@ class Nameless(ReplayServer):
 
 class OneDialect(ReplayServer):
     async def chat(self, body: JsonObject, call: Call) -> ModelReply:
+        raise NotImplementedError
+
+
+class OpenAIsOnly(ReplayServer):
+    async def messages(self, body: JsonObject, call: Call) -> ModelReply:
         raise NotImplementedError
 
 
@@ -45,7 +50,7 @@ class Guessing(ReplayServer):
 
 class Open(ReplayServer):
     async def turns(self, secret: str) -> TurnRecord:
-        return TurnRecord(engine="text", turns=list(self._store.turns(secret)))
+        return TurnRecord(engine="text", turns=list(self.store.turns(secret)))
 
 
 class Hoarding(ReplayServer):
@@ -78,6 +83,13 @@ class PathOnly(ReplayServer):
         if "secret" not in call.path:
             raise RequestError("no rollout in the path")
         return await super().responses(body, call)
+
+
+class PathOnlyMessages(ReplayServer):
+    async def messages(self, body: JsonObject, call: Call) -> ModelReply:
+        if "secret" not in call.path:
+            raise RequestError("no rollout in the path")
+        return await super().messages(body, call)
 
 
 class Recording(OpenAIServer):
@@ -160,6 +172,10 @@ class Streaming(OpenAIServer):
         reply = await super().chat(body, call)
         return EventStream(self.change(reply.events)) if isinstance(reply, EventStream) else reply
 
+    async def messages(self, body: JsonObject, call: Call) -> ModelReply:
+        reply = await super().messages(body, call)
+        return EventStream(self.change(reply.events)) if isinstance(reply, EventStream) else reply
+
 
 class Dropping(Streaming):
     """Loses every event that holds `lost`."""
@@ -181,6 +197,10 @@ class Unclosed(Dropping):
     lost = b"event: response.output_item.done"
 
 
+class Unstopped(Dropping):
+    lost = b"event: message_stop"
+
+
 class Endless(Dropping):
     lost = b"[DONE]"
 
@@ -193,6 +213,33 @@ class Buffering(Streaming):
     async def change(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         for part in [part async for part in events]:
             yield part
+
+
+class Resampling(OpenAIServer):
+    nonce = 0
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        self.nonce += 1
+        return await super().responses({**body, "user": str(self.nonce)}, call)
+
+
+class Parroting(OpenAIServer):
+    said: dict[str, ModelReply]
+
+    async def start(self) -> None:
+        await super().start()
+        self.said = {}
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        asked = str(body)
+        if asked not in self.said:
+            self.said[asked] = await super().responses(body, call)
+        return self.said[asked]
+
+
+class Unbounded(ReplayServer):
+    async def set(self, secret: str, settings: RolloutSettings) -> None:
+        return
 
 
 BROKEN: dict[str, type[ModelServer[Any]]] = {
@@ -214,6 +261,15 @@ BROKEN: dict[str, type[ModelServer[Any]]] = {
     "a failure that passes is tried again, as one turn": Hasty,
     "a refusal is not tried again": Nagging,
     "an unknown config key is refused by name": Lax,
+    "the same request again is answered from the record": Resampling,
+    "the same request at the same time is one turn": Resampling,
+    "a request whose answer was continued is answered anew": Parroting,
+    "a rollout makes as many calls as its settings say": Unbounded,
+    "a rollout makes no call after its time": Unbounded,
+    "a Messages call gets a standard message": OpenAIsOnly,
+    "a Messages stream has the standard's events, in order": Unstopped,
+    "the X-Api-Key names the rollout": PathOnlyMessages,
+    "a Messages client gets errors in its own form": Gruff,
     "a Responses stream has the standard's events, in order": Beginless,
     "items and parts of a Responses stream are opened and closed": Unclosed,
     "a Chat stream has chunks, usage and [DONE]": Endless,

@@ -112,3 +112,19 @@ async def test_what_is_no_request_is_the_clients_fault(transport: Transport, tmp
             assert reply.status_code == 400
         assert (await here.post("/messages", model="any")).status_code in (400, 404)
         assert here.tunnel.failure is None
+
+
+async def test_a_client_of_the_messages_dialect_is_understood_and_refused_in_its_own_form(
+    transport: Transport, tmp_path: Path
+) -> None:
+    asked: Any = {"model": "any", "max_tokens": 9, "messages": [{"role": "user", "content": "q"}]}
+    too_long = Status(
+        400, "maximum context length is 8 tokens. However, you requested 9 tokens", "context_length_exceeded"
+    )
+    async with inside(transport, tmp_path, faults=lambda number: too_long if number == 1 else None) as here:
+        reply = await here.post("/messages?beta=true", **asked)
+        assert reply.json()["content"] == [{"type": "text", "text": WORDS}]
+        refused = await here.post("/messages", **{**asked, "max_tokens": 10})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"] == "prompt is too long: 9 tokens > 8 maximum"
+        assert len((await here.turns()).turns) == 1

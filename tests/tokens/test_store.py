@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import BugError, InfraError
-from paddock.tokens import FrozenError, TurnStore
-from paddock.types import Turn, Usage
+from paddock.tokens import FrozenError, TurnIndex, TurnStore
+from paddock.types import JsonObject, RolloutSettings, Turn, Usage
 
 
 def turn(turn_id: str, parent: str | None = None, size: int = 3) -> Turn:
@@ -22,7 +22,7 @@ def turn(turn_id: str, parent: str | None = None, size: int = 3) -> Turn:
         weight_version="v1",
         finish_reason="tool_calls",
         request_hash="ab",
-        output=[{"type": "message", "content": "grüße"}],
+        output=[{"type": "message", "role": "assistant", "content": "grüße"}],
         usage=Usage(input_tokens=3, output_tokens=2),
     )
 
@@ -46,11 +46,24 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_what_a_turns_request_told_is_known_after_a_restart_and_is_no_part_of_the_record(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append("ro_1", turn("a"), "digest")
+    told: JsonObject = {"type": "message", "role": "user", "content": "Go."}
+    digest = TurnIndex().match([told]).digest
+    store.append("ro_1", turn("a"), digest)
     store.append("ro_1", turn("b", "a"))
     for current in (store, open_store(tmp_path)):
-        assert current.histories("ro_1") == {"a": "digest"}
+        assert current.index("ro_1").match([told, *turn("a").output, told]).turn == "a"
         assert list(current.turns("ro_1")) == [turn("a"), turn("b", "a")]
+
+
+def test_the_last_settings_of_a_rollout_hold_also_after_a_restart(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    assert store.settings("ro_1") == RolloutSettings()
+    for max_turns in (3, 2):
+        store.set("ro_1", RolloutSettings(sampling={"temperature": 0.5}, max_turns=max_turns))
+    store.append("ro_1", turn("a"))
+    for current in (store, open_store(tmp_path)):
+        assert current.settings("ro_1") == RolloutSettings(sampling={"temperature": 0.5}, max_turns=2)
+        assert list(current.turns("ro_1")) == [turn("a")]
 
 
 def test_a_frozen_rollout_is_final_also_after_a_restart(tmp_path: Path) -> None:

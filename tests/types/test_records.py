@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from paddock.types import OUTCOMES, REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
+from paddock.types import OUTCOMES, REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict, WeightSpan
 
 ROW = Row(responses_create_params={"input": "hi"})
 VERDICT = Verdict(reward=1.0, reason="match")
@@ -123,3 +123,49 @@ def test_records_are_frozen_and_refuse_unknown_keys() -> None:
         VERDICT.reward = 0.5  # type: ignore[misc]
     with pytest.raises(ValidationError, match="rewrad"):
         Verdict.model_validate({"reward": 1.0, "reason": "x", "rewrad": 1.0})
+
+
+def sampled_by(version: str | None, *spans: tuple[str | None, int, int], sampled: int | None = 3) -> Turn:
+    return Turn(
+        id="t",
+        parent=None,
+        prompt_ids=[1],
+        sampled_ids=None if sampled is None else list(range(sampled)),
+        log_probs=None,
+        weight_version=version,
+        finish_reason="stop",
+        request_hash="0",
+        output=[],
+        weight_spans=[WeightSpan(version=name, start=start, end=end) for name, start, end in spans],
+    )
+
+
+def test_weight_spans_cover_all_sampled_ids_in_order_and_the_last_is_the_turns_version() -> None:
+    assert len(sampled_by("w2", ("w1", 0, 1), ("w2", 1, 3)).weight_spans) == 2
+    assert sampled_by("w2", (None, 0, 1), ("w2", 1, 3)).weight_spans[0].version is None
+    assert sampled_by("w1").weight_spans == []
+
+
+@pytest.mark.parametrize(
+    ("turn", "why"),
+    [
+        ({"version": "w2", "spans": [("w1", 0, 1), ("w2", 2, 3)]}, "2:3 after the first 1 ids"),
+        ({"version": "w2", "spans": [("w1", 0, 2), ("w2", 1, 3)]}, "1:3 after the first 2 ids"),
+        ({"version": "w2", "spans": [("w1", 1, 2), ("w2", 2, 3)]}, "1:2 after the first 0 ids"),
+        ({"version": "w2", "spans": [("w1", 0, 0), ("w2", 0, 3)]}, "0:0 after the first 0 ids"),
+        ({"version": "w2", "spans": [("w1", 0, 1), ("w2", 1, 2)]}, "2 ids for 3 sampled ids"),
+        ({"version": "w2", "spans": [("w1", 0, 1), ("w2", 1, 4)]}, "4 ids for 3 sampled ids"),
+        ({"version": "w2", "spans": [("w2", 0, 1)], "sampled": None}, "1 ids for 0 sampled ids"),
+        ({"version": "w1", "spans": [("w1", 0, 1), ("w2", 1, 3)]}, "its last span's is 'w2'"),
+    ],
+)
+def test_weight_spans_that_leave_an_id_open_or_to_two_versions_are_none(turn: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        sampled_by(turn["version"], *turn["spans"], sampled=turn.get("sampled", 3))
+
+
+def test_a_turn_that_says_nothing_of_spans_and_sampling_is_read() -> None:
+    said = sampled_by("w1").model_dump()
+    for name in ("weight_spans", "sampling", "overridden"):
+        del said[name]
+    assert Turn.model_validate(said) == sampled_by("w1")

@@ -18,6 +18,8 @@ COMMANDS = {
     "eval": "run rollouts over rows and summarise them",
     "show": "show a run's rollouts: a list, one turn by turn, or two side by side",
     "verify": "score stored rollouts again, without a model",
+    "samples": "turn stored rollouts into token sequences for a trainer",
+    "fidelity": "try how exact the tokens of harnesses are, per dialect and chat template",
     "check": "run a plugin's conformance suite",
     "images": "build, convert, pull and list the images of sandboxes",
     "swe": "make and check rows of repositories with bugs",

@@ -1,10 +1,12 @@
-"""What every model server does: speaks both dialects, records each call of a rollout once, and guesses nothing."""
+"""What every model server does: speaks all dialects, records each call of a rollout once, and guesses nothing."""
 
 import asyncio
 import time
 from typing import Any
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
+from paddock.conformance.model_messages import SUITE as MESSAGES
+from paddock.conformance.model_record import SUITE as RECORD
 from paddock.conformance.model_streams import SUITE as STREAMS
 from paddock.conformance.stand import Stand, chat_question, needs_upstream, question, standing
 from paddock.conformance.subjects import Subject
@@ -267,5 +269,7 @@ SUITE = [
     Behaviour("a failure that passes is tried again, as one turn", a_passing_failure_is_mended),
     Behaviour("a refusal is not tried again", refusals_are_not_tried_again),
     Behaviour("an unknown config key is refused by name", unknown_config_is_refused),
+    *RECORD,
+    *MESSAGES,
     *STREAMS,
 ]

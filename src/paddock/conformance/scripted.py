@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from paddock.errors import InfraError, LeakError, RequestError, VerifierError
 from paddock.http import Call, ModelReply
 from paddock.server import ModelServer, ResourcesServer, ServerConfig
-from paddock.types import JsonObject, Row, Session, Turn, TurnRecord, Usage, Verdict
+from paddock.types import JsonObject, RolloutSettings, Row, Session, Turn, TurnRecord, Usage, Verdict
 from paddock.types.responses import make_response, message_item, messages, new_id
 
 Grade = Literal["ok", "raise", "verifier", "infra", "leak", "hang"]
@@ -116,6 +116,9 @@ class ScriptedModel(ModelServer[ModelConfig]):
 
     async def forget(self, secret: str) -> None:
         self._turns_of.pop(secret, None)
+
+    async def set(self, secret: str, settings: RolloutSettings) -> None:
+        """Its answers depend on nothing."""
 
     @property
     def n_remembered(self) -> int:

@@ -118,6 +118,11 @@ def chat_question(*, stream: bool = False) -> JsonObject:
     return {**body, "stream": True, "stream_options": {"include_usage": True}} if stream else body
 
 
+def messages_question(*, stream: bool = False) -> JsonObject:
+    body: JsonObject = {"model": "any", "max_tokens": 64, "messages": [{"role": "user", "content": "What next?"}]}
+    return {**body, "stream": True} if stream else body
+
+
 class Event(NamedTuple):
     """One server-sent event."""
 

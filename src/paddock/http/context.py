@@ -14,6 +14,9 @@ from paddock.types.responses import new_id
 REQUEST_ID = "x-request-id"
 TIMEOUT = "x-paddock-timeout-s"
 ROLLOUT = "x-paddock-rollout"
+API_KEY = "x-api-key"
+SECRET_PREFIX = "ro_"
+"""Of a rollout's secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     """Values of the route's path parameters."""
     bearer: str | None = field(default=None, repr=False)
-    """The API key that the caller brought; over HTTP the bearer of `Authorization`."""
+    """The API key that the caller brought; over HTTP the bearer of `Authorization`, or `X-Api-Key`, of two the one that
+    is a rollout's secret."""
 
     @property
     def remaining_s(self) -> float | None:
@@ -61,6 +65,11 @@ class Call:
             deadline = time.monotonic() + float(headers[TIMEOUT])
         except (KeyError, ValueError):
             deadline = None
-        scheme, _, key = str(headers.get("authorization") or "").partition(" ")
-        bearer = key if scheme.lower() == "bearer" and key else None
-        return cls(headers.get(REQUEST_ID) or new_id("req"), deadline, headers.get(ROLLOUT), path, bearer)
+        return cls(headers.get(REQUEST_ID) or new_id("req"), deadline, headers.get(ROLLOUT), path, _key(headers))
+
+
+def _key(headers: Mapping[str, Any]) -> str | None:
+    scheme, _, bearer = str(headers.get("authorization") or "").partition(" ")
+    keys = [bearer if scheme.lower() == "bearer" else "", str(headers.get(API_KEY) or "")]
+    secrets = [key for key in keys if key.startswith(SECRET_PREFIX)]
+    return next((key for key in (*secrets, *keys) if key), None)

@@ -1,7 +1,8 @@
 """The routes of the three server kinds, with the codecs of both directions.
 
 Source  NeMo-Gym's contract: `/seed_session`, `/verify` (its reply echoes the request), `/aggregate_metrics`, `/run`,
-        `/v1/responses`; OpenAI's `/v1/chat/completions`. Ours: `/r/<secret>/turns` and `/r/<secret>/script`.
+        `/v1/responses`; OpenAI's `/v1/chat/completions`; Anthropic's `/v1/messages`. Ours: `/r/<secret>/turns`,
+        `/r/<secret>/settings` and `/r/<secret>/script`.
 Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the whole record under `verdict`.
         a rollout: its row flat, `response`, with a verdict `reward` and `extras` flat too; the rest under `rollout`.
 Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
@@ -15,7 +16,8 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
-from paddock.types import JsonObject, Record, Rollout, Row, Session, TurnRecord, Verdict
+from paddock.http.context import SECRET_PREFIX
+from paddock.types import JsonObject, Record, Rollout, RolloutSettings, Row, Session, TurnRecord, Verdict
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -248,8 +250,10 @@ RUN: Route[Row, Rollout] = Route(
 )
 RESPONSES = _model_route("/r/{secret}/v1/responses", "OpenAI Responses API, within one rollout")
 CHAT = _model_route("/r/{secret}/v1/chat/completions", "OpenAI Chat Completions API, within one rollout")
+MESSAGES = _model_route("/r/{secret}/v1/messages", "Anthropic Messages API, within one rollout")
 PLAIN_RESPONSES = _model_route("/v1/responses", "OpenAI Responses API; the rollout is named by the API key, if at all")
 PLAIN_CHAT = _model_route("/v1/chat/completions", "OpenAI Chat Completions API; the rollout is named by the API key")
+PLAIN_MESSAGES = _model_route("/v1/messages", "Anthropic Messages API; the rollout is named by the API key")
 TURNS: Route[JsonObject, TurnRecord] = Route(
     "GET",
     "/r/{secret}/turns",
@@ -261,6 +265,15 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
 )
 FORGET: Route[JsonObject, JsonObject] = Route(
     "DELETE", "/r/{secret}", "Forget a rollout's turns", _same, _same, lambda _r, reply: reply, lambda _r, wire: wire
+)
+SETTINGS: Route[RolloutSettings, JsonObject] = Route(
+    "PUT",
+    "/r/{secret}/settings",
+    "Set a rollout's sampling parameters and its number of turns",
+    _dump,
+    _request(RolloutSettings),
+    lambda _r, reply: reply,
+    lambda _r, wire: wire,
 )
 SCRIPT: Route[Script, JsonObject] = Route(
     "PUT",
@@ -275,4 +288,4 @@ SCRIPT: Route[Script, JsonObject] = Route(
 
 def new_secret() -> str:
     """A fresh rollout secret: 128 random bits, safe in a URL path."""
-    return f"ro_{secrets.token_hex(16)}"
+    return f"{SECRET_PREFIX}{secrets.token_hex(16)}"

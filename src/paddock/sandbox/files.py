@@ -1,26 +1,51 @@
-"""Files of a sandbox, by descriptors that its keeper opens inside."""
+"""Files of a sandbox, by descriptors that its keeper opens inside.
+
+Errors  OSError as of the file, the policy's business. SandboxError `disk_failed` for what only the host's disk can
+        refuse: it is full, over its quota or broken; a sandbox's own limit is kept by killing it (`BudgetExceeded`).
+        Its `/dev/shm` has a size of its own.
+"""
 
 import asyncio
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from paddock.sandbox.failures import SandboxRequestError
+from paddock.sandbox.failures import SandboxError, SandboxRequestError
 
 if TYPE_CHECKING:
     from paddock.sandbox.box import Box
 
+_OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_SHM = PurePosixPath("/dev/shm")  # noqa: S108 - a place inside of sandboxes
+
 
 async def read(box: "Box", path: str, max_bytes: int | None = None) -> bytes:
     """The file's bytes, at most `max_bytes` of them."""
-    fd = await box.link.open(_absolute(box, path), write=False)
-    return await asyncio.to_thread(_read_all, fd, max_bytes)
+    place = _absolute(box, path)
+    with _attributed(place):
+        fd = await box.link.open(place, write=False)
+        return await asyncio.to_thread(_read_all, fd, max_bytes)
 
 
 async def write(box: "Box", path: str, data: bytes, mode: int | None = None) -> None:
     """Replace the file's bytes."""
-    fd = await box.link.open(_absolute(box, path), write=True, mode=mode)
-    await asyncio.to_thread(_write_all, fd, data)
+    place = _absolute(box, path)
+    with _attributed(place):
+        fd = await box.link.open(place, write=True, mode=mode)
+        await asyncio.to_thread(_write_all, fd, data)
+
+
+@contextmanager
+def _attributed(place: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_HOST or _SHM in PurePosixPath(place).parents:
+            raise
+        raise SandboxError(f"{place}: the host's disk: {error.strerror}", kind="disk_failed") from error
 
 
 def _absolute(box: "Box", path: str) -> str:

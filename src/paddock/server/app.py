@@ -1,9 +1,11 @@
 """One FastAPI app per server: its routes, `GET /`, `/healthz`, the OpenAPI page; a token where one is needed.
 
 Bodies  parsed and written by orjson, once; the framework checks what it owns and leaves the rest to the server.
-Errors  every error is `{"error": {owner, kind, message, stage, retryable}}` with its owner's status; a body that is
-        no JSON object is 400. A handler whose caller has gone (long routes) is cancelled.
-Access  with a token, every route but `GET /` and `/healthz` answers 401 without `Authorization: Bearer <token>`.
+Errors  every error is `{"error": {owner, kind, message, stage, retryable}}` with its owner's status; where clients of a
+        model call, what these understand (`dialects.errors`). A body that is no JSON object is 400. A handler whose
+        caller has gone (long routes) is cancelled.
+Access  with a token, every route but `GET /` and `/healthz` answers 401 without `Authorization: Bearer <token>`, or
+        `X-Api-Key: <token>`, as Anthropic's clients say it.
 """
 
 import asyncio
@@ -20,7 +22,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from paddock import __version__
 from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
+from paddock.http.context import API_KEY
 from paddock.server.base import Handler, Server
+from paddock.server.dialects import error_reply
 from paddock.server.openapi import operation
 
 OPEN_PATHS = frozenset({"/", "/healthz"})
@@ -65,24 +69,25 @@ class RequireToken:
             await self._app(scope, receive, send)
             return
         error = RequestError("this server needs `Authorization: Bearer <token>`", kind="unauthorized")
-        await _json(error.to_wire(), 401)(scope, receive, send)
+        await _error(scope["path"], error, 401)(scope, receive, send)
 
     def _may(self, scope: Scope) -> bool:
-        given = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
-        return hmac.compare_digest(given, self._expected)
+        given = dict(scope["headers"])
+        keys = (given.get(b"authorization", b""), b"Bearer " + given.get(API_KEY.encode(), b""))
+        return any(hmac.compare_digest(key, self._expected) for key in keys)
 
 
 def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
     """Answers a request that no route takes, and errors of routes that the server added itself."""
     there = ", ".join(f"{route.method} {route.path}" for route in server.handlers())
 
-    def answer(_request: Request, error: Exception) -> Response:
+    def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # what it is registered for
         message, kind = str(error.detail), "refused"
         if error.status_code in (404, 405):
             # Without the path that was asked for: a rollout's secret may be in it.
             message, kind = f"{server.name}: {message}; there are: {there}", "no_route"
-        return _json(RequestError(message, kind=kind).to_wire(), error.status_code, error.headers)
+        return _error(request.url.path, RequestError(message, kind=kind), error.status_code, error.headers)
 
     return answer
 
@@ -101,10 +106,10 @@ def _endpoint(route: Route[Any, Any], handler: Handler) -> Callable[[Request], A
                 return StreamingResponse(reply.events, media_type="text/event-stream")
             return _json(route.reply_to_wire(body, reply))
         except PaddockError as error:
-            return _json(error.to_wire(), error.status)
+            return _error(route.path, error)
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever is left is a bug of ours
             bug = BugError(f"{route.path}: {type(error).__name__}: {error}", kind=type(error).__name__)
-            return _json(bug.to_wire(), bug.status)
+            return _error(route.path, bug)
 
     return endpoint
 
@@ -137,6 +142,13 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(wire, dict):
         raise RequestError(f"body: needs a JSON object, got {type(wire).__name__}", kind="body_invalid")
     return wire
+
+
+def _error(
+    path: str, error: PaddockError, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    reply = error_reply(path, error, status)
+    return _json(reply.body, reply.status, {**(headers or {}), **reply.headers})
 
 
 def _json(wire: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

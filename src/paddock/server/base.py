@@ -7,6 +7,7 @@ Errors  a plugin may raise plain exceptions: those of a resources server become 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,11 +17,14 @@ from paddock.http import (
     AGGREGATE,
     CHAT,
     FORGET,
+    MESSAGES,
     PLAIN_CHAT,
+    PLAIN_MESSAGES,
     PLAIN_RESPONSES,
     RESPONSES,
     RUN,
     SEED,
+    SETTINGS,
     TURNS,
     VERIFY,
     AggregateMetrics,
@@ -32,7 +36,7 @@ from paddock.http import (
     VerifyRequest,
 )
 from paddock.server.metrics import aggregate
-from paddock.types import Fix, JsonObject, Rollout, Row, Session, TurnRecord, Verdict
+from paddock.types import Fix, JsonObject, Rollout, RolloutSettings, Row, Session, TurnRecord, Verdict
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -59,6 +63,11 @@ class ServerConfig(BaseModel):
     """Address to bind; None: the config's `default_host`, else loopback."""
     port: int | None = Field(default=None, ge=0, le=65535)
     """TCP port; None or 0: any free one, printed when the server is ready."""
+    python: Path | None = None
+    """Interpreter of another environment that has this package too, for a process of the server's own; None: this
+    one."""
+    start_timeout_s: float | None = Field(default=None, gt=0)
+    """Seconds that it may take to start; None: as long as `serve.start_timeout_s` says."""
 
 
 class Dataset(BaseModel):
@@ -82,6 +91,8 @@ class Server(Generic[ConfigT]):
     """One server: its config, its name, and handles on the servers that it references."""
 
     KIND: ClassVar[Kind]
+    OWN_PROCESS: ClassVar[bool] = False
+    """It never runs in its callers' process: it imports what they need not have, or keeps a core busy."""
     config_type: ClassVar[type[ServerConfig]] = ServerConfig
 
     def __init__(self, config: ConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:
@@ -216,7 +227,8 @@ class AgentServer(Server[AgentConfigT]):
 
 
 class ModelServer(Server[ConfigT]):
-    """Speaks the Responses and Chat dialects in front of an engine, and records each call of a rollout as a turn."""
+    """Speaks the Responses, Chat and Messages dialects in front of an engine, and records each call of a rollout as a
+    turn."""
 
     KIND = "models_servers"
 
@@ -224,10 +236,13 @@ class ModelServer(Server[ConfigT]):
         return {
             RESPONSES: self.responses,
             CHAT: self.chat,
+            MESSAGES: self.messages,
             PLAIN_RESPONSES: self.responses,
             PLAIN_CHAT: self.chat,
+            PLAIN_MESSAGES: self.messages,
             TURNS: self._turns,
             FORGET: self._forget,
+            SETTINGS: self._set,
         }
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
@@ -238,6 +253,10 @@ class ModelServer(Server[ConfigT]):
         """`POST /v1/chat/completions`, likewise."""
         raise NotImplementedError
 
+    async def messages(self, body: JsonObject, call: Call) -> ModelReply:
+        """`POST /v1/messages`, likewise."""
+        raise NotImplementedError
+
     async def turns(self, secret: str) -> TurnRecord:
         """Freeze a rollout's record and return it; an unknown secret has no turns."""
         raise NotImplementedError
@@ -246,8 +265,16 @@ class ModelServer(Server[ConfigT]):
         """Drop a rollout's record; an unknown secret is no error."""
         raise NotImplementedError
 
+    async def set(self, secret: str, settings: RolloutSettings) -> None:
+        """Note what holds for a rollout, in place of what was noted before."""
+        raise NotImplementedError
+
     async def _turns(self, _body: JsonObject, call: Call) -> TurnRecord:
         return await self.turns(call.path["secret"])
+
+    async def _set(self, settings: RolloutSettings, call: Call) -> JsonObject:
+        await self.set(call.path["secret"], settings)
+        return {}
 
     async def _forget(self, _body: JsonObject, call: Call) -> JsonObject:
         await self.forget(call.path["secret"])

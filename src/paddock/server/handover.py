@@ -30,8 +30,10 @@ class Handover(Record):
     """URL per instance of the runtime, itself included."""
     token: str | None = Field(default=None, repr=False)
     """What it asks of callers and brings to peers."""
+    python: str | None = None
+    """Its interpreter; None: the parent's."""
     path: list[str]
-    """The parent's `sys.path`: the same plugins are found."""
+    """Of the parent's `sys.path`, what it may use: the same plugins are found."""
     start_timeout_s: float
     stop_timeout_s: float
 

@@ -1,19 +1,21 @@
-"""The servers of a runtime in a process each.
+"""Servers of a runtime in a process each.
 
 Law     all are prepared before the first may serve. Callers reach them over HTTP through one client. However this
         process ends, and however they do, no process is left: see `process` and `child`.
 """
 
 import asyncio
+import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from paddock.errors import InfraError
+from paddock.errors import ConfigError, InfraError
 from paddock.http import HttpPeer
 from paddock.http.transport import make_client
 from paddock.server.handover import Handover
-from paddock.server.lifecycle import stop_each
+from paddock.server.lifecycle import common_settings, stop_each
 from paddock.server.running import Runtime
 from paddock.server.settings import ServeSettings
 from paddock.server.sockets import Bound
@@ -25,19 +27,20 @@ KILL_S = 0.2
 
 @asynccontextmanager
 async def isolated(
-    runtime: Runtime, bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
+    runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
 ) -> AsyncIterator[None]:
-    """Fills the runtime's peers, and tells it when a server is given up."""
+    """`bound`: they, and whatever they call. Fills the runtime's peers, and tells it when a server is given up."""
     urls = {name: at.url for name, at in bound.items()}
-    config = runtime.config.to_yaml()
     client = make_client()
-    supervisors = [
-        Supervisor(_handover(name, config, at, urls, settings, token), at.sock, settings, runtime.fail)
-        for name, at in bound.items()
-    ]
+    supervisors: list[Supervisor] = []
+    for name in names:
+        common = common_settings(runtime.config, name)
+        own = settings.model_copy(update={"start_timeout_s": common.start_timeout_s or settings.start_timeout_s})
+        handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, token, common.python)
+        supervisors.append(Supervisor(handover, bound[name].sock, own, runtime.fail))
     try:
-        await _start_all(supervisors, settings.start_timeout_s)
-        runtime.peers.update({name: HttpPeer(name, client, url, token=token) for name, url in urls.items()})
+        await _start_all(supervisors)
+        runtime.peers.update({name: HttpPeer(name, client, urls[name], token=token) for name in names})
         yield
     finally:
         stops = {one.name: one.stop for one in supervisors}
@@ -45,11 +48,13 @@ async def isolated(
         await client.aclose()
 
 
-async def _start_all(supervisors: list[Supervisor], timeout_s: float) -> None:
+async def _start_all(supervisors: list[Supervisor]) -> None:
+    timeout_s = max(one.start_timeout_s for one in supervisors)
     late = {one.name for one in supervisors}
 
     async def prepare(one: Supervisor) -> None:
-        await one.prepare()
+        async with asyncio.timeout(one.start_timeout_s):
+            await one.prepare()
         late.discard(one.name)
 
     try:
@@ -64,11 +69,39 @@ async def _start_all(supervisors: list[Supervisor], timeout_s: float) -> None:
         names = ", ".join(sorted(late or {one.name for one in supervisors}))
         raise InfraError(f"not ready within {timeout_s:g} s: {names}", kind="start_timeout", retryable=False) from error
     except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+        first = errors.exceptions[0]
+        if isinstance(first, TimeoutError):
+            raise InfraError(
+                f"not ready in time: {', '.join(sorted(late))}", kind="start_timeout", retryable=False
+            ) from None
+        raise first from None
+
+
+def _paths(python: Path | None) -> list[str]:
+    """What a child finds its plugins by. Another interpreter has packages of its own, and ours are not for it."""
+    if python is None:
+        return sys.path
+    ours = (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    return [entry for entry in sys.path if not any(Path(entry).is_relative_to(place) for place in ours)]
+
+
+def _interpreter(name: str, python: Path | None) -> str | None:
+    if python is None:
+        return None
+    found = python.expanduser()
+    if not os.access(found, os.X_OK) or found.is_dir():
+        raise ConfigError(f"{name}: python: {found} is no program; name an interpreter", kind="python_missing")
+    return str(found)
 
 
 def _handover(
-    name: str, config: str, at: Bound, urls: dict[str, str], settings: ServeSettings, token: str | None
+    name: str,
+    config: str,
+    at: Bound,
+    urls: dict[str, str],
+    settings: ServeSettings,
+    token: str | None,
+    python: Path | None,
 ) -> Handover:
     return Handover(
         name=name,
@@ -76,7 +109,8 @@ def _handover(
         listen_fd=at.sock.fileno(),
         peers=urls,
         token=token,
-        path=sys.path,
+        python=_interpreter(name, python),
+        path=_paths(python),
         start_timeout_s=settings.start_timeout_s,
         stop_timeout_s=settings.stop_timeout_s,
     )

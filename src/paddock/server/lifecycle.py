@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any
 
-from paddock.config import Config, resolve_class
+from paddock.config import Config, resolve_class, validate
 from paddock.errors import InfraError, PaddockError
 from paddock.http import Peer
-from paddock.server.base import Server
+from paddock.server.base import Server, ServerConfig
 from paddock.server.sockets import Bound
 
 _log = logging.getLogger("paddock.server")
@@ -34,6 +34,16 @@ def build_servers(
     return servers
 
 
+def common_settings(config: Config, name: str) -> ServerConfig:
+    """The fields that every server's block has; what it does not say, its class does."""
+    instance = config.instance(name)
+    cls: type[Server[Any]] = resolve_class(instance.implementation, instance.kind)
+    fields = cls.config_type.model_fields
+    common = {key: fields[key].get_default(call_default_factory=True) for key in ServerConfig.model_fields}
+    block = {key: value for key, value in config.block(name).items() if key in common}
+    return validate(ServerConfig, {**common, **block}, ".".join((name, *instance[1:3])))
+
+
 @asynccontextmanager
 async def started(
     servers: Iterable[Server[Any]], *, start_timeout_s: float, stop_timeout_s: float
@@ -44,7 +54,8 @@ async def started(
         due = asyncio.get_running_loop().time() + start_timeout_s
         for server in servers:
             begun.append(server)
-            await _start(server, due)
+            own_s = server.config.start_timeout_s
+            await _start(server, due if own_s is None else asyncio.get_running_loop().time() + own_s)
         yield
     finally:
         await stop_each(

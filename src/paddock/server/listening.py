@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http.transport import SERVER_KEEPALIVE_S
+from paddock.server.dialects import error_reply
 from paddock.server.sockets import BACKLOG
 
 _log = logging.getLogger("paddock.server")
@@ -37,7 +38,7 @@ class EndableApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._ending:
-            await _refuse(send, InfraError("the server is stopping", kind="stopping"))
+            await _refuse(scope, send, InfraError("the server is stopping", kind="stopping"))
             return
         answered = False
 
@@ -55,12 +56,12 @@ class EndableApp:
             if not self._ending:
                 raise
             if not answered:
-                await _refuse(send, InfraError("the server is stopping", kind="stopping"))
+                await _refuse(scope, send, InfraError("the server is stopping", kind="stopping"))
         except Exception as error:  # noqa: BLE001 - the last boundary
             _log.exception("%s %s", scope.get("method"), scope.get("path"))
             if not answered:
                 text = f"{scope.get('path')}: {type(error).__name__}: {error}"
-                await _refuse(send, BugError(text, kind=type(error).__name__))
+                await _refuse(scope, send, BugError(text, kind=type(error).__name__))
         finally:
             self._running.discard(task)
 
@@ -105,10 +106,10 @@ class HttpServer:
         await self._server.shutdown(sockets=[self._sock])
 
 
-async def _refuse(send: Send, error: PaddockError) -> None:
-    body = orjson.dumps(error.to_wire())
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send(
-        {"type": "http.response.start", "status": error.status, "headers": [*headers, (b"connection", b"close")]}
-    )
+async def _refuse(scope: Scope, send: Send, error: PaddockError) -> None:
+    reply = error_reply(str(scope.get("path", "")), error)
+    body = orjson.dumps(reply.body)
+    given = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+    headers = [(name.encode(), value.encode()) for name, value in {**given, **reply.headers}.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

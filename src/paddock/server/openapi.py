@@ -1,7 +1,7 @@
 """What a server's OpenAPI page says of its routes: the bodies they take and give, with an example to send.
 
 Shapes  a row's own keys are those of the server's `task_type`; `ResourcesServer.example` is the example shown. A
-        route whose bodies are the Responses or Chat API's names the keys that matter here and no more.
+        route whose bodies are the Responses, Chat or Messages API's names the keys that matter here and no more.
 Law     schemas are for readers: nothing is checked against them, and every object may hold further keys.
 """
 
@@ -12,12 +12,15 @@ from pydantic import BaseModel
 from paddock.http import (
     AGGREGATE,
     CHAT,
+    MESSAGES,
     PLAIN_CHAT,
+    PLAIN_MESSAGES,
     PLAIN_RESPONSES,
     RESPONSES,
     RUN,
     SCRIPT,
     SEED,
+    SETTINGS,
     TURNS,
     VERIFY,
     AggregateMetrics,
@@ -26,7 +29,7 @@ from paddock.http import (
     Script,
 )
 from paddock.server.base import ResourcesServer, Server
-from paddock.types import Failure, JsonObject, Rollout, Session, TurnRecord, Verdict
+from paddock.types import Failure, JsonObject, Rollout, RolloutSettings, Session, TurnRecord, Verdict
 
 OBJECT: JsonObject = {"type": "object"}
 PARAMS: JsonObject = {
@@ -50,6 +53,19 @@ CHAT_PARAMS: JsonObject = {
         "messages": {"type": "array", "items": OBJECT},
         "tools": {"type": "array", "items": OBJECT},
         "max_completion_tokens": {"type": "integer"},
+        "temperature": {"type": "number"},
+        "stream": {"type": "boolean", "default": False},
+    },
+}
+MESSAGES_PARAMS: JsonObject = {
+    "type": "object",
+    "description": "A Messages request.",
+    "required": ["messages", "max_tokens"],
+    "properties": {
+        "messages": {"type": "array", "items": OBJECT},
+        "system": {"anyOf": [{"type": "string"}, {"type": "array"}]},
+        "tools": {"type": "array", "items": OBJECT},
+        "max_tokens": {"type": "integer"},
         "temperature": {"type": "number"},
         "stream": {"type": "boolean", "default": False},
     },
@@ -120,9 +136,14 @@ def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         return PARAMS
     if route in (CHAT, PLAIN_CHAT):
         return CHAT_PARAMS
-    if route is AGGREGATE:
-        return schema_of(AggregateRequest)
-    return schema_of(Script) if route is SCRIPT else OBJECT
+    if route in (MESSAGES, PLAIN_MESSAGES):
+        return MESSAGES_PARAMS
+    records: dict[Route[Any, Any], type[BaseModel]] = {
+        AGGREGATE: AggregateRequest,
+        SCRIPT: Script,
+        SETTINGS: RolloutSettings,
+    }
+    return schema_of(records[route]) if route in records else OBJECT
 
 
 def _reply(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
@@ -160,6 +181,8 @@ def _example(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         return {"example": INPUT_EXAMPLE}
     if route in (CHAT, PLAIN_CHAT):
         return {"example": MESSAGES_EXAMPLE}
+    if route in (MESSAGES, PLAIN_MESSAGES):
+        return {"example": {"max_tokens": 1024, **MESSAGES_EXAMPLE}}
     if not isinstance(server, ResourcesServer) or not server.example or route not in (SEED, VERIFY):
         return {}
     hidden = ("response",) if route is SEED else ()

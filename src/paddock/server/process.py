@@ -34,7 +34,7 @@ class ServerProcess:
         self._channel.settimeout(0)
         self._received = b""
         with theirs:
-            process = _start(handover.name, theirs, handover.listen_fd)
+            process = _start(handover, theirs)
         self.pid = process.pid
         loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[int] = loop.create_future()
@@ -131,15 +131,15 @@ def ending(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-def _start(name: str, channel: socket.socket, listen_fd: int) -> "subprocess.Popen[bytes]":
+def _start(handover: Handover, channel: socket.socket) -> "subprocess.Popen[bytes]":
     # -P: the working directory comes first on the path only where the parent's own path, handed over, says so.
-    command = [sys.executable, "-P", "-m", "paddock.server.child", name]
+    command = [handover.python or sys.executable, "-P", "-m", "paddock.server.child", handover.name]
     return subprocess.Popen(
         command,
         stdin=channel.fileno(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        pass_fds=(listen_fd,),
+        pass_fds=(handover.listen_fd,),
         start_new_session=True,
         # Lines come when they are written, and the last words of one that dies are not lost.
         env={**os.environ, "PYTHONUNBUFFERED": "1"},

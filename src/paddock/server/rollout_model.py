@@ -2,6 +2,7 @@
 
 Law     the tunnel is opened when it is first asked for. Both ways name the rollout, so both are recorded. What is asked
         from here has been looked at for canaries where it came from: in each tool's result.
+Inside  a program there sets its own sampling parameters and counts no turns: the rollout's are set at the model server.
 Errors  ContextExceeded; what else the model server answers is the rollout's failure.
 """
 
@@ -10,11 +11,12 @@ from contextlib import AsyncExitStack
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.harness import ContextExceeded, Endpoint
-from paddock.http import RESPONSES, Call, Peer
+from paddock.http import RESPONSES, SETTINGS, Call, Peer
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server.rollout import require_answer
-from paddock.types import JsonObject
+from paddock.types import JsonObject, RolloutSettings
 
+UNSET = RolloutSettings()
 CONTEXT_KIND = "context_length_exceeded"
 """`paddock.models_servers.openai.failures`, and OpenAI's own code."""
 
@@ -23,9 +25,16 @@ class RolloutModel:
     """One rollout's; `async with` closes what it opened."""
 
     def __init__(
-        self, peer: Peer, call: Call, *, secret: str, name: str, open_tunnel: "OpenTunnel | None" = None
+        self,
+        peer: Peer,
+        call: Call,
+        *,
+        secret: str,
+        name: str,
+        open_tunnel: "OpenTunnel | None" = None,
+        settings: RolloutSettings = UNSET,
     ) -> None:
-        """`open_tunnel` None: there is no inside to call from."""
+        """`open_tunnel` None: there is no inside to call from. `settings`: for what is asked from inside."""
         self.name = name
         self.tunnel: Tunnel | None = None
         self.calls = 0
@@ -34,6 +43,7 @@ class RolloutModel:
         self._call = call
         self._secret = secret
         self._open_tunnel = open_tunnel
+        self._settings = settings
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "RolloutModel":
@@ -58,6 +68,8 @@ class RolloutModel:
         if self._open_tunnel is None:
             raise BugError("there is no way to the model from inside", kind="no_tunnel")
         if self.tunnel is None:
+            if self._settings != UNSET:
+                await self._peer.call(SETTINGS, self._settings, Call(deadline=self._call.deadline), secret=self._secret)
             self.tunnel = await self._stack.enter_async_context(await self._open_tunnel())
         return Endpoint(base_url=self.tunnel.base_url, model=self.name)
 

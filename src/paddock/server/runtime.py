@@ -1,5 +1,6 @@
 """Running the servers of a config: all in this process, calling each other directly, or one process each.
 
+Apart   a server that says so (`OWN_PROCESS`), or whose block names another `python`, always has its own process.
 Law     nothing is served before everything that can be checked was checked and every server has started: classes,
         settings, references, ports. Whatever was started is stopped, also when a later start fails.
 Errors  ConfigError for what the config or an address should say; InfraError for a server that can't start.
@@ -7,12 +8,13 @@ Errors  ConfigError for what the config or an address should say; InfraError for
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
-from paddock.config import Config, validate
+from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
 from paddock.http import DirectPeer
-from paddock.server.base import ServerConfig
-from paddock.server.lifecycle import build_servers, listening, started
+from paddock.server.base import Server
+from paddock.server.lifecycle import build_servers, common_settings, listening, started
 from paddock.server.running import Runtime, Served
 from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
@@ -37,14 +39,17 @@ async def open_runtime(
     chosen = _chosen(config, names)
     config.require(chosen)
     async with AsyncExitStack() as stack:
-        bound = _bind_all(config, chosen, host, token, stack) if listen or isolate else {}
+        apart = [name for name in chosen if isolate or _is_apart(config, name)]
+        heard = chosen if listen or isolate else config.needed(apart) if apart else []
+        bound = _bind_all(config, heard, host, token, stack)
         runtime = Runtime(config, {name: _served(config, name, bound) for name in chosen})
-        if isolate:
+        if apart:
             from paddock.server.isolate import isolated  # with its HTTP client: only where it is wanted
 
-            await stack.enter_async_context(isolated(runtime, bound, settings, token))
-        else:
-            await stack.enter_async_context(_in_process(runtime, bound, settings, token))
+            await stack.enter_async_context(isolated(runtime, apart, bound, settings, token))
+        here = [name for name in chosen if name not in apart]
+        if here:
+            await stack.enter_async_context(_in_process(runtime, here, bound, settings, token))
         yield runtime
 
 
@@ -74,19 +79,26 @@ def _chosen(config: Config, names: Sequence[str] | None) -> list[str]:
 
 @asynccontextmanager
 async def _in_process(
-    runtime: Runtime, bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
+    runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
 ) -> AsyncIterator[None]:
-    servers = build_servers(runtime.config, runtime.peers, runtime.servers)
+    servers = build_servers(runtime.config, runtime.peers, names)
     runtime.local.update(servers)
     runtime.peers.update({name: DirectPeer(name, server.handlers) for name, server in servers.items()})
     # Of the time to stop, listeners and servers get half each.
     half_s = settings.stop_timeout_s / 2
     async with started(servers.values(), start_timeout_s=settings.start_timeout_s, stop_timeout_s=half_s):
-        if not bound:
+        heard = {name: server for name, server in servers.items() if name in bound}
+        if not heard:
             yield
             return
-        async with listening(servers, bound, token=token, stop_timeout_s=half_s):
+        async with listening(heard, bound, token=token, stop_timeout_s=half_s):
             yield
+
+
+def _is_apart(config: Config, name: str) -> bool:
+    instance = config.instance(name)
+    cls: type[Server[Any]] = resolve_class(instance.implementation, instance.kind)
+    return cls.OWN_PROCESS or common_settings(config, name).python is not None
 
 
 def _bind_all(
@@ -103,8 +115,7 @@ def _bind_all(
 
 def _address(config: Config, name: str, host: str | None) -> Address:
     """Where `name` is to listen: what was asked for, its own `host`, the config's `default_host`, loopback."""
-    block = {key: value for key, value in config.block(name).items() if key in ServerConfig.model_fields}
-    own = validate(ServerConfig, block, ".".join((name, *config.instance(name)[1:3])))
+    own = common_settings(config, name)
     return Address(host or own.host or config.top("default_host") or LOOPBACK, own.port or 0)
 
 

@@ -32,6 +32,10 @@ class Supervisor:
         self._fail = fail
         self._watching: asyncio.Task[None] | None = None
 
+    @property
+    def start_timeout_s(self) -> float:
+        return self._settings.start_timeout_s
+
     async def prepare(self) -> None:
         """Start its process, up to where it may serve; raises what it says against that."""
         self.process = ServerProcess(self._handover)

@@ -5,18 +5,24 @@ Peers   one in this process is called directly, its stream passed on event by ev
 Errors  a PaddockError of the model server is an answer with its status; everything else is raised.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import orjson
 
 from paddock.errors import PaddockError, RequestError
-from paddock.http import CHAT, RESPONSES, Call, EventStream, HttpPeer, ModelReply, Peer, Route
+from paddock.http import CHAT, MESSAGES, RESPONSES, Call, EventStream, HttpPeer, ModelReply, Peer, Route
 from paddock.sandbox.tunnel import Answer, ModelRequest
+from paddock.server.dialects import error_reply
 from paddock.types import JsonObject
 
-_ROUTES: dict[str, Route[JsonObject, ModelReply]] = {"/v1/responses": RESPONSES, "/v1/chat/completions": CHAT}
+_ROUTES: dict[str, Route[JsonObject, ModelReply]] = {
+    "/v1/responses": RESPONSES,
+    "/v1/chat/completions": CHAT,
+    "/v1/messages": MESSAGES,
+}
 _JSON = {"content-type": "application/json"}
+_KEPT = ("content-type", "retry-after", "x-should-retry")
 _EVENTS = {"content-type": "text/event-stream"}
 
 
@@ -39,7 +45,7 @@ class PeerUpstream:
         elif isinstance(self._peer, HttpPeer):
             path = f"/r/{self._secret}{request.path}"
             async with self._peer.relay(path, request.body, request.headers, self._fresh()) as reply:
-                kept = {name: value for name, value in reply.headers.items() if name in ("content-type", "retry-after")}
+                kept = {name: value for name, value in reply.headers.items() if name in _KEPT}
                 yield Answer(reply.status_code, kept, reply.aiter_bytes())
         else:
             yield await self._direct(request)
@@ -54,9 +60,9 @@ class PeerUpstream:
                 raise RequestError("body: needs a JSON object", kind="body_invalid")
             reply = await self._peer.call(route, body, self._fresh(), secret=self._secret)
         except orjson.JSONDecodeError as error:
-            return _whole(400, RequestError(f"body is no JSON: {error}", kind="body_invalid").to_wire())
+            return _failed(request.path, RequestError(f"body is no JSON: {error}", kind="body_invalid"))
         except PaddockError as error:
-            return _whole(error.status, error.to_wire())
+            return _failed(request.path, error)
         if isinstance(reply, EventStream):
             return Answer(200, _EVENTS, reply.events)
         return _whole(200, reply)
@@ -65,8 +71,13 @@ class PeerUpstream:
         return Call(deadline=self._call.deadline)
 
 
-def _whole(status: int, body: JsonObject) -> Answer:
+def _failed(path: str, error: PaddockError) -> Answer:
+    reply = error_reply(path, error)
+    return _whole(reply.status, reply.body, reply.headers)
+
+
+def _whole(status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> Answer:
     async def parts() -> AsyncIterator[bytes]:
         yield orjson.dumps(body)
 
-    return Answer(status, _JSON, parts())
+    return Answer(status, {**_JSON, **(headers or {})}, parts())

@@ -6,22 +6,33 @@ Law     an error is not raised but given back as the status and body that an HTT
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import orjson
 
 from paddock.errors import PaddockError
-from paddock.http import CHAT, PLAIN_CHAT, PLAIN_RESPONSES, RESPONSES, Call, DirectPeer, EventStream, HttpPeer
+from paddock.http import (
+    CHAT,
+    MESSAGES,
+    PLAIN_CHAT,
+    PLAIN_MESSAGES,
+    PLAIN_RESPONSES,
+    RESPONSES,
+    Call,
+    DirectPeer,
+    EventStream,
+    HttpPeer,
+)
 from paddock.http.transport import make_client
 from paddock.server import ModelServer
 from paddock.server.app import build_app
+from paddock.server.dialects import Dialect, error_reply
 from paddock.testing.transports import Transport, over
 from paddock.types import JsonObject
 
-Dialect = Literal["responses", "chat"]
-_ROUTES = {("responses", True): RESPONSES, ("chat", True): CHAT}
-_ROUTES |= {("responses", False): PLAIN_RESPONSES, ("chat", False): PLAIN_CHAT}
+_ROUTES = {("responses", True): RESPONSES, ("chat", True): CHAT, ("messages", True): MESSAGES}
+_ROUTES |= {("responses", False): PLAIN_RESPONSES, ("chat", False): PLAIN_CHAT, ("messages", False): PLAIN_MESSAGES}
 
 
 class Got(NamedTuple):
@@ -64,7 +75,8 @@ class ModelClient:
         try:
             reply = await peer.call(route, body, call, **path)
         except PaddockError as error:
-            return Got(error.status, error.to_wire(), b"")
+            failed = error_reply(route.path, error)
+            return Got(failed.status, failed.body, b"")
         if isinstance(reply, EventStream):
             return Got(200, {}, b"".join([event async for event in reply.events]))
         return Got(200, reply, b"")

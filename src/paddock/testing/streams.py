@@ -1,6 +1,7 @@
 """Reading streamed answers strictly: whatever a careful client relies on, and a server might get wrong, is asserted.
 
-Source  OpenAI, "Streaming events" and "The chat completion chunk object"; HTML standard, "Server-sent events".
+Source  OpenAI, "Streaming events" and "The chat completion chunk object"; Anthropic, "Streaming messages"; HTML
+        standard, "Server-sent events".
 Errors  AssertionError that says what was wrong.
 """
 
@@ -56,8 +57,9 @@ def read_responses_stream(raw: bytes) -> JsonObject:
     assert first["status"] == "in_progress", first["status"]
     assert final["status"] == kinds[-1].removeprefix("response."), final["status"]
     output = _Output()
-    for _, data in events[2:-1]:
-        output.read(data)
+    for name, data in events[2:-1]:
+        if name != "response.in_progress":
+            output.read(data)
     if final["status"] != "failed":
         assert [output.done[nth] for nth in sorted(output.done)] == final["output"], "output differs from its events"
         assert not output.open, f"items {list(output.open)} never closed"
@@ -125,6 +127,59 @@ def read_chat_stream(raw: bytes) -> JsonObject:
     for choice in choices:
         _merge(message, choice["delta"])
     return {**message, "finish_reason": reasons[-1], "usage": usage}
+
+
+_BLOCK_DELTAS = {
+    "text": {"text_delta": "text"},
+    "thinking": {"thinking_delta": "thinking", "signature_delta": "signature"},
+    "tool_use": {"input_json_delta": "partial_json"},
+}
+
+
+def read_messages_stream(raw: bytes) -> JsonObject:
+    """The message of a Messages stream, checked event by event; a call's input is parsed."""
+    events = [(event.name, orjson.loads(event.data)) for event in read_events(raw)]
+    assert all(name == data["type"] for name, data in events), "an event's name is not its type"
+    first, *told, end, last = [data for _, data in events if data["type"] != "ping"]
+    assert (first["type"], end["type"], last) == ("message_start", "message_delta", {"type": "message_stop"})
+    message = dict(first["message"])
+    assert (message["type"], message["role"], message["content"]) == ("message", "assistant", [])
+    assert message["stop_reason"] is None
+    blocks = _Blocks()
+    for data in told:
+        blocks.read(data)
+    assert not blocks.open, "a block never stopped"
+    return {**message, "content": blocks.found, **end["delta"], "usage": end["usage"]}
+
+
+class _Blocks:
+    """Content blocks as their events tell them, one after the other."""
+
+    def __init__(self) -> None:
+        self.found: list[JsonObject] = []
+        self.open = False
+        self._json = ""
+
+    def read(self, data: JsonObject) -> None:
+        kind = data["type"]
+        if kind == "content_block_start":
+            assert not self.open and data["index"] == len(self.found), f"a block starts inside another: {data}"
+            self.open, self._json = True, ""
+            self.found.append(dict(data["content_block"]))
+            return
+        assert self.open and data["index"] == len(self.found) - 1, f"not of the open block: {data}"
+        block = self.found[-1]
+        if kind == "content_block_delta":
+            field = _BLOCK_DELTAS[block["type"]][data["delta"]["type"]]
+            if field == "partial_json":
+                self._json += data["delta"][field]
+            else:
+                block[field] += data["delta"][field]
+            return
+        assert kind == "content_block_stop", f"odd event {data}"
+        self.open = False
+        if block["type"] == "tool_use":
+            block["input"] = orjson.loads(self._json)
 
 
 def _merge(message: JsonObject, delta: JsonObject) -> None:

@@ -1,33 +1,64 @@
 """Turns as they are kept: delta-coded against their parents, append-only on disk, one file per rollout.
 
 `TurnStore` holds the turns of all rollouts of one model server; `place` and `full_prompt` code and join prompts;
-`Told` and `continued_turn` find a parent where the engine gives no ids; `rollout_of` reads the rollout that a call
-belongs to; `samples` turns a record into what the loss sees.
+`TurnIndex` finds the turn that a history continues; `rollout_of` reads the rollout that a call
+belongs to; `samples` turns a record into what the loss sees. `Prompter` makes prompts in a `Vocabulary`'s
+ids with a `ChatTemplate`, whole or what is new since a turn; `Traits` say what the template does to the past.
 """
 
-from paddock.tokens.calls import request_hash, rollout_of
-from paddock.tokens.deltas import Placed, chain, full_prompt, place, split_prompt
-from paddock.tokens.export import Mode, Sample, Skipped, Span, samples, skipped
-from paddock.tokens.history import Told, continued_turn
+from paddock.tokens.calls import Asked, read_asked, request_hash, rollout_of
+from paddock.tokens.decoding import Decoder
+from paddock.tokens.deltas import Placed, chain, full_ids, full_prompt, place, split_prompt
+from paddock.tokens.export import (
+    Mode,
+    RolloutSample,
+    Sample,
+    Skipped,
+    Span,
+    inline,
+    plan_rollout,
+    rollout_samples,
+    samples,
+    skipped,
+)
+from paddock.tokens.matching import MAX_PATHS, Matched, TurnIndex, root_of
+from paddock.tokens.prompting import Prompter
 from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
+from paddock.tokens.template import ChatTemplate
+from paddock.tokens.traits import Traits
+from paddock.tokens.vocabulary import Vocabulary
 
 __all__ = [
+    "MAX_PATHS",
+    "Asked",
+    "ChatTemplate",
+    "Decoder",
     "FrozenError",
+    "Matched",
     "Mode",
     "Placed",
+    "Prompter",
+    "RolloutSample",
     "Sample",
     "Skipped",
     "Span",
-    "Told",
+    "Traits",
+    "TurnIndex",
     "TurnStore",
     "TurnStoreSettings",
+    "Vocabulary",
     "chain",
-    "continued_turn",
+    "full_ids",
     "full_prompt",
+    "inline",
     "place",
+    "plan_rollout",
+    "read_asked",
     "request_hash",
     "rollout_of",
+    "rollout_samples",
+    "root_of",
     "samples",
     "skipped",
     "split_prompt",

@@ -6,6 +6,7 @@ Errors  RequestError `body_invalid` for a body that is no JSON.
 """
 
 import hashlib
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,6 +17,8 @@ from paddock.types import JsonObject
 SECRET_PREFIX = "ro_"
 HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
 """Request keys that say how an answer is sent, not what was asked."""
+HISTORIES = ("input", "messages")
+"""Request keys of the history."""
 
 
 def rollout_of(call: Call) -> str | None:
@@ -26,11 +29,36 @@ def rollout_of(call: Call) -> str | None:
     return call.bearer if call.bearer and call.bearer.startswith(SECRET_PREFIX) else None
 
 
-def request_hash(body: JsonObject) -> str:
+class Asked(NamedTuple):
+    """A request's body."""
+
+    hash: str
     """SHA-256 (hex) of the canonical JSON of what was asked."""
+    history: bytes
+    """Canonical JSON of its history, where that is a list; else empty."""
+
+
+def read_asked(body: JsonObject) -> Asked:
     asked = {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
+    key = next((key for key in HISTORIES if isinstance(asked.get(key), list)), None)
     try:
-        canonical = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+        if key is None:
+            return Asked(hashlib.sha256(_canonical(asked)).hexdigest(), b"")
+        history = _canonical(asked[key])
+        before = _canonical({name: value for name, value in asked.items() if name < key})[:-1]
+        after = _canonical({name: value for name, value in asked.items() if name > key})[1:]
     except orjson.JSONEncodeError as error:
         raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
-    return hashlib.sha256(canonical).hexdigest()
+    digest = hashlib.sha256(b'%b%b"%b":' % (before, b"," if len(before) > 1 else b"", key.encode()))
+    digest.update(history)
+    digest.update(after if len(after) == 1 else b"," + after)
+    return Asked(digest.hexdigest(), history)
+
+
+def request_hash(body: JsonObject) -> str:
+    """SHA-256 (hex) of the canonical JSON of what was asked."""
+    return read_asked(body).hash
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

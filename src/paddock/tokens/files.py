@@ -1,6 +1,7 @@
 """One rollout's turns as a file: a JSON line per turn, appended; a last line `{"state": ...}` when it is closed.
 
-Line    the turn's own fields, and `history`: the digest of what its request told (`paddock.tokens.history`), if known.
+Line    the turn's own fields, and `history`: the digest of what its request told (`paddock.tokens.matching`), if known.
+        What was set for the rollout: a line `{"settings": ...}`; the last one counts.
 Law     a line counts when it is whole. A torn last line (a crash in mid-write) is cut off before anything is added.
         No fsync: sampling a turn again is cheaper than a disk flush on every model call, and what has to last, the
         collector's rollout line, is flushed there. A killed process loses nothing, a lost machine the last seconds.
@@ -11,14 +12,15 @@ Errors  InfraError `turn_store` when the disk refuses, `turns_unreadable` when a
 import os
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from paddock.errors import InfraError
-from paddock.types import Turn
+from paddock.types import Record, RolloutSettings, Turn
 
+RecordT = TypeVar("RecordT", bound=Record)
 State = Literal["open", "frozen", "dropped"]
 MODE = 0o600
 
@@ -32,17 +34,25 @@ class Stored(NamedTuple):
     """Bytes; 0: there is no file."""
     histories: dict[str, str]
     """Digest of what a turn's request told, by turn id; turns of which it is unknown are missing."""
+    settings: RolloutSettings
 
 
 def turn_line(turn: Turn, history: str | None = None) -> bytes:
     """The turn's line. Field by field: a generic dump would copy every id and log-prob once more."""
     usage = turn.usage.__dict__ if turn.usage else None
+    spans = [span.__dict__ for span in turn.weight_spans]
     known = {} if history is None else {"history": history}
-    return orjson.dumps({**turn.__dict__, "usage": usage, **known}, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(
+        {**turn.__dict__, "usage": usage, "weight_spans": spans, **known}, option=orjson.OPT_APPEND_NEWLINE
+    )
 
 
 def state_line(state: State) -> bytes:
     return orjson.dumps({"state": state}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def settings_line(settings: RolloutSettings) -> bytes:
+    return orjson.dumps({"settings": settings.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read(path: Path) -> Stored:
@@ -51,23 +61,27 @@ def read(path: Path) -> Stored:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            return Stored([], "open", 0, {})
+            return Stored([], "open", 0, {}, RolloutSettings())
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.truncate(path, whole)
     turns: list[Turn] = []
     histories: dict[str, str] = {}
     state: State = "open"
+    settings = RolloutSettings()
     for line in data[:whole].splitlines():
         wire = _parse(line, path)
         if "state" in wire:
             state = wire["state"]
             continue
+        if "settings" in wire:
+            settings = _valid(RolloutSettings, wire["settings"], path)
+            continue
         history = wire.pop("history", None)
-        turns.append(_turn(wire, path))
+        turns.append(_valid(Turn, wire, path))
         if isinstance(history, str):
             histories[turns[-1].id] = history
-    return Stored(turns, state, whole, histories)
+    return Stored(turns, state, whole, histories, settings)
 
 
 class Appending:
@@ -152,9 +166,9 @@ def _parse(line: bytes, path: Path) -> dict[str, Any]:
     return wire
 
 
-def _turn(wire: dict[str, Any], path: Path) -> Turn:
+def _valid(model: type[RecordT], wire: Any, path: Path) -> RecordT:
     try:
-        return Turn.model_validate(wire)
+        return model.model_validate(wire)
     except ValidationError as error:
         raise _unreadable(path, error) from error
 

@@ -13,14 +13,15 @@ import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.tokens import files
 from paddock.tokens.files import State
-from paddock.types import Engine, Turn, TurnRecord
+from paddock.tokens.matching import TurnIndex
+from paddock.types import Engine, RolloutSettings, Turn, TurnRecord
 
 DAY_S = 86400.0
 SWEEP_EVERY_S = 300.0
@@ -40,13 +41,15 @@ class FrozenError(RequestError):
 class _Rollout:
     """One rollout in memory."""
 
-    __slots__ = ("histories", "ids", "path", "size", "state", "turns")
+    __slots__ = ("index", "path", "settings", "size", "state", "turns")
 
     def __init__(self, stored: files.Stored, path: Path) -> None:
         self.path = path
         self.turns = stored.turns
-        self.ids = {turn.id for turn in stored.turns}
-        self.histories = stored.histories
+        self.settings = stored.settings
+        self.index = TurnIndex()
+        for turn in stored.turns:
+            self.index.add(turn, stored.histories.get(turn.id))
         self.state: State = stored.state
         self.size = stored.size
 
@@ -80,15 +83,27 @@ class TurnStore:
         """Keys that may have a file; for others the disk is not asked."""
         self._memory_bytes = 0
         self._unswept_bytes = 0
+        self._ids: dict[int, int] = {}
+        """Each token id once: an integer of its own in each place would take four times a list's memory."""
         self.sweep()
 
     def turns(self, secret: str) -> Sequence[Turn]:
         """The turns so far of a rollout that can still grow, oldest first; not to be changed by the caller."""
         return self._open(secret).turns
 
-    def histories(self, secret: str) -> Mapping[str, str]:
-        """Digests of what its turns' requests told (`Told.digest`), by turn id; not to be changed by the caller."""
-        return self._open(secret).histories
+    def index(self, secret: str) -> TurnIndex:
+        """Its turns, by what requests tell; not to be changed by the caller."""
+        return self._open(secret).index
+
+    def settings(self, secret: str) -> RolloutSettings:
+        """What was set for the rollout."""
+        return self._open(secret).settings
+
+    def set(self, secret: str, settings: RolloutSettings) -> None:
+        """Set it, in place of what was set before; when this returns, it is in the file."""
+        rollout = self._open(secret)
+        self._write(_key(secret), rollout, files.settings_line(settings))
+        rollout.settings = settings
 
     def require_open(self, secret: str) -> None:
         """The error that `append` would raise; said before a turn is sampled in vain."""
@@ -97,13 +112,13 @@ class TurnStore:
     def append(self, secret: str, turn: Turn, history: str | None = None) -> None:
         """Add a turn; when this returns, it is in the file. `history`: digest of what its request told, if known."""
         rollout = self._open(secret)
-        if turn.id in rollout.ids or (turn.parent is not None and turn.parent not in rollout.ids):
+        known = rollout.index.by_id
+        if turn.id in known or (turn.parent is not None and turn.parent not in known):
             raise BugError(f"turn {turn.id}: its id is taken, or its parent {turn.parent} unknown", kind="turn_invalid")
         self._write(_key(secret), rollout, files.turn_line(turn, history))
+        self._share_ids(turn)
         rollout.turns.append(turn)
-        rollout.ids.add(turn.id)
-        if history is not None:
-            rollout.histories[turn.id] = history
+        rollout.index.add(turn, history)
         self._shrink()
         if self._clock() >= self._next_sweep_at or self._unswept_bytes > self._max_disk_bytes // 16:
             self.sweep()
@@ -170,7 +185,9 @@ class TurnStore:
         rollout = self._recent.get(key)
         if rollout is None:
             path = self._path(key)
-            stored = files.read(path) if key in self._on_disk else files.Stored([], "open", 0, {})
+            stored = files.read(path) if key in self._on_disk else files.Stored([], "open", 0, {}, RolloutSettings())
+            for turn in stored.turns:
+                self._share_ids(turn)
             rollout = self._recent[key] = _Rollout(stored, path)
             self._memory_bytes += rollout.memory_bytes
             self._shrink()
@@ -189,6 +206,11 @@ class TurnStore:
         while self._memory_bytes > self._max_memory_bytes and len(self._recent) > 1:
             _, rollout = self._recent.popitem(last=False)
             self._memory_bytes -= rollout.memory_bytes
+
+    def _share_ids(self, turn: Turn) -> None:
+        for ids in (turn.prompt_ids, turn.sampled_ids):
+            if ids is not None:
+                ids[:] = map(self._ids.setdefault, ids, ids)
 
     def _leave_memory(self, key: str) -> None:
         rollout = self._recent.pop(key, None)

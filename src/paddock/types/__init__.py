@@ -20,6 +20,7 @@ from paddock.types.records import (
     Owner,
     Record,
     Rollout,
+    RolloutSettings,
     Row,
     Session,
     Stamp,
@@ -28,6 +29,7 @@ from paddock.types.records import (
     TurnRecord,
     Usage,
     Verdict,
+    WeightSpan,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Owner",
     "Record",
     "Rollout",
+    "RolloutSettings",
     "Row",
     "Session",
     "Stamp",
@@ -52,6 +55,7 @@ __all__ = [
     "TurnRecord",
     "Usage",
     "Verdict",
+    "WeightSpan",
     "patch_from_text",
     "patch_to_text",
 ]

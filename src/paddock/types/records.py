@@ -182,6 +182,17 @@ class Usage(Record):
         )
 
 
+class WeightSpan(Record):
+    """Sampled ids that one version of the weights gave."""
+
+    version: str | None
+    """As the engine names it; None: it did not say."""
+    start: int = Field(ge=0)
+    """Index of the first among the turn's `sampled_ids`."""
+    end: int
+    """Index after the last."""
+
+
 class Turn(Record):
     """One model call as recorded. Turns of a rollout form a tree by `parent`.
 
@@ -198,13 +209,19 @@ class Turn(Record):
     log_probs: list[Finite] | None
     """One per sampled id, of the sampling distribution."""
     weight_version: str | None
-    """Of the policy when it sampled, as the engine names it."""
+    """Of the policy when it sampled, as the engine names it; of several, the last."""
     finish_reason: FinishReason | None
     request_hash: str
     """SHA-256 (hex) of the canonical request."""
     output: list[JsonObject]
     """Responses API output items."""
     usage: Usage | None = None
+    weight_spans: list[WeightSpan] = []
+    """Which weights sampled which ids, where more than one version did; empty: `weight_version` sampled all."""
+    sampling: JsonObject = {}
+    """The sampling parameters that the engine was given."""
+    overridden: list[str] = []
+    """Names of those that the server's config or the row set over the client's."""
 
     @model_validator(mode="after")
     def _one_log_prob_per_id(self) -> Self:
@@ -213,6 +230,38 @@ class Turn(Record):
                 f"turn {self.id}: {len(self.log_probs)} log-probs for {len(self.sampled_ids or [])} sampled ids"
             )
         return self
+
+    @model_validator(mode="after")
+    def _one_version_per_id(self) -> Self:
+        spans = self.weight_spans
+        if not spans:
+            return self
+        reached = 0
+        for span in spans:
+            if span.start != reached or span.end <= span.start:
+                raise ValueError(f"turn {self.id}: weight span {span.start}:{span.end} after the first {reached} ids")
+            reached = span.end
+        if self.sampled_ids is None or reached != len(self.sampled_ids):
+            raise ValueError(
+                f"turn {self.id}: weight spans of {reached} ids for {len(self.sampled_ids or [])} sampled ids"
+            )
+        if spans[-1].version != self.weight_version:
+            raise ValueError(
+                f"turn {self.id}: weight version {self.weight_version!r}, but its last span's is {spans[-1].version!r}"
+            )
+        return self
+
+
+class RolloutSettings(Record):
+    """What an agent sets at the model server for one rollout, before its harness asks for anything."""
+
+    sampling: JsonObject = {}
+    """Sampling parameters of the row, under the names of the Chat API: over the client's, under the server's."""
+    max_turns: int | None = Field(default=None, ge=1)
+    """Model calls that the rollout may make; one more is refused as an overflow, which every client understands. None:
+    any number."""
+    ends_at: float | None = None
+    """Second since 1970 (UTC) from which on calls are refused likewise; None: never."""
 
 
 class TurnRecord(Record):

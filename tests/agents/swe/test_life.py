@@ -116,7 +116,9 @@ async def test_a_command_has_its_own_time_limit(standing: Any) -> None:
 
 async def test_a_turn_limit_truncates(standing: Any) -> None:
     async with standing(agent_max_turns=1, **script("true", FIX)) as stand:
-        assert ((await stand.run()).outcome, stand.world.judged) == ("truncated", [""])
+        rollout = await stand.run()
+        assert rollout.outcome == "truncated", rollout.failure
+        assert stand.world.judged == [""]
 
 
 async def test_a_sandbox_that_uses_up_its_budget_truncates(standing: Any) -> None:

@@ -166,7 +166,7 @@ async def test_a_dynamic_history_is_a_sample_per_step_on_what_the_model_saw(
 ) -> None:
     async with upstream(tmp_path, request_token_ids=True, engine="spliced") as (peer, secret, scripted):
         ran = await play(looker(settings(max_tokens=BUDGET)), peer, secret)
-    assert skipped(ran.record) == []
+    assert skipped(ran.record, "dynamic_history") == []
     found = list(samples(ran.record, "dynamic_history"))
     assert len(found) == STEPS == len(scripted.bodies)
     for number, (sample, body, turn) in enumerate(zip(found, scripted.bodies, ran.record.turns, strict=True)):
@@ -177,12 +177,12 @@ async def test_a_dynamic_history_is_a_sample_per_step_on_what_the_model_saw(
         assert sample.spans[-1].weight_version == f"w{number}"
 
 
-async def test_a_trajectory_is_a_sample_per_branch_and_its_head_is_trained_on_once(
+async def test_there_is_a_sample_per_branch_and_its_head_is_trained_on_once(
     looker: type[Looker], tmp_path: Path
 ) -> None:
     async with upstream(tmp_path, request_token_ids=True, engine="spliced") as (peer, secret, _):
         ran = await play(looker(settings(max_tokens=BUDGET)), peer, secret)
-    found = list(samples(ran.record, "trajectory"))
+    found = list(samples(ran.record, "branch"))
     assert len(found) == 1 + len(branches(ran))
     trained = [span.turn for sample in found for span in sample.spans if span.trained]
     assert trained == [turn.id for turn in ran.record.turns]

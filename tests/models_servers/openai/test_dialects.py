@@ -116,7 +116,7 @@ async def test_a_call_without_an_id_gets_one(proxied: Proxied, upstream_api: str
 async def test_nothing_said_is_an_empty_answer(proxied: Proxied, dialect: Any, upstream_api: str) -> None:
     async with ScriptedUpstream(Said()) as upstream, proxied(upstream, upstream_api=upstream_api) as (client, server):
         got = await client.ask(dialect, ASKED[dialect], "ro_1")
-        await client.ask(dialect, {**ASKED[dialect], "stream": True}, "ro_1")
+        await client.ask(dialect, {**ASKED[dialect], "user": "another", "stream": True}, "ro_1")
         record = await server.turns("ro_1")
     assert got.status == 200
     assert [turn.finish_reason for turn in record.turns] == ["stop", "stop"]
@@ -176,8 +176,8 @@ async def test_a_rollout_keeps_to_one_of_several_endpoints(proxied: Proxied) -> 
     ):
         for secret in range(16):
             before = one.calls, other.calls
-            for _ in range(2):
-                await client.ask("chat", ASKED["chat"], f"ro_{secret}")
+            for user in ("one", "another"):
+                await client.ask("chat", {**ASKED["chat"], "user": user}, f"ro_{secret}")
             assert (one.calls - before[0], other.calls - before[1]) in ((2, 0), (0, 2))
         assert min(one.calls, other.calls) >= 2
 

@@ -184,10 +184,12 @@ async def test_an_aborted_answer_is_none(proxied: Proxied) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_cancelling_a_call_cancels_the_exchange(proxied: Proxied, stream: bool) -> None:
+async def test_cancelling_a_call_that_nobody_may_come_back_for_cancels_the_exchange(
+    proxied: Proxied, stream: bool
+) -> None:
     async with (
         ScriptedUpstream(faults=first(1, "hang")) as upstream,
-        proxied(upstream, max_concurrency=1) as (client, _),
+        proxied(upstream, max_concurrency=1, orphan_grace_s=0) as (client, _),
     ):
         asking = asyncio.create_task(client.ask("chat", {**CHAT, "stream": stream}, "ro_1"))
         while not upstream.in_flight:
@@ -202,7 +204,7 @@ async def test_cancelling_a_call_cancels_the_exchange(proxied: Proxied, stream: 
 async def test_a_stream_that_is_left_or_never_read_gives_back_its_place(proxied: Proxied) -> None:
     async with (
         ScriptedUpstream(LONG, event_delay_s=0.03) as upstream,
-        proxied(upstream, max_concurrency=1, timeout_s=0.4) as (client, server),
+        proxied(upstream, max_concurrency=1, timeout_s=0.4, orphan_grace_s=0) as (client, server),
     ):
         left = await server.chat({**CHAT, "stream": True}, Call(path={"secret": "ro_1"}))
         events = aiter(left.events)

@@ -65,7 +65,9 @@ async def test_every_playing_has_ids_of_its_own(replay: Opened) -> None:
     async with replay() as (client, server):
         for secret in ("ro_1", "ro_2"):
             await put(server, secret, ITEMS, ITEMS)
-        got = [await client.ask("responses", ASKED["responses"], secret) for secret in ("ro_1", "ro_1", "ro_2")]
+        again = {**ASKED["responses"], "user": "another"}
+        asked = [("ro_1", ASKED["responses"]), ("ro_1", again), ("ro_2", ASKED["responses"])]
+        got = [await client.ask("responses", body, secret) for secret, body in asked]
     items = [item for reply in got for item in output_items(reply.body)]
     ids = [item[key] for item in items for key in ("id", "call_id") if key in item]
     assert len(set(ids)) == len(ids) == 9
@@ -88,7 +90,7 @@ async def test_a_call_with_nothing_to_play_says_so(replay: Opened, transport: Tr
         none = await client.ask("responses", ASKED["responses"], "ro_1")
         await put(server, "ro_1", ITEMS)
         await client.ask("responses", ASKED["responses"], "ro_1")
-        ended = await client.ask("responses", {**ASKED["responses"], "stream": True}, "ro_1")
+        ended = await client.ask("responses", {**ASKED["responses"], "user": "another", "stream": True}, "ro_1")
         outside = await client.ask("chat", ASKED["chat"], key="sk-1")
         record = await server.turns("ro_1")
     kinds = [from_wire(got.status, got.body).kind for got in (none, ended, outside)]

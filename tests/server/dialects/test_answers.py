@@ -242,3 +242,46 @@ def test_any_body_is_an_answer_or_an_owned_failure(body: Any) -> None:
             continue
         body_of("chat", answer, {}, model="m")
         body_of("responses", answer, {}, model="m")
+
+
+@pytest.mark.parametrize("include", [["reasoning.encrypted_content"], [], None])
+def test_a_handle_goes_into_reasoning_alone_and_only_when_asked_for(include: Any) -> None:
+    request: JsonObject = {"include": include}
+    said = [reasoning_item("Hm."), message_item("a")]
+    answer = Answer(said, "stop", handle="turn_1")
+    writer = make_writer("responses", request, model="m", handle="turn_1")
+    raw = writer.start() + writer.beat() + b"".join(writer.write(part) for part in whole_items(answer))
+    for body in (body_of("responses", answer, request, model="m"), read_responses_stream(raw)):
+        assert body["output"][0].get("encrypted_content") == ("turn_1" if include else None)
+        assert "turn_1" not in str(body["output"][1])
+    assert "encrypted_content" not in said[0]
+    assert "turn_1" not in str(body_of("chat", answer, request, model="m"))
+    alone = Answer([message_item("a")], "stop", handle="turn_1")
+    assert body_of("responses", alone, request, model="m")["output"] == alone.output
+
+
+def test_what_an_engine_sealed_itself_stays() -> None:
+    own = {**reasoning_item("Hm."), "encrypted_content": "sealed"}
+    request = {"include": ["reasoning.encrypted_content"]}
+    body = body_of("responses", Answer([own], "stop", handle="turn_1"), request, model="m")
+    assert body["output"][0]["encrypted_content"] == "sealed"
+
+
+def test_a_beat_changes_nothing_of_what_is_said() -> None:
+    answer = Answer([message_item("a b"), call_item("f", "{}")], "stop")
+    for dialect, read in (("responses", read_responses_stream), ("chat", read_chat_stream)):
+        writer = make_writer(dialect, {}, model="m")  # type: ignore[arg-type]
+        raw = [writer.start(), writer.beat()]
+        for part in whole_items(answer):
+            raw += [writer.beat(), writer.write(part)]
+        with_beats, without = read(b"".join(raw)), read(streamed(dialect, whole_items(answer)))
+        for key in ("output", "content", "tool_calls", "finish_reason", "status"):
+            assert with_beats.get(key) == without.get(key)
+
+
+def test_a_stop_string_that_the_engine_names_is_kept() -> None:
+    choice: JsonObject = {"message": {"content": "a"}, "finish_reason": "stop", "stop_reason": "END"}
+    assert read_completion({"choices": [choice]}, frozenset()).stop_sequence == "END"
+    assert read_completion({"choices": [{**choice, "stop_reason": 151645}]}, frozenset()).stop_sequence is None
+    chunk = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop", "stop_reason": "END"}]}\n\n'
+    assert read_stream(ChatReader(frozenset()), chunk, [])[-1].stop_sequence == "END"

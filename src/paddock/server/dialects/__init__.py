@@ -1,35 +1,50 @@
-"""The Responses and Chat dialects: reading either, writing either, whole or streamed. Pure functions over plain JSON.
+"""The Responses, Chat and Messages dialects: requests read, answers written. Pure functions over plain JSON.
 
+`conversation` is what a request tells, in one form; `error_reply` an error as the clients of a path understand it.
 `Answer` is one model call's result whatever its dialect; `whole_reply` answers a request with one that is there;
 `make_writer` streams parts of one that is still being made.
 """
 
-from paddock.server.dialects.answers import Answer, Counts, Tokens
+from paddock.server.dialects.answers import Answer, Counts, Dialect, Tokens
+from paddock.server.dialects.conversation import Conversation, History, conversation, require_renderable
+from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply
 from paddock.server.dialects.items import custom_call_item, reasoning_item, with_ids
+from paddock.server.dialects.messages_replies import message_body
 from paddock.server.dialects.parts import Closed, Delta, Opened, Part, Writer
 from paddock.server.dialects.replies import completion_body, response_body
 from paddock.server.dialects.sse import Event, EventReader, named_event, plain_event
-from paddock.server.dialects.whole import Dialect, body_of, make_writer, whole_reply
+from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.dialects.whole import body_of, make_writer, whole_reply
 
 __all__ = [
+    "CONTEXT_KIND",
     "Answer",
     "Closed",
+    "Conversation",
     "Counts",
     "Delta",
     "Dialect",
+    "ErrorReply",
     "Event",
     "EventReader",
+    "History",
     "Opened",
     "Part",
     "Tokens",
     "Writer",
     "body_of",
+    "chat_messages",
     "completion_body",
+    "conversation",
     "custom_call_item",
+    "dialect_of",
+    "error_reply",
     "make_writer",
+    "message_body",
     "named_event",
     "plain_event",
     "reasoning_item",
+    "require_renderable",
     "response_body",
     "whole_reply",
     "with_ids",

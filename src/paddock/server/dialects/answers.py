@@ -5,9 +5,12 @@ Units   counts in tokens; log-probs natural, one per sampled id.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from paddock.types import FinishReason, JsonObject, Usage
+from paddock.types import FinishReason, JsonObject, Usage, WeightSpan
+
+Dialect = Literal["responses", "chat", "messages"]
+"""What a client speaks: OpenAI's Responses, OpenAI's Chat Completions, Anthropic's Messages."""
 
 
 class Counts(NamedTuple):
@@ -48,6 +51,13 @@ class Answer:
     weight_version: str | None = None
     response: JsonObject = field(default_factory=dict)
     """The engine's own Responses object, when it speaks that dialect: its fields are passed on."""
+    weight_spans: tuple[WeightSpan, ...] = ()
+    """Which weights sampled which ids, where more than one version did; empty: `weight_version` sampled all."""
+    handle: str | None = None
+    """Opaque name of this answer, which clients give back with its reasoning; None: they get none. One that is streamed
+    gets it from its writer."""
+    stop_sequence: str | None = None
+    """The client's stop string that ended it; None: none did, or the engine does not say."""
 
     def of_weights(self, version: str | None) -> "Answer":
         """This answer, sampled by the weights of that version."""

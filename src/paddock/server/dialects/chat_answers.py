@@ -8,12 +8,13 @@ Law     a finish reason that is the engine's own trouble is no answer. Ids count
 Errors  UnreadableError, EngineFailedError.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from paddock.server.dialects.answers import Answer, Counts, Tokens
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import custom_call_item, reasoning_item
-from paddock.server.dialects.tools import input_of
+from paddock.server.dialects.tools import NO_NAMESPACES, input_of
 from paddock.server.dialects.usage import read_chat_usage
 from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import call_item, content_text, message_item, output_items
@@ -28,8 +29,10 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
-def read_completion(body: Any, custom: frozenset[str]) -> Answer:
-    """`custom`: names of the tools whose calls are to be turned back into custom calls."""
+def read_completion(
+    body: Any, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES
+) -> Answer:
+    """`custom`, `namespaces`: how the tools were offered (`Offered`); their calls are turned back."""
     choices = output_items(body.get("choices")) if isinstance(body, dict) else []
     if not choices or not isinstance(choices[0].get("message"), dict):
         if isinstance(body, dict) and body.get("error"):
@@ -39,12 +42,13 @@ def read_completion(body: Any, custom: frozenset[str]) -> Answer:
     message: JsonObject = choice["message"]
     counts = read_chat_usage(body.get("usage"))
     return Answer(
-        _output(message, custom),
+        _output(message, custom, namespaces),
         read_finish_reason(choice.get("finish_reason")),
         counts,
         model=_string(body.get("model")),
         tokens=_tokens(body, choice, message, counts),
         weight_version=_string(body.get("weight_version")),
+        stop_sequence=stop_sequence_of(choice),
     )
 
 
@@ -63,11 +67,20 @@ def reasoning_of(message: JsonObject) -> str:
     return content_text(message.get("reasoning")) or content_text(message.get("reasoning_content"))
 
 
-def call_of(name: str, arguments: str, call_id: str | None, custom: frozenset[str]) -> JsonObject:
-    """The item of one tool call."""
-    if name in custom:
-        return custom_call_item(name, input_of(arguments), call_id)
-    return call_item(name, arguments, call_id)
+def call_of(
+    name: str,
+    arguments: str,
+    call_id: str | None,
+    custom: frozenset[str],
+    namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES,
+) -> JsonObject:
+    """The item of one tool call; `name` as the model was shown it."""
+    namespace, own = namespaces.get(name, ("", name))
+    is_custom = name in custom
+    item = custom_call_item(own, input_of(arguments), call_id) if is_custom else call_item(own, arguments, call_id)
+    if namespace:
+        item["namespace"] = namespace
+    return item
 
 
 def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: Counts | None) -> Tokens | None:
@@ -86,6 +99,11 @@ def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: Count
     return Tokens(prompt_ids, sampled_ids, log_probs)
 
 
+def stop_sequence_of(choice: JsonObject) -> str | None:
+    """vLLM's `stop_reason`, where it is a text; it may be a token's id, too."""
+    return _string(choice.get("stop_reason"))
+
+
 def log_probs_of(choice: JsonObject) -> list[float] | None:
     """Log-probs of a choice or a chunk's choice."""
     logprobs = choice.get("logprobs")
@@ -98,7 +116,7 @@ def log_probs_of(choice: JsonObject) -> list[float] | None:
         raise UnreadableError("an entry of `logprobs.content` has no `logprob`") from error
 
 
-def _output(message: JsonObject, custom: frozenset[str]) -> list[JsonObject]:
+def _output(message: JsonObject, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]]) -> list[JsonObject]:
     output: list[JsonObject] = []
     thought = reasoning_of(message)
     if thought:
@@ -112,7 +130,7 @@ def _output(message: JsonObject, custom: frozenset[str]) -> list[JsonObject]:
         said = function if isinstance(function, dict) else {}
         call_id = _string(call.get("id"))
         name, arguments = _string(said.get("name")) or "", _string(said.get("arguments")) or ""
-        output.append(call_of(name, arguments, None if call_id in seen else call_id, custom))
+        output.append(call_of(name, arguments, None if call_id in seen else call_id, custom, namespaces))
         seen.add(call_id or "")
     return output or [message_item("")]
 

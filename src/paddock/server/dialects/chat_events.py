@@ -55,6 +55,9 @@ class ChatWriter:
             return self._close(part.nth, part.item)
         return self._end(part)
 
+    def beat(self) -> bytes:
+        return self._chunk({})
+
     def fail(self, message: str, code: str) -> bytes:
         error = {"message": message, "type": "server_error", "code": code}
         return plain_event(orjson.dumps({"error": error}))

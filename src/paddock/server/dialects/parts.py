@@ -48,6 +48,10 @@ class Writer(Protocol):
         """The events of one part; after an `Answer` nothing more is written."""
         ...
 
+    def beat(self) -> bytes:
+        """An event that says nothing but that more is to come; after `start`."""
+        ...
+
     def fail(self, message: str, code: str) -> bytes:
         """The events that end a stream that broke."""
         ...

@@ -2,16 +2,20 @@
 
 Law     real programs send more than the standard: a key that is not known here is dropped, and told to the caller of
         these functions for counting; an explicit null is as if the key were not there. Log-probs and token ids are
-        not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say.
+        not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say. Tools
+        that a Responses client adds within its input are tools like the others.
 Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from paddock.errors import RequestError
+from paddock.server.dialects.answers import Dialect
+from paddock.server.dialects.from_messages import responses_form
 from paddock.types import JsonObject
+from paddock.types.responses import output_items
 
 _SAMPLING = [
     "temperature",
@@ -31,7 +35,7 @@ _SHARED = [
     *["model", "tools", "tool_choice", "parallel_tool_calls", "metadata", "store", "stream", "stream_options", "user"],
 ]
 _SHARED += ["service_tier", "prompt_cache_key", "safety_identifier"]
-KNOWN: dict[Literal["responses", "chat"], frozenset[str]] = {
+KNOWN: dict[Dialect, frozenset[str]] = {
     "responses": frozenset(
         [
             *_SHARED,
@@ -62,7 +66,15 @@ KNOWN: dict[Literal["responses", "chat"], frozenset[str]] = {
             ],
         ]
     ),
+    "messages": frozenset(
+        [
+            *["messages", "system", "model", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences"],
+            *["stream", "tools", "tool_choice", "thinking", "output_config", "metadata", "service_tier"],
+            *["chat_template_kwargs", "extra_body"],
+        ]
+    ),
 }
+_ADDED_TOOLS = "additional_tools"
 _NESTED = ("chat_template_kwargs", "extra_body")
 
 
@@ -70,26 +82,45 @@ class Taken(NamedTuple):
     """A request as it is understood."""
 
     body: JsonObject
-    """Known keys without nulls; shares its values with the request."""
+    """Known keys without nulls; shares its values with the request. Of a Messages request, its Responses form."""
     extra_body: JsonObject
     """What the client wants to be sent to the engine besides."""
     dropped: list[str]
-    """Keys that were not known."""
+    """Keys that were not known, and what a Messages request says that no other dialect can."""
 
 
-def take(dialect: Literal["responses", "chat"], request: JsonObject) -> Taken:
+def take(dialect: Dialect, request: JsonObject) -> Taken:
     """The request without what is not known."""
     known = KNOWN[dialect]
     said = {key: value for key, value in request.items() if value is not None}
     body = {key: value for key, value in said.items() if key in known}
     dropped = [key for key in said if key not in known]
-    needed = "messages" if dialect == "chat" else "input"
-    if not isinstance(body.get(needed), list if dialect == "chat" else list | str):
+    needed = "input" if dialect == "responses" else "messages"
+    if not isinstance(body.get(needed), list | str if dialect == "responses" else list):
         raise RequestError(f"body: needs `{needed}`", kind="request_invalid")
     if body.pop("n", 1) != 1:
         raise RequestError("n: one answer per call; ask again for another", kind="request_invalid")
     nested = _nested(body)
-    return Taken(body, nested, dropped)
+    if dialect == "responses":
+        return Taken(_with_added_tools(body), nested, dropped)
+    if dialect == "chat":
+        return Taken(body, nested, dropped)
+    read = responses_form(body)
+    kwargs = {**read.chat_template_kwargs, **nested.get("chat_template_kwargs", {})}
+    if kwargs:
+        nested["chat_template_kwargs"] = kwargs
+    return Taken(read.body, nested, [*dropped, *read.dropped])
+
+
+def _with_added_tools(body: JsonObject) -> JsonObject:
+    """Codex's code mode tells its tools in an item."""
+    given = body["input"]
+    if isinstance(given, str) or not any(isinstance(item, dict) and item.get("type") == _ADDED_TOOLS for item in given):
+        return body
+    added = [item for item in output_items(given) if item.get("type") == _ADDED_TOOLS]
+    tools = [*output_items(body.get("tools")), *(tool for item in added for tool in output_items(item.get("tools")))]
+    items = [item for item in output_items(body["input"]) if item.get("type") != _ADDED_TOOLS]
+    return {**body, "input": items, "tools": tools}
 
 
 def _nested(body: JsonObject) -> JsonObject:

@@ -1,4 +1,4 @@
-"""A whole answer as the body of a reply, in either dialect.
+"""A whole answer as the body of a reply, in either of OpenAI's dialects.
 
 Source  OpenAI: "The Response object", "The chat completion object". Reasoning in Chat is `reasoning_content`, as
         open-weight engines write it. A custom tool's call is a tool call of type `custom`.
@@ -26,10 +26,11 @@ def incomplete_reason(answer: Answer) -> IncompleteReason | None:
 
 def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObject:
     """A Responses object; what an engine of that dialect said besides is passed on."""
+    output = [with_handle(item, request, answer.handle) for item in answer.output]
     if answer.response:
-        return {**answer.response, "output": answer.output}
+        return {**answer.response, "output": output}
     body = make_response(
-        answer.output,
+        output,
         request,
         model=answer.model or model,
         incomplete_reason=incomplete_reason(answer),
@@ -38,6 +39,16 @@ def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObj
     if request.get("instructions") is not None:
         body["instructions"] = request["instructions"]
     return body
+
+
+def with_handle(item: JsonObject, request: JsonObject, handle: str | None) -> JsonObject:
+    """An item of an answer, its reasoning with the answer's handle if the client asks for such. What the engine put
+    there itself stays: it wants that back."""
+    include = request.get("include")
+    asked = isinstance(include, list) and "reasoning.encrypted_content" in include
+    if not (handle and asked) or item_type(item) != "reasoning" or item.get("encrypted_content"):
+        return item
+    return {**item, "encrypted_content": handle}
 
 
 def completion_body(answer: Answer, *, model: str) -> JsonObject:

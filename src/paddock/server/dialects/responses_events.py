@@ -1,17 +1,19 @@
 """A streamed answer in the Responses dialect.
 
 Source  OpenAI, "Streaming events": `event:` equals `type`; `sequence_number` counts from 0; the order is created,
-        in_progress, per item added, its parts and deltas, done; then completed, incomplete or failed.
+        in_progress, per item added, its parts and deltas, done; then completed, incomplete or failed. in_progress may
+        come again: clients that wait for events take it for a sign of life.
 Law     whatever an item's deltas left out is sent when it closes, so that the deltas join to the item's text.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from paddock.server.dialects.answers import Answer
 from paddock.server.dialects.items import skeleton
 from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
-from paddock.server.dialects.replies import response_body
+from paddock.server.dialects.replies import response_body, with_handle
 from paddock.server.dialects.sse import named_event
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, make_response, new_id
@@ -71,10 +73,11 @@ _OF_PART: dict[Any, Channel] = {
 class ResponsesWriter:
     """Parts as Responses events."""
 
-    def __init__(self, request: JsonObject, *, model: str, response_id: str | None = None) -> None:
+    def __init__(self, request: JsonObject, *, model: str, handle: str | None = None) -> None:
         self._request = request
         self._model = model
-        self._id = response_id or new_id("resp")
+        self._handle = handle
+        self._id = new_id("resp")
         self._sequence = 0
         self._item_ids: dict[int, str] = {}
         self._sent: dict[tuple[int, Channel, int], list[str]] = {}
@@ -91,8 +94,11 @@ class ResponsesWriter:
         if isinstance(part, Opened):
             return self._open(part.nth, part.item)
         if isinstance(part, Closed):
-            return b"".join(self._close(part.nth, part.item))
+            return b"".join(self._close(part.nth, with_handle(part.item, self._request, self._handle)))
         return self._end(part)
+
+    def beat(self) -> bytes:
+        return self._event({"type": "response.in_progress", "response": self._begun("in_progress")})
 
     def fail(self, message: str, code: str) -> bytes:
         response = {**self._begun("failed"), "error": {"code": code, "message": message}}
@@ -141,7 +147,7 @@ class ResponsesWriter:
         return self._event({**event, **fields})
 
     def _end(self, answer: Answer) -> bytes:
-        body = response_body(answer, self._request, model=self._model)
+        body = response_body(replace(answer, handle=self._handle), self._request, model=self._model)
         response = {**body, "id": self._id}
         kind = "response.incomplete" if response.get("status") == "incomplete" else "response.completed"
         return self._event({"type": kind, "response": response})

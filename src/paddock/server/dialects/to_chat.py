@@ -1,4 +1,4 @@
-"""A request in either dialect as a Chat Completions request for an engine.
+"""A request in any dialect as a Chat Completions request for an engine.
 
 Law     items of one turn (reasoning, message, calls) become one assistant message; a tool's output becomes a `tool`
         message; the order of turns is kept. A content of one text part becomes a plain string, because many chat
@@ -10,13 +10,13 @@ Errors  RequestError for `previous_response_id`: the history that it names is no
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import orjson
-
 from paddock.errors import RequestError
+from paddock.server.dialects.from_chat import REASONING_FIELDS
 from paddock.server.dialects.items import reasoning_text
+from paddock.server.dialects.told import told_history
 from paddock.server.dialects.tools import arguments_of, chat_tool_choice, chat_tools
 from paddock.types import JsonObject
-from paddock.types.responses import content_text, item_type, output_items
+from paddock.types.responses import content_text, output_items
 
 _SAME = [
     "temperature",
@@ -37,8 +37,6 @@ _SAME = [
     "logit_bias",
     "parallel_tool_calls",
 ]
-REASONING_FIELDS = ("reasoning", "reasoning_content")
-"""Under these an assistant message may hold its reasoning; engines differ in which they read."""
 
 
 class Converted(NamedTuple):
@@ -50,16 +48,15 @@ class Converted(NamedTuple):
 
 def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONING_FIELDS) -> Converted:
     """`body` as `take` gave it."""
-    messages = _Messages(tuple(reasoning_fields))
-    found = {key: body[key] for key in _SAME if key in body}
-    if "messages" in body:
-        messages.take_over(body["messages"])
-    else:
-        found.update(_renamed(body))
-        messages.read(body)
-    dropped = messages.dropped
+    if "previous_response_id" in body:
+        raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
     tools = chat_tools(body.get("tools"))
-    dropped += tools.dropped
+    dropped: list[str] = []
+    found = chat_params(body)
+    if "messages" in body:
+        messages = _taken_over(body["messages"], tuple(reasoning_fields))
+    else:
+        messages = chat_messages(told_history(body, dropped, tools.namespaces), reasoning_fields=reasoning_fields)
     choice = chat_tool_choice(body.get("tool_choice"))
     if tools.tools:
         found["tools"] = tools.tools
@@ -67,13 +64,27 @@ def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONIN
             found["tool_choice"] = choice
     else:
         found.pop("parallel_tool_calls", None)
-    return Converted({"messages": messages.finished(), **found}, dropped)
+    return Converted({"messages": messages, **found}, [*dropped, *tools.dropped])
+
+
+def chat_params(body: JsonObject) -> JsonObject:
+    """What a request says about sampling, under the names of Chat. `body` as `take` gave it."""
+    found = {key: body[key] for key in _SAME if key in body}
+    return found if "messages" in body else {**found, **_renamed(body)}
+
+
+def chat_messages(
+    items: Iterable[JsonObject], *, reasoning_fields: Iterable[str] = REASONING_FIELDS
+) -> list[JsonObject]:
+    """A history, or a part of one, as chat messages. `items`: of `told`."""
+    messages = _Messages(tuple(reasoning_fields))
+    for item in items:
+        messages.read(item)
+    return messages.finished()
 
 
 def _renamed(body: JsonObject) -> JsonObject:
     """Keys that Chat calls otherwise."""
-    if "previous_response_id" in body:
-        raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
     found: JsonObject = {}
     if "max_output_tokens" in body:
         found["max_tokens"] = body["max_output_tokens"]
@@ -88,11 +99,27 @@ def _renamed(body: JsonObject) -> JsonObject:
     return found
 
 
+def _taken_over(given: Any, reasoning_fields: tuple[str, ...]) -> list[JsonObject]:
+    """The history of a Chat request: as it is, but for reasoning, custom calls and nulls."""
+    found: list[JsonObject] = []
+    for message in output_items(given):
+        said = {key: value for key, value in message.items() if value is not None or key == "content"}
+        said.pop("thinking_blocks", None)
+        thought = next((said[field] for field in REASONING_FIELDS if said.get(field)), None)
+        for field in REASONING_FIELDS:
+            said.pop(field, None)
+        if thought is not None:
+            said.update(dict.fromkeys(reasoning_fields, thought))
+        if "tool_calls" in said:
+            said["tool_calls"] = [_as_function_call(call) for call in output_items(said["tool_calls"])]
+        found.append(said)
+    return found
+
+
 class _Messages:
     """Chat messages in the making. `_open` is the assistant message that more items of its turn may join."""
 
     def __init__(self, reasoning_fields: tuple[str, ...]) -> None:
-        self.dropped: list[str] = []
         self._done: list[JsonObject] = []
         self._open: JsonObject | None = None
         self._thoughts: list[str] = []
@@ -106,33 +133,8 @@ class _Messages:
             "custom_tool_call_output": self._output,
         }
 
-    def read(self, body: JsonObject) -> None:
-        """The history of a Responses request."""
-        if body.get("instructions"):
-            self._done.append({"role": "system", "content": chat_content(body["instructions"])})
-        given = body["input"]
-        if isinstance(given, str):
-            self._done.append({"role": "user", "content": given})
-            return
-        for item in output_items(given):
-            reader = self._readers.get(item_type(item))
-            if reader is None:
-                self.dropped.append(f"input.{item_type(item)}")
-            else:
-                reader(item)
-
-    def take_over(self, given: Any) -> None:
-        """The history of a Chat request: as it is, but for reasoning, custom calls and nulls."""
-        for message in output_items(given):
-            said = {key: value for key, value in message.items() if value is not None or key == "content"}
-            thought = next((said[field] for field in REASONING_FIELDS if said.get(field)), None)
-            for field in REASONING_FIELDS:
-                said.pop(field, None)
-            if thought is not None:
-                said.update(dict.fromkeys(self._reasoning_fields, thought))
-            if "tool_calls" in said:
-                said["tool_calls"] = [_as_function_call(call) for call in output_items(said["tool_calls"])]
-            self._done.append(said)
+    def read(self, item: JsonObject) -> None:
+        self._readers[item["type"]](item)
 
     def finished(self) -> list[JsonObject]:
         self._close()
@@ -150,12 +152,12 @@ class _Messages:
         self._open, self._thoughts = None, []
 
     def _message(self, item: JsonObject) -> None:
-        role = item.get("role", "assistant")
+        role, content = item["role"], item["content"]
         if role != "assistant":
             self._close()
-            self._done.append({"role": role, "content": chat_content(item.get("content"))})
+            self._done.append({"role": role, "content": _content(content)})
             return
-        text = content_text(item.get("content"))
+        text = content_text(content)
         if self._open is not None and self._open["content"] is None:
             self._open["content"] = text  # it speaks after its calls, which must stay next to their outputs
             return
@@ -173,42 +175,24 @@ class _Messages:
     def _call(self, item: JsonObject) -> None:
         if self._open is None:
             self._open = {"role": "assistant", "content": None}
-        if item_type(item) == "function_call":
-            arguments = item.get("arguments", "")
-        else:
-            arguments = arguments_of(str(item.get("input") or ""))
-        if not isinstance(arguments, str):
-            arguments = orjson.dumps(arguments).decode()
-        function = {"name": item.get("name", ""), "arguments": arguments}
+        arguments = item["arguments"] if item["type"] == "function_call" else arguments_of(item["input"])
         calls = self._open.setdefault("tool_calls", [])
-        calls.append({"id": item.get("call_id") or item.get("id", ""), "type": "function", "function": function})
+        function = {"name": item["name"], "arguments": arguments}
+        calls.append({"id": item["call_id"], "type": "function", "function": function})
 
     def _output(self, item: JsonObject) -> None:
         self._close()
-        output = item.get("output")
-        content = chat_content(output) if isinstance(output, str | list) else orjson.dumps(output).decode()
-        self._done.append({"role": "tool", "tool_call_id": item.get("call_id", ""), "content": content})
+        self._done.append({"role": "tool", "tool_call_id": item["call_id"], "content": _content(item["output"])})
 
 
-def chat_content(content: Any) -> str | list[JsonObject]:
-    """Responses content as Chat content."""
-    if not isinstance(content, list):
-        return content_text(content)
-    parts = [part for part in map(_part, output_items(content)) if part]
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        return str(parts[0]["text"])
-    return parts or content_text(content)
+def _content(content: str | list[JsonObject]) -> str | list[JsonObject]:
+    return content if isinstance(content, str) else [_part(part) for part in content]
 
 
-def _part(part: JsonObject) -> JsonObject | None:
-    if isinstance(part.get("text"), str):
+def _part(part: JsonObject) -> JsonObject:
+    if part["type"] == "input_text":
         return {"type": "text", "text": part["text"]}
-    if isinstance(part.get("refusal"), str):
-        return {"type": "text", "text": part["refusal"]}
-    if part.get("type") == "input_image" and isinstance(part.get("image_url"), str):
-        image = {"url": part["image_url"]}
-        return {"type": "image_url", "image_url": image | ({"detail": part["detail"]} if part.get("detail") else {})}
-    return None
+    return {"type": "image_url", "image_url": {"url": part["image_url"], "detail": part["detail"]}}
 
 
 def _as_function_call(call: JsonObject) -> JsonObject:

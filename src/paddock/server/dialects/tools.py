@@ -1,11 +1,14 @@
 """Tool definitions and tool choice, from either dialect to either.
 
 Law     function tools pass. In Chat a custom tool (free text) is offered as a function with one string `input`, which
-        every open model can call, and its calls are turned back. Other kinds, such as hosted tools, are left out.
-Source  OpenAI: "Function calling", "Custom tools" of both APIs.
+        every open model can call, and its calls are turned back. Tools of a namespace are offered by their own name, or
+        as `namespace__name` where another tool has that name; their calls are turned back, too. Of two definitions of
+        one tool the later counts. Other kinds, such as hosted tools and tool search, are left out.
+Source  OpenAI: "Function calling", "Custom tools", "Namespaces" of both APIs.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,6 +17,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
 _FUNCTION_FIELDS = ("name", "description", "parameters", "strict")
+NO_NAMESPACES: Mapping[str, tuple[str, str]] = {}
 
 
 class Tools(NamedTuple):
@@ -23,22 +27,44 @@ class Tools(NamedTuple):
     dropped: list[str]
 
 
-def custom_names(tools: Any) -> frozenset[str]:
-    """Names of the custom tools of a request in either dialect."""
-    return frozenset(spec.get("name", "") for kind, spec in _specs(tools) if kind == "custom")
+class Offered(NamedTuple):
+    """Tools as the engine is offered them: functions in Chat form."""
+
+    tools: list[JsonObject]
+    dropped: list[str]
+    custom: frozenset[str]
+    """Names of those that stand for custom tools."""
+    namespaces: Mapping[str, tuple[str, str]]
+    """Namespace and own name of each tool within one, by the name that is offered."""
 
 
-def chat_tools(tools: Any) -> Tools:
+class _Tool(NamedTuple):
+    """A function or custom tool."""
+
+    kind: str
+    spec: JsonObject
+    namespace: str
+    """Empty: none."""
+    shown: str = ""
+
+
+def chat_tools(tools: Any) -> Offered:
     """As Chat functions."""
-    found = Tools([], [])
-    for kind, spec in _specs(tools):
-        if kind == "function":
-            found.tools.append({"type": "function", "function": _function(spec)})
-        elif kind == "custom":
-            found.tools.append({"type": "function", "function": _custom_as_function(spec)})
+    dropped: list[str] = []
+    found: list[JsonObject] = []
+    custom: set[str] = set()
+    namespaces: dict[str, tuple[str, str]] = {}
+    for tool in _shown(tools, dropped):
+        spec = {**tool.spec, "name": tool.shown}
+        if tool.kind == "custom":
+            custom.add(tool.shown)
+            spec = _custom_as_function(spec)
         else:
-            found.dropped.append(f"tools.{kind}")
-    return found
+            spec = _function(spec)
+        if tool.namespace:
+            namespaces[tool.shown] = (tool.namespace, _name(tool.spec))
+        found.append({"type": "function", "function": spec})
+    return Offered(found, dropped, frozenset(custom), namespaces)
 
 
 def responses_tools(tools: Any) -> Tools:
@@ -84,12 +110,37 @@ def arguments_of(text: str) -> str:
     return orjson.dumps({"input": text}).decode()
 
 
+def _shown(tools: Any, dropped: list[str]) -> Iterator[_Tool]:
+    """Functions and custom tools with the names that are offered."""
+    found: dict[tuple[str, str], _Tool] = {}
+    for tool in _flat(tools, ""):
+        if tool.kind in ("function", "custom"):
+            found[tool.namespace, _name(tool.spec)] = tool
+        else:
+            dropped.append(f"tools.{tool.kind}")
+    taken = Counter(name for _, name in found)
+    for (namespace, name), tool in found.items():
+        yield tool._replace(shown=f"{namespace}__{name}" if namespace and taken[name] > 1 else name)
+
+
+def _flat(tools: Any, namespace: str) -> Iterator[_Tool]:
+    for kind, spec in _specs(tools):
+        if kind == "namespace" and not namespace:
+            yield from _flat(spec.get("tools"), _name(spec) or kind)
+        else:
+            yield _Tool(kind, spec, namespace)
+
+
 def _specs(tools: Any) -> Iterator[tuple[str, JsonObject]]:
     """Kind and definition; Chat nests the definition under its kind, Responses has it flat."""
     for tool in output_items(tools):
         kind = str(tool.get("type") or "function")
         nested = tool.get(kind)
         yield kind, nested if isinstance(nested, dict) else {key: tool[key] for key in tool if key != "type"}
+
+
+def _name(spec: JsonObject) -> str:
+    return str(spec.get("name") or "")
 
 
 def _function(spec: JsonObject) -> JsonObject:
@@ -100,7 +151,7 @@ def _custom_as_function(spec: JsonObject) -> JsonObject:
     form = spec.get("format")
     form = form.get("grammar", form) if isinstance(form, dict) else {}
     description = str(spec.get("description") or "")
-    if form.get("definition"):
+    if isinstance(form, dict) and form.get("definition"):
         description += f"\n\n`input` follows this {form.get('syntax', '')} grammar:\n{form['definition']}"
     return {
         "name": spec.get("name", ""),

@@ -1,0 +1,14 @@
+"""What exact tokens cost: rollouts beside a bare loop, the hop that they add to a call, memory, joined requests."""
+
+from typing import Any
+
+from benchmarks.tokens import joining, memory, proxy, rollouts
+
+
+def run() -> dict[str, Any]:
+    return {
+        "rollouts": rollouts.measure(),
+        "proxy": proxy.measure(),
+        "memory": memory.measure(),
+        "joining": joining.measure(),
+    }

@@ -1,0 +1,206 @@
+"""What the exact server adds to a call, over HTTP: client, server, upstream, beside the client at the upstream itself.
+
+Calls of ours go on with rollouts whose record is there: histories of 5 to 200 turns, all of it sent each time. The floor
+asks the upstream with as many ids. Whole answers; and streams of chunks two milliseconds apart, whose ids say
+when they were sent. `cpu_ms`: of the server alone, per call. Target: less than 1.5 ms added to the p50 of a call at
+one connection and 30 kB of history.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+import orjson
+
+from benchmarks.processes import free_port, running
+from benchmarks.tokens.making import TOOLS, Told, continued, turn_file
+from benchmarks.tokens.wire import Got, Wire, ids_of_generate, ids_of_response
+from paddock.http import Call
+from paddock.models_servers.vllm.config import TEMPLATES
+from paddock.testing.vocabularies import write_model_folder
+from paddock.types import JsonObject
+
+TURNS = (5, 15, 50, 200)
+"""15 turns are 30 kB."""
+CONNECTIONS = (1, 16)
+SAMPLED, RESULT_CHARS = 250, 1035
+ROLLOUTS_ALONE = 8
+"""One after the other, where there is one connection."""
+CALLS = 5
+"""Of each rollout, after one that reads its record from disk."""
+ANSWER_IDS = 48
+PACE_US = 2000
+PRIMED = "primed"
+
+
+class Primed(NamedTuple):
+    history: list[JsonObject]
+    prompt: list[int]
+    """Ids of the last turn's."""
+    data: bytes
+    """The turn file."""
+
+
+class Case(NamedTuple):
+    turns: int
+    connections: int
+    stream: bool
+
+    @property
+    def secrets(self) -> list[str]:
+        count = ROLLOUTS_ALONE if self.connections == 1 else self.connections
+        kind = "stream" if self.stream else "whole"
+        return [f"{kind}-{self.turns}-{self.connections}-{nth}" for nth in range(count)]
+
+
+CASES = [
+    *(Case(turns, connections, stream=False) for turns in TURNS for connections in CONNECTIONS),
+    *(Case(turns, 1, stream=True) for turns in TURNS),
+    Case(15, 16, stream=True),
+]
+
+
+def measure() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        primed = {turns: asyncio.run(_prime(folder / f"primed-{turns}", turns)) for turns in TURNS}
+        store = folder / "turns"
+        store.mkdir()
+        for case in CASES:
+            for secret in case.secrets:
+                turn_file(store, secret).write_bytes(primed[case.turns].data)
+        with _servers(folder, store) as servers:
+            return [asyncio.run(_measured(case, primed[case.turns], servers)) for case in CASES]
+
+
+async def _prime(folder: Path, turns: int) -> Primed:
+    told = Told(turns, sampled=SAMPLED, result_chars=RESULT_CHARS)
+    engine = told.engine()
+    server = told.server(folder, engine)
+    await server.start()
+    history = list(told.question)
+    for result in told.results:
+        body: JsonObject = {"model": "scripted", "input": history, "tools": TOOLS}
+        answer = await server.responses(body, Call(path={"secret": PRIMED}))
+        assert isinstance(answer, dict)  # no stream was asked for
+        continued(history, answer["output"], result)
+    await server.stop()
+    return Primed(history, engine.seen[-1].prompt, turn_file(folder, PRIMED).read_bytes())
+
+
+class Servers(NamedTuple):
+    """URLs and process ids."""
+
+    ours: str
+    ours_pid: int
+    floor: str
+    floor_pid: int
+
+
+@contextmanager
+def _servers(folder: Path, store: Path) -> Iterator[Servers]:
+    model = write_model_folder(folder / "model", chat_template=(TEMPLATES / "thinking.jinja").read_text("utf-8"))
+    ours, upstream = free_port(), free_port()
+    floor = f"http://127.0.0.1:{upstream}"
+    block = {"base_url": floor, "model": "scripted", "tokenizer": str(model), "port": ours}
+    block["turn_store"] = {"folder": str(store)}
+    config = folder / "proxy.yaml"  # JSON is YAML
+    config.write_bytes(orjson.dumps({"proxy": {"models_servers": {"benchmarks.tokens.server:ProxyServer": block}}}))
+    with (
+        running(["benchmarks.tokens.upstream", "--port", str(upstream)], f"{floor}/health") as bare,
+        running(["paddock", "serve", str(config)], f"http://127.0.0.1:{ours}/healthz") as mine,
+    ):
+        yield Servers(f"http://127.0.0.1:{ours}", mine.pid, floor, bare.pid)
+
+
+async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, Any]:
+    groups = [case.secrets] if case.connections > 1 else [[secret] for secret in case.secrets]
+    mine: list[Got] = []
+    bare: list[Got] = []
+    cpu_ms = floor_cpu_ms = 0.0
+    for secrets in groups:
+        calls = [_Calls(secret, primed, servers.ours, servers.floor, stream=case.stream) for secret in secrets]
+        await asyncio.gather(*(each.ours() for each in calls))
+        for _ in range(CALLS):
+            cpu_ms -= _cpu_ms(servers.ours_pid)
+            mine += await asyncio.gather(*(each.ours() for each in calls))
+            cpu_ms += _cpu_ms(servers.ours_pid)
+            floor_cpu_ms -= _cpu_ms(servers.floor_pid)
+            bare += await asyncio.gather(*(each.bare() for each in calls))
+            floor_cpu_ms += _cpu_ms(servers.floor_pid)
+        for each in calls:
+            each.close()
+    figures: dict[str, Any] = {
+        "stream": case.stream,
+        "turns": case.turns,
+        "kB": len(orjson.dumps(primed.history)) // 1000,
+        "connections": case.connections,
+        "first_ids_ms" if case.stream else "p50_ms": median(got.ms for got in mine),
+        "floor_ms": median(got.ms for got in bare),
+        "added_ms": median(got.ms for got in mine) - median(got.ms for got in bare),
+        "added_p10_ms": _p10(mine) - _p10(bare),
+        "cpu_ms": cpu_ms / len(mine),
+        "floor_cpu_ms": floor_cpu_ms / len(bare),
+    }
+    if case.stream:
+        figures["chunk_added_ms"] = _age(mine) - _age(bare)
+    return figures
+
+
+def _age(found: Sequence[Got]) -> float:
+    return median(age for got in found for age in got.ages_ms)
+
+
+def _p10(found: Sequence[Got]) -> float:
+    """What it takes where nothing else runs on the machine."""
+    return quantiles((got.ms for got in found), n=10)[0]
+
+
+def _cpu_ms(pid: int) -> float:
+    """Of a process's threads."""
+    stats = (file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(stat.split()[0]) for stat in stats) / 1e6
+
+
+class _Calls:
+    """One rollout's, and the floor's of the same length."""
+
+    def __init__(self, secret: str, primed: Primed, ours: str, floor: str, *, stream: bool) -> None:
+        self._url, self._floor = f"{ours}/r/{secret}/v1/responses", f"{floor}/inference/v1/generate"
+        self._history = list(primed.history)
+        self._ids = primed.prompt
+        self._stream = stream
+        self._wires: dict[str, Wire] = {}
+
+    async def ours(self) -> Got:
+        params = {"max_output_tokens": ANSWER_IDS, "seed": PACE_US if self._stream else 0, "temperature": 1.0}
+        body: JsonObject = {"model": "scripted", "input": self._history, "tools": TOOLS, **params}
+        wire = await self._wire(self._url)
+        if self._stream:
+            got = await wire.stream(self._url, {**body, "stream": True}, ids_of_response)
+        else:
+            got = await wire.whole(self._url, body)
+        self._history += got.body.get("output", [])
+        self._history.append({"role": "user", "content": "And then?"})
+        return got
+
+    async def bare(self) -> Got:
+        params = {"max_tokens": ANSWER_IDS, "seed": PACE_US if self._stream else 0, "logprobs": 0}
+        body: JsonObject = {"model": "scripted", "token_ids": self._ids, "sampling_params": params}
+        wire = await self._wire(self._floor)
+        if self._stream:
+            return await wire.stream(self._floor, {**body, "stream": True}, ids_of_generate)
+        return await wire.whole(self._floor, {**body, "stream": False})
+
+    def close(self) -> None:
+        for wire in self._wires.values():
+            wire.close()
+
+    async def _wire(self, url: str) -> Wire:
+        if url not in self._wires:
+            self._wires[url] = await Wire.open(url)
+        return self._wires[url]

@@ -1,0 +1,171 @@
+"""CPU of whole rollouts, 50 to 200 turns long: an exact server beside a bare loop, and beside tokenising all again.
+
+Ours is a client that keeps the history and sends it whole with each turn, called directly. The floor does what an exact
+client does by hand with the same library: it keeps the ids, tokenises each new result, asks the same engine, reads the
+answer with the same parser, writes a line per turn. The naive way renders and tokenises the whole history each turn.
+"""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import orjson
+import uvloop
+
+from benchmarks.tokens.making import TOOLS, Told, continued
+from paddock.http import Call
+from paddock.server.dialects import conversation
+from paddock.server.dialects.chat_items import ChatItems
+from paddock.server.dialects.to_chat import chat_messages
+from paddock.testing.engines import PlainParser, ScriptedEngine
+from paddock.types import JsonObject
+
+TURNS = (50, 100, 200)
+FINAL_IDS = 131_072
+"""Length of a rollout of 200 turns; shorter ones stop on their way there."""
+SAMPLED = 250
+RESULT_CHARS = 1035
+ROUNDS = 5
+NAIVE_EVERY = 20
+SECRET = "ro_bench"
+
+
+class Ended(NamedTuple):
+    """A rollout's figures."""
+
+    cpu_ms: float
+    encoded_chars: int
+    ids: int
+    """Length of the last prompt and its answer."""
+    chars: int
+    """Of that, as text."""
+
+
+class Naive(NamedTuple):
+    cpu_ms: float
+    encoded_chars: int
+
+
+Rollout = Callable[[Told, int, Path, ScriptedEngine], Awaitable[list[int]]]
+"""Gives the ids at its end."""
+
+
+def measure() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as name, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        told = Told(max(TURNS), sampled=SAMPLED, result_chars=RESULT_CHARS)
+        folder = Path(name)
+
+        def once(rollout: Rollout, turns: int) -> Ended:
+            return runner.run(_measured(rollout, told, turns, folder))
+
+        once(_ours, TURNS[0])
+        once(_bare, TURNS[0])
+        return [_compared(once, told, turns) for turns in TURNS]
+
+
+def _compared(once: Callable[[Rollout, int], Ended], told: Told, turns: int) -> dict[str, Any]:
+    pairs = [(once(_ours, turns), once(_bare, turns)) for _ in range(ROUNDS)]
+    naive = _naive(told, turns)
+    ours, floor = pairs[0]
+    if ours.ids != floor.ids:
+        raise RuntimeError(f"ours ended with {ours.ids} ids, the bare loop with {floor.ids}")
+    return {
+        "turns": turns,
+        "ids": ours.ids,
+        "cpu_ms": median(mine.cpu_ms for mine, _ in pairs),
+        "floor_cpu_ms": median(bare.cpu_ms for _, bare in pairs),
+        "ratio": median(mine.cpu_ms / bare.cpu_ms for mine, bare in pairs),
+        "cpu_ms_per_turn": median(mine.cpu_ms for mine, _ in pairs) / turns,
+        "over_floor_ms_per_turn": median(mine.cpu_ms - bare.cpu_ms for mine, bare in pairs) / turns,
+        "naive_cpu_ms": naive.cpu_ms,
+        "encoded_per_final_char": ours.encoded_chars / ours.chars,
+        "naive_encoded_per_final_char": naive.encoded_chars / ours.chars,
+    }
+
+
+async def _measured(rollout: Rollout, told: Told, turns: int, folder: Path) -> Ended:
+    engine = told.engine()
+    told.vocabulary.encoded_chars = 0
+    cpu = time.process_time()
+    ids = await rollout(told, turns, folder, engine)
+    cpu = time.process_time() - cpu
+    return Ended(cpu * 1e3, told.vocabulary.encoded_chars, len(ids), len(told.vocabulary.decode(ids)))
+
+
+async def _ours(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+    server = told.server(folder / SECRET, engine)
+    await server.start()
+    try:
+        history = list(told.question)
+        ids: list[int] = []
+        for turn in range(turns):
+            body: JsonObject = {"model": "policy", "input": history, "tools": TOOLS, "temperature": 1.0}
+            answer = await server.responses(body, Call(path={"secret": SECRET}))
+            assert isinstance(answer, dict)  # no stream was asked for
+            continued(history, answer["output"], told.results[turn])
+            seen = engine.seen.pop()
+            ids = seen.prompt
+            if turn == turns - 1:
+                ids += seen.sampled
+        await server.forget(SECRET)
+    finally:
+        await server.stop()
+    return ids
+
+
+async def _bare(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+    vocabulary = told.vocabulary
+    ids = told.prompter.whole(told.question, [{"type": "function", "function": TOOLS[0]}])
+    new = list(ids)
+    path = folder / "bare.jsonl"
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        for turn in range(turns):
+            sampled: list[int] = []
+            log_probs: list[float] = []
+            async for chunk in engine.generate(ids, {"temperature": 1.0}, Call(), rollout=None):
+                sampled += chunk.ids
+                log_probs += chunk.log_probs
+            engine.seen.clear()
+            output = _items(told, sampled)
+            line = {"prompt_ids": new, "sampled_ids": sampled, "log_probs": log_probs, "output": output}
+            os.write(descriptor, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            ids += sampled
+            if turn == turns - 1:
+                break
+            result = f"\n<|im_start|>user\n<tool_response>\n{told.results[turn]}\n</tool_response><|im_end|>\n"
+            new = vocabulary.encode(result + "<|im_start|>assistant\n")
+            ids += new
+    finally:
+        os.close(descriptor)
+        path.unlink()
+    return ids
+
+
+def _naive(told: Told, turns: int) -> Naive:
+    """Without a record: each of some turns stands for those around it. What engine and parser cost is left out."""
+    history = list(told.question)
+    told.vocabulary.encoded_chars = 0
+    cpu = 0.0
+    for turn in range(turns):
+        if turn % NAIVE_EVERY == NAIVE_EVERY // 2:
+            cpu -= time.process_time()
+            asked = conversation("responses", {"input": history, "tools": TOOLS})
+            told.prompter.whole(chat_messages(asked.items), asked.tools)
+            cpu += time.process_time()
+        sampled = told.answers[turn].ids
+        continued(history, _items(told, sampled), told.results[turn])
+    return Naive(cpu * 1e3 * NAIVE_EVERY, told.vocabulary.encoded_chars * NAIVE_EVERY)
+
+
+def _items(told: Told, sampled: list[int]) -> list[JsonObject]:
+    """An answer's."""
+    items = ChatItems(frozenset())
+    list(items.delta(PlainParser().whole(told.vocabulary.decode(sampled[:-1]), sampled)))
+    list(items.end())
+    return items.output

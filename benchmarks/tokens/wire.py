@@ -1,0 +1,83 @@
+"""A client over one connection: whole answers and streams, each chunk with its age at arrival. Raw asyncio."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+
+import orjson
+
+from benchmarks.load import request_bytes
+from benchmarks.tokens.upstream import age_ms
+from paddock.types import JsonObject
+
+ReadIds = Callable[[JsonObject], list[int]]
+"""Of an event's data; none: it tells none."""
+
+
+class Got(NamedTuple):
+    ms: float
+    """Of the whole call; of a stream, to its first ids."""
+    body: JsonObject
+    """Empty for a stream."""
+    ages_ms: list[float]
+    """Of a stream's chunks but the first: since the upstream sent them."""
+
+
+class Wire:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        parts = urlsplit(url)
+        return cls(*await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 24))
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def whole(self, url: str, body: JsonObject) -> Got:
+        message = request_bytes(url, orjson.dumps(body))
+        started = time.perf_counter()
+        head = await self._ask(message)
+        start = head.index(b"content-length:") + len(b"content-length:")
+        data = await self._reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
+        return Got((time.perf_counter() - started) * 1e3, orjson.loads(data), [])
+
+    async def stream(self, url: str, body: JsonObject, read_ids: ReadIds) -> Got:
+        message = request_bytes(url, orjson.dumps(body))
+        started, first_ms = time.perf_counter(), 0.0
+        await self._ask(message)
+        ages: list[float] = []
+        rest = b""
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
+            rest += (await self._reader.readexactly(size + 2))[:-2]
+            *events, rest = rest.split(b"\n\n")
+            for event in events:
+                data = event.partition(b"data: ")[2]
+                ids = read_ids(orjson.loads(data)) if data.startswith(b"{") else []
+                if ids and first_ms:
+                    ages.append(age_ms(ids))
+                elif ids:
+                    first_ms = (time.perf_counter() - started) * 1e3
+        await self._reader.readexactly(2)
+        return Got(first_ms, {}, ages)
+
+    async def _ask(self, message: bytes) -> bytes:
+        self._writer.write(message)
+        await self._writer.drain()
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"answer: {head!r} {await self._reader.read(2000)!r}")
+        return head.lower()
+
+
+def ids_of_response(event: JsonObject) -> list[int]:
+    return list(map(int, event["delta"].split())) if event.get("type") == "response.output_text.delta" else []
+
+
+def ids_of_generate(event: JsonObject) -> list[int]:
+    ids: list[int] = event["choices"][0]["token_ids"]
+    return ids

@@ -1,0 +1,125 @@
+"""Config of a vllm server: which vLLM, started or only fronted, and how it is asked.
+
+Law     `base_url` (running servers) or `launch` (servers of our own), never both.
+Units   seconds, GiB, tokens.
+Errors  a field that can't be used is refused when the config is read; a missing folder when it is asked for
+        (`tokenizer_folder`, `template_path`: ConfigError).
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from paddock.errors import ConfigError
+from paddock.models_servers.vllm.launch import LaunchSettings
+from paddock.models_servers.vllm.sampling import unknown_names
+from paddock.server.exact import ExactConfig
+from paddock.types import JsonObject
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+class VllmConfig(ExactConfig):
+    """One model behind one or more vLLM servers."""
+
+    model: str
+    """Folder or name of the model, as vLLM is told it; at running servers also the name under which they serve it."""
+    base_url: str | list[str] | None = None
+    """Base URL of a running server, with or without `/v1`; of several, a rollout keeps to one. None: see `launch`."""
+    launch: LaunchSettings | None = None
+    """Servers of our own, started and ended with this one. None: see `base_url`."""
+    api_key: SecretStr | None = Field(default=None, repr=False)
+    """None or empty: the servers ask for none."""
+    tokenizer: Path | None = None
+    """Folder with `tokenizer.json`; None: the model's folder."""
+    chat_template: str | None = None
+    """File of a chat template, or the name of one of ours (`thinking`); None: the tokenizer's own."""
+    tool_parser: str | None = None
+    """vLLM's name of the parser of tool calls (`hermes`, `qwen3_coder`, ...); None: answers hold no calls."""
+    reasoning_parser: str | None = None
+    """vLLM's name of the parser of reasoning (`qwen3`, `deepseek_r1`, ...); None: reasoning is plain text."""
+    log_probs: Literal["sampled", "any"] = "sampled"
+    """`sampled`: a call is refused where the server would give log-probs of another distribution than the one it
+    samples from (vLLM's default mode, with a temperature other than 1 or any cut-off); `any`: it is not. For training
+    only `sampled` is right."""
+    timeout_s: float = Field(default=1800.0, gt=0)
+    """Seconds for one answer, first token to last."""
+    attempts: int = Field(default=4, ge=1)
+    """How often one call is tried in all; only while nothing was sampled."""
+    first_retry_s: float = Field(default=0.5, ge=0)
+    """Seconds before the second try, at most; twice as long before each further one."""
+    max_retry_s: float = Field(default=30.0, ge=0)
+    """Longest wait between tries; also of one that the server asks for."""
+    max_concurrency: int = Field(default=1024, ge=1)
+    """Answers that are sampled at once, over all servers; further calls wait."""
+    health_interval_s: float = Field(default=5.0, gt=0)
+    """Seconds between two health checks of a server, or of a dead one between two tries to have it back."""
+    health_timeout_s: float = Field(default=10.0, gt=0)
+    """Seconds in which a server has to answer a health check; for the generation that checks a new one: six times
+    as long, because a first request loads much."""
+    health_failures: int = Field(default=3, ge=1)
+    """Health checks in a row without an answer after which a server counts as dead; a refused connection counts at
+    once."""
+    replica_wait_s: float = Field(default=120.0, ge=0)
+    """Seconds that a call waits for a server while none is well."""
+    drain_s: float = Field(default=600.0, ge=0)
+    """Seconds that a server which is being replaced may go on with the answers it has begun."""
+    start_timeout_s: float | None = Field(default=900.0, gt=0)
+    """Seconds that it may take to start, its vLLM servers included."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _usable(cls, value: str | list[str] | None) -> str | list[str] | None:
+        urls = [value] if isinstance(value, str) else value
+        if urls is not None and (not urls or not all(url.startswith(("http://", "https://")) for url in urls)):
+            raise ValueError("needs a URL such as http://127.0.0.1:8000, or a list of them")
+        if urls is not None and len(set(urls)) < len(urls):
+            raise ValueError("names a server twice")
+        return value
+
+    @field_validator("sampling_overrides")
+    @classmethod
+    def _known(cls, value: JsonObject) -> JsonObject:
+        if unknown := unknown_names(value):
+            raise ValueError(f"vLLM is not told of: {', '.join(unknown)}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "VllmConfig":
+        if (self.base_url is None) == (self.launch is None):
+            raise ValueError("needs either `base_url` of running servers or `launch` for servers of its own")
+        return self
+
+    @property
+    def urls(self) -> list[str]:
+        """Roots of the running servers, without `/v1`; none where they are launched."""
+        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url or []
+        return [url.rstrip("/").removesuffix("/v1") for url in urls]
+
+    @property
+    def key(self) -> str | None:
+        return self.api_key.get_secret_value() or None if self.api_key else None
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        """ConfigError where there is none on this machine."""
+        folder = (self.tokenizer or Path(self.model)).expanduser()
+        if not folder.is_dir():
+            hint = "is no folder" if self.tokenizer else "is a name: set `tokenizer` to the folder of its tokenizer"
+            raise ConfigError(f"tokenizer: {folder} {hint}", kind="tokenizer_missing")
+        return folder
+
+    @property
+    def template_path(self) -> Path | None:
+        """File of the chat template; None: the tokenizer's own."""
+        if self.chat_template is None:
+            return None
+        for path in (TEMPLATES / f"{self.chat_template}.jinja", Path(self.chat_template).expanduser()):
+            if path.is_file():
+                return path
+        ours = ", ".join(sorted(path.stem for path in TEMPLATES.glob("*.jinja")))
+        raise ConfigError(
+            f"chat_template: no file {self.chat_template}, and none of ours has that name ({ours})",
+            kind="template_missing",
+        )

@@ -1,0 +1,63 @@
+"""The `launch` block: vLLM servers of our own.
+
+Units   seconds, GiB, tokens.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+Device = Literal["cpu", "gpu"]
+
+
+def _strings(value: object) -> object:
+    """YAML reads `1` and `true` as no strings, and arguments and variables are."""
+    if isinstance(value, list):
+        return [str(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: str(entry) for key, entry in value.items()}
+    return value
+
+
+class LaunchSettings(BaseModel):
+    """How many, on what, and with which limits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    python: Path | None = None
+    """Interpreter of the environment that has vLLM; None: the one that runs this server."""
+    replicas: int = Field(default=1, ge=1)
+    """Servers, each with the whole model."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """`auto`: what that environment's vLLM says of itself."""
+    gpus_per_replica: int = Field(default=1, ge=1)
+    """Each replica gets its own, over which the model is split; on a CPU without meaning."""
+    dtype: str | None = None
+    """Type of the weights, as vLLM names it (`bfloat16`, `float32`); None: the model's own."""
+    max_model_len: int | None = Field(default=None, ge=1)
+    """Longest sequence, prompt and answer together; None: the model's own."""
+    max_num_seqs: int | None = Field(default=None, ge=1)
+    """Answers sampled at once by a replica; None: vLLM's default."""
+    kv_cache_gib: int | None = Field(default=None, ge=1)
+    """Size of the KV cache; None: on a CPU 4, on a GPU what is free."""
+    cpu_threads: int = Field(default=1, ge=1)
+    """Threads of one replica on a CPU."""
+    enforce_eager: bool = False
+    """True: no compilation and no CUDA graphs; starts sooner, samples slower."""
+    weight_transfer: str | None = None
+    """vLLM's name of the backend by which a trainer sends weights; opens vLLM's routes for that. None: closed."""
+    extra_args: Annotated[list[str], BeforeValidator(_strings)] = []
+    """Further arguments of `vllm serve`; after ours, so they win."""
+    env: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default={}, repr=False)
+    """Further environment variables; over ours."""
+    folder: Path | None = None
+    """Where each replica's log is written; None: a folder per server name in the system's temporary folder."""
+    start_timeout_s: float = Field(default=600.0, gt=0)
+    """Time for a replica to become well; loading a large model takes minutes."""
+    stop_timeout_s: float = Field(default=10.0, ge=0)
+    """Time for a replica to end when told; what is left then is killed."""
+    max_restarts: int = Field(default=20, ge=0)
+    """How often one replica that died is started again, in all; then it is given up."""
+    restart_wait_s: float = Field(default=1.0, ge=0)
+    """Wait before the first restart; twice as long before each further one, at most 60 s."""

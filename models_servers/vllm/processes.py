@@ -1,0 +1,173 @@
+"""One vLLM process of our own: started, waited for until it is well, and gone with all that it started.
+
+Law     however this process ends, killed too, nothing of vLLM is left within `stop_timeout_s` and a moment: a keeper
+        of its own session holds the other end of a pipe; see `keeper`. Whatever is left of the keeper's group when it
+        has ended, killed too, is killed here before its id is given back.
+Output  a log file, the one before it kept as `.1`; its last lines are in the error of a failed start.
+Errors  InfraError `start_failed`, `start_timeout`, neither retryable.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from paddock.errors import InfraError
+from paddock.server.process import ending
+
+KEEPER = Path(__file__).parent / "keeper.py"
+POLL_S = 0.2
+LOG_LINES = 15
+KILL_S = 5.0
+"""Seconds beyond its grace that the keeper is waited for before it is killed."""
+
+
+class Command(NamedTuple):
+    """What is started."""
+
+    argv: Sequence[str]
+    """Without host and port."""
+    env: Mapping[str, str]
+    log: Path
+    start_timeout_s: float
+    stop_timeout_s: float
+
+
+class VllmProcess:
+    """`start` once, then `stop`."""
+
+    def __init__(self, name: str, command: Command, client: httpx.AsyncClient) -> None:
+        self.name = name
+        self.url = ""
+        """Its root, once started."""
+        self.pid = 0
+        """The keeper's, which leads the group."""
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Its exit code: it has ended, and nothing is left of it."""
+        self._command = command
+        self._client = client
+        self._lifeline = -1
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        code = self.exited.result()
+        return ending(code if code < 128 else 128 - code)
+
+    async def start(self) -> None:
+        """Well when it returns; gone when it raises."""
+        port = _free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._spawn(port)
+        try:
+            await self._until_well()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End it; what has not ended in time is killed. Cancelled: it ends all the same."""
+        if self._lifeline < 0:
+            return
+        lifeline, self._lifeline = self._lifeline, -1
+        os.close(lifeline)
+        try:
+            async with asyncio.timeout(self._command.stop_timeout_s + KILL_S):
+                await asyncio.shield(self.exited)
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            await asyncio.shield(self.exited)
+
+    async def _until_well(self) -> None:
+        limit_s = self._command.start_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                while not await self._is_well():
+                    if self.exited.done():
+                        raise self._failed(self.ending, kind="start_failed")
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError as error:
+            raise self._failed(f"was not well within {limit_s:.3g} s", kind="start_timeout") from error
+
+    async def _is_well(self) -> bool:
+        if self.exited.done():
+            return False
+        try:
+            async with asyncio.timeout(POLL_S * 10):
+                return (await self._client.get(f"{self.url}/health")).status_code == 200
+        except (TimeoutError, httpx.HTTPError):
+            return False
+
+    def _failed(self, how: str, *, kind: str) -> InfraError:
+        lines = self._command.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        text = "\n".join(f"    {line}" for line in lines)
+        return InfraError(
+            f"{self.name}: vLLM {how}; the end of {self._command.log}:\n{text}", kind=kind, retryable=False
+        )
+
+    def _spawn(self, port: int) -> None:
+        command = self._command
+        _keep_one(command.log)
+        # Short, because sockets are made in it, and of its own, so that nothing stays of a vLLM that was killed.
+        scratch = tempfile.mkdtemp(prefix="vllm-")
+        theirs, self._lifeline = os.pipe()
+        argv = [*command.argv, "--host", "127.0.0.1", "--port", str(port)]
+        try:
+            with command.log.open("wb") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(KEEPER), str(command.stop_timeout_s), scratch, *argv],
+                    stdin=theirs,
+                    stdout=log,
+                    stderr=log,
+                    env={**command.env, "TMPDIR": scratch},
+                    start_new_session=True,
+                )
+        except OSError:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        finally:
+            os.close(theirs)
+        self.pid = process.pid
+        loop = asyncio.get_running_loop()
+        # A thread, so that it works on any loop, whoever else waits for children.
+        waiter = threading.Thread(
+            target=self._wait, args=(process, scratch, loop), name=f"{self.name}-exit", daemon=True
+        )
+        waiter.start()
+
+    def _wait(self, process: "subprocess.Popen[bytes]", scratch: str, loop: asyncio.AbstractEventLoop) -> None:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(self._set_exited, code)
+
+    def _set_exited(self, code: int) -> None:
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+
+def _keep_one(log: Path) -> None:
+    with suppress(FileNotFoundError):
+        log.replace(log.with_name(log.name + ".1"))
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port

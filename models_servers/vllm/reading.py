@@ -1,0 +1,155 @@
+"""Answers of vLLM as chunks of ids: streamed or whole, of both forms. Whatever is not exact is no answer.
+
+Law     each sampled id is an integer and has one finite log-prob, of that very id where the answer says of which;
+        nothing is sampled after a finish reason; version spans cover the sampled ids without gaps.
+Errors  UnreadableError where that does not hold, or the stream ends early. EngineFailedError: vLLM says that it
+        failed, or it aborted the answer.
+"""
+
+import math
+from typing import Any, Literal
+
+import orjson
+
+from paddock.server.dialects.failures import EngineFailedError, UnreadableError
+from paddock.server.exact.engine import Chunk
+from paddock.types import FinishReason, JsonObject, WeightSpan
+
+Form = Literal["generate", "completions"]
+_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+_FLOOR = -9999.0
+"""vLLM writes this for a log-prob that is no number."""
+
+
+class ChunkReader:
+    """The events of one stream."""
+
+    def __init__(self, form: Form) -> None:
+        self.count = 0
+        """Ids so far."""
+        self.complete = False
+        """All has been said."""
+        self._form = form
+        self._last: Chunk | None = None
+
+    def read(self, data: bytes) -> Chunk | None:
+        """What an event says; the last chunk is held back until the stream's end, which tells what was cached."""
+        if data == b"[DONE]":
+            return self.end()
+        try:
+            event = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise UnreadableError(f"no JSON: {error}") from error
+        choices = _choices(event)
+        if choices:
+            return self._choice(choices[0])
+        if self._last is not None:
+            self._last = self._last._replace(cached_tokens=_cached(event))
+        return None
+
+    def end(self) -> Chunk | None:
+        """The last chunk, once; the stream has ended."""
+        if self._last is None:
+            if self.complete:
+                return None
+            raise UnreadableError("the stream ended without a finish reason")
+        last, self._last = self._last, None
+        self.complete = True
+        return last
+
+    @property
+    def finished(self) -> bool:
+        """A finish reason was there; at most what was cached is missing."""
+        return self._last is not None
+
+    def _choice(self, choice: JsonObject) -> Chunk | None:
+        chunk = _chunk(self._form, choice, self.count)
+        if self._last is not None:
+            raise UnreadableError("more was sampled after the finish reason")
+        self.count += len(chunk.ids)
+        if chunk.finish_reason is not None:
+            self._last = chunk
+            return None
+        return chunk if chunk.ids else None
+
+
+def read_whole(form: Form, body: Any) -> Chunk:
+    """An answer that was not streamed."""
+    choices = _choices(body)
+    if not choices:
+        raise UnreadableError("no choice")
+    chunk = _chunk(form, choices[0], 0)
+    if chunk.finish_reason is None:
+        raise UnreadableError("no finish reason")
+    return chunk._replace(cached_tokens=_cached(body))
+
+
+def _choices(body: Any) -> list[JsonObject]:
+    if not isinstance(body, dict):
+        raise UnreadableError("no JSON object")
+    if body.get("error"):
+        raise EngineFailedError(body["error"])
+    choices = body.get("choices")
+    if not isinstance(choices, list) or len(choices) > 1 or not all(isinstance(choice, dict) for choice in choices):
+        raise UnreadableError("not one choice")
+    return choices
+
+
+def _chunk(form: Form, choice: JsonObject, start: int) -> Chunk:
+    """`start`: how many ids came before."""
+    ids = choice.get("token_ids")
+    if ids is None:
+        ids = []
+    if not isinstance(ids, list) or not all(type(one) is int and one >= 0 for one in ids):
+        raise UnreadableError("`token_ids` is no list of ids")
+    said = choice.get("finish_reason")
+    if said == "abort":
+        raise EngineFailedError(
+            {"code": "abort", "message": f"vLLM aborted the answer after {start + len(ids)} tokens"}
+        )
+    if said is not None and said not in _REASONS:
+        raise UnreadableError(f"finish reason {str(said)[:40]!r}")
+    reason = None if said is None else _REASONS[said]
+    log_probs = _log_probs(form, choice.get("logprobs"), ids)
+    return Chunk(ids, log_probs, reason, _spans(choice, start + len(ids)) if reason else ())
+
+
+def _log_probs(form: Form, given: Any, ids: list[int]) -> list[float]:
+    if not ids:
+        return []
+    key = "content" if form == "generate" else "token_logprobs"
+    found = given.get(key) if isinstance(given, dict) else None
+    if not isinstance(found, list) or len(found) != len(ids):
+        raise UnreadableError(f"{len(ids)} ids without as many log-probs")
+    if form == "generate":
+        found = [_of(entry, one) for entry, one in zip(found, ids, strict=True)]
+    if not all(isinstance(value, float | int) and math.isfinite(value) and value > _FLOOR for value in found):
+        raise UnreadableError("a log-prob is no number")
+    return [float(value) for value in found]
+
+
+def _of(entry: Any, sampled: int) -> Any:
+    if not isinstance(entry, dict) or entry.get("token_id", sampled) != sampled:
+        raise UnreadableError(f"a log-prob of another token than the sampled {sampled}")
+    return entry.get("logprob")
+
+
+def _spans(choice: JsonObject, count: int) -> tuple[WeightSpan, ...]:
+    given = choice.get("weight_versions")
+    if not given:
+        return ()
+    try:
+        spans = tuple(WeightSpan(version=str(one["version"]), start=one["start"], end=one["end"]) for one in given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableError(f"weight versions: {error}") from error
+    edges = [0, *(span.end for span in spans)]
+    if [span.start for span in spans] != edges[:-1] or edges[-1] != count:
+        raise UnreadableError(f"weight versions do not cover the {count} sampled ids")
+    return spans
+
+
+def _cached(body: JsonObject) -> int:
+    usage = body.get("usage")
+    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return cached if isinstance(cached, int) else 0

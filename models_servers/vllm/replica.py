@@ -1,0 +1,249 @@
+"""One vLLM server over its life: brought up, watched, replaced when it dies.
+
+Ready   it answers `/health` and has sampled: a server may be up and die at its first request.
+Dead    its process ended; it refuses connections; `/health` is not 200, or is not answered `health_failures` times in
+        a row: after a death of the engine it may hang. Calls that run on a dead server fail at once.
+Back    a launched one is started again, with waits that double, at most `max_restarts` times in all, then it is lost.
+        A running one of others is asked again for as long as we run.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal
+
+import httpx
+
+from paddock.errors import BugError, PaddockError
+from paddock.models_servers.vllm.config import VllmConfig
+from paddock.models_servers.vllm.endpoint import Endpoint
+from paddock.models_servers.vllm.processes import VllmProcess
+from paddock.models_servers.vllm.traits import Traits, find_traits
+from paddock.server.upstream_failures import UpstreamError
+
+MAX_WAIT_S = 60.0
+PROBE_FACTOR = 6.0
+"""A first generation may take that many times as long as a health check."""
+_log = logging.getLogger(__name__)
+
+
+class Replica:
+    """`changed` is called after each change of `state`."""
+
+    def __init__(
+        self,
+        name: str,
+        config: VllmConfig,
+        client: httpx.AsyncClient,
+        changed: Callable[[], None],
+        *,
+        url: str | None = None,
+        make_process: Callable[[], VllmProcess] | None = None,
+    ) -> None:
+        """Either `url` of a running server, or `make_process` for one of our own."""
+        self.name = name
+        self.state: Literal["down", "ready", "draining", "lost"] = "down"
+        self.why = "it has not started"
+        """Why it is not ready."""
+        self.running = 0
+        """Answers that are being sampled."""
+        self.process: VllmProcess | None = None
+        self._config = config
+        self._client = client
+        self._changed = changed
+        self._url = url
+        self._make_process = make_process
+        self._known: tuple[Endpoint, Traits] | None = None
+        self._clocks: set[asyncio.Timeout] = set()
+        self._suspected = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._living: asyncio.Task[None] | None = None
+        self._restarts = 0
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._found[0]
+
+    @property
+    def traits(self) -> Traits:
+        return self._found[1]
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether `endpoint` and `traits` are known."""
+        return self._known is not None
+
+    async def start(self) -> None:
+        """The first time: ready when it returns, raises what is wrong."""
+        await self._come_up()
+        self.live()
+
+    def live(self) -> None:
+        """Watch it from now on, and bring it back when it is down."""
+        self._living = asyncio.create_task(self._live())
+
+    async def stop(self) -> None:
+        await self._stop_living()
+        self._become("lost", "it was stopped")
+        await self._end_process()
+
+    def suspect(self) -> None:
+        """A call failed on it: look at it now."""
+        self._suspected.set()
+
+    async def replace(self) -> None:
+        """No new calls; when those that run have ended, or `drain_s` is over, a launched one is started anew. Ready
+        when it returns."""
+        await self._stop_living()
+        self._become("draining", "it is being replaced")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.drain_s):
+                while self.running:
+                    self._idle.clear()
+                    await self._idle.wait()
+        self._go_down("it is being replaced")
+        try:
+            await self._end_process()
+            await self._come_up()
+        finally:
+            self.live()
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """One answer is being sampled."""
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            if not self.running:
+                self._idle.set()
+
+    @contextmanager
+    def watched(self, clock: asyncio.Timeout) -> Iterator[None]:
+        """The wait that `clock` bounds ends, as an UpstreamError, when the server dies."""
+        self._require_alive()
+        self._clocks.add(clock)
+        try:
+            yield
+        except TimeoutError:
+            self._require_alive()
+            raise
+        finally:
+            self._clocks.discard(clock)
+
+    @property
+    def _found(self) -> tuple[Endpoint, Traits]:
+        if self._known is None:
+            raise BugError(f"{self.name}: was never ready", kind="not_started")
+        return self._known
+
+    def _require_alive(self) -> None:
+        if self.state not in ("ready", "draining"):
+            raise UpstreamError(f"{self.name} died: {self.why}", kind="upstream_connection")
+
+    async def _come_up(self) -> None:
+        if self._make_process is not None:
+            self.process = self._make_process()
+            await self.process.start()
+            endpoint = Endpoint(self._client, self.process.url, self._config.key)
+        else:
+            assert self._url is not None  # one of both is given
+            endpoint = Endpoint(self._client, self._url, self._config.key)
+            if not await endpoint.is_well(self._config.health_timeout_s):
+                raise UpstreamError(f"{self.name} says that it is not well", kind="upstream_status")
+        traits = await find_traits(endpoint, self._config.model, self._config.health_timeout_s * PROBE_FACTOR)
+        self._known = endpoint, traits
+        self._suspected.clear()
+        self._become("ready", "")
+
+    async def _live(self) -> None:
+        while True:
+            if self.state == "ready":
+                self._go_down(await self._death())
+                _log.warning("%s: %s", self.name, self.why)
+            come_back = self._wait_for_it if self._make_process is None else self._start_again
+            if not await self._tried(come_back):
+                return
+
+    async def _death(self) -> str:
+        """Wait for it, and say how it died."""
+        failures = 0
+        while True:
+            if self.process is not None and self.process.exited.done():
+                return f"its process {self.process.ending}"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._config.health_interval_s):
+                    await self._look_now()
+            self._suspected.clear()
+            try:
+                if not await self.endpoint.is_well(self._config.health_timeout_s):
+                    return "it says that it is not well"
+                failures = 0
+            except UpstreamError as error:
+                failures += 1
+                if error.kind != "upstream_timeout" or failures >= self._config.health_failures:
+                    return error.message
+
+    async def _look_now(self) -> None:
+        """Until there is reason to look at it before its time."""
+        if self.process is None:
+            await self._suspected.wait()
+            return
+        suspected = asyncio.ensure_future(self._suspected.wait())
+        either: set[asyncio.Future[Any]] = {suspected, self.process.exited}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            suspected.cancel()
+
+    async def _tried(self, come_back: Callable[[], Awaitable[bool]]) -> bool:
+        try:
+            return await come_back()
+        except PaddockError as error:
+            if error.message != self.why:
+                _log.warning("%s: is not back: %s", self.name, error.message)
+            self._become("down", error.message)
+            return True
+
+    async def _wait_for_it(self) -> bool:
+        await asyncio.sleep(self._config.health_interval_s)
+        await self._come_up()
+        _log.warning("%s: is back", self.name)
+        return True
+
+    async def _start_again(self) -> bool:
+        settings = self._config.launch
+        assert settings is not None  # there are processes to start
+        await self._end_process()
+        if self._restarts >= settings.max_restarts:
+            self._become("lost", f"{self.why}; it was started again {self._restarts} times")
+            _log.error("%s: given up: %s", self.name, self.why)
+            return False
+        wait_s = min(MAX_WAIT_S, settings.restart_wait_s * 2.0**self._restarts)
+        self._restarts += 1
+        await asyncio.sleep(wait_s)
+        await self._come_up()
+        _log.warning("%s: is back, after restart %d of %d", self.name, self._restarts, settings.max_restarts)
+        return True
+
+    def _go_down(self, why: str) -> None:
+        self._become("down", why)
+        now = asyncio.get_running_loop().time()
+        for clock in self._clocks:
+            clock.reschedule(now)
+
+    def _become(self, state: Literal["down", "ready", "draining", "lost"], why: str) -> None:
+        self.state, self.why = state, why
+        self._changed()
+
+    async def _stop_living(self) -> None:
+        if self._living is not None:
+            self._living.cancel()
+            await asyncio.gather(self._living, return_exceptions=True)
+
+    async def _end_process(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            await process.stop()

@@ -1,0 +1,68 @@
+"""From sampling parameters under the names of the Chat API to vLLM's `SamplingParams`.
+
+Law     every parameter that shapes the distribution is always sent, so that no default of the server or of the
+        model's `generation_config.json` has a say. One answer per call: `n` is never sent.
+Stop    vLLM applies `stop` strings to the text. Measured on 0.32: the sampled ids hold the whole stop text and end
+        with the token that completed it, which may hold characters after it; no id follows. `finish_reason` is `stop`.
+Errors  RequestError `sampling_invalid` names a parameter that vLLM is not told of.
+"""
+
+from collections.abc import Iterable
+
+from paddock.errors import RequestError
+from paddock.types import JsonObject
+
+_NEUTRAL: JsonObject = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Values that leave the model's distribution as it is."""
+_BUDGETS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_OTHERS = (
+    "seed",
+    "stop",
+    "stop_token_ids",
+    "ignore_eos",
+    "min_tokens",
+    "logit_bias",
+    "bad_words",
+    "allowed_token_ids",
+    "thinking_token_budget",
+)
+_KNOWN = frozenset((*_NEUTRAL, *_BUDGETS, *_OTHERS))
+_MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinking_token_budget")
+"""Parameters that change the distribution wherever they are set."""
+
+
+def unknown_names(params: Iterable[str]) -> list[str]:
+    """Names that `sampling` refuses."""
+    return sorted(name for name in params if name not in _KNOWN)
+
+
+def sampling(params: JsonObject, room: int | None) -> JsonObject:
+    """vLLM's parameters. `room`: tokens left beside the prompt; None: unknown, then vLLM applies its own limit."""
+    if unknown := unknown_names(params):
+        raise RequestError(f"sampling parameter {unknown[0]!r}: vLLM is not told of it", kind="sampling_invalid")
+    given = {name: value for name, value in params.items() if value is not None}
+    found = {**_NEUTRAL, **{name: value for name, value in given.items() if name not in _BUDGETS}}
+    if found["top_k"] == -1:
+        found["top_k"] = 0
+    limits = [given[name] for name in _BUDGETS if name in given]
+    if room is not None:
+        limits.append(room)
+    if limits:
+        found["max_tokens"] = min(limits)
+    return found
+
+
+def is_plain(sampled: JsonObject) -> bool:
+    """Whether what is sampled from is the model's own distribution; of the greedy answer the log-probs are."""
+    if sampled["temperature"] not in (0, 1):
+        return False
+    kept = all(sampled[name] == value for name, value in _NEUTRAL.items() if name != "temperature")
+    return kept and not any(sampled.get(name) for name in _MASKS)

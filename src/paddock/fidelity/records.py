@@ -1,0 +1,137 @@
+"""What a report says.
+
+Verdict `exact`: one sample holds all that was sampled; `split`: several do, each exact; `masked`: some of it is trained
+        on in none, or is not what the engine sampled; `failed`: the run did not get to its end.
+Units   tokens; characters; shares from 0 to 1.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from paddock.tokens import Traits
+from paddock.types import Record
+
+Verdict = Literal["exact", "split", "masked", "failed"]
+VERDICTS: tuple[Verdict, ...] = ("exact", "split", "masked", "failed")
+"""From the best to the worst."""
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """`exact` of none."""
+    return max(verdicts, key=VERDICTS.index, default="exact")
+
+
+class Figures(Record):
+    """Of one run: its record beside the engine's own log."""
+
+    verdict: Verdict
+    calls: int
+    """Answers that the engine sampled to their end."""
+    continuing: int
+    """Calls whose prompt starts with all ids of the call before."""
+    branches: int
+    """Ends of the record's tree."""
+    samples: int
+    """Of mode `branch`."""
+    sampled_tokens: int
+    """By the engine's log."""
+    dropped_tokens: int
+    """Of them, those that no sample of mode `branch` trains on."""
+    dropped_whole_tokens: int
+    """Of them, those that the sample of mode `whole` does not train on."""
+    unproven_tokens: int
+    """That samples train on, and that the engine's log does not have at their place."""
+    sample_tokens: int
+    """Of all samples of mode `branch`."""
+    distinct_tokens: int
+    """Of them, each counted once with all that stands before it."""
+    tokenised_chars: int
+    """By the server."""
+    final_chars: int
+    """Of the last call's prompt and answer."""
+
+    @property
+    def append_only(self) -> float:
+        """Share of calls after the first."""
+        return self.continuing / (self.calls - 1) if self.calls > 1 else 1.0
+
+    @property
+    def forks(self) -> int:
+        return max(0, self.branches - 1)
+
+    @property
+    def prefix_factor(self) -> float:
+        """How many samples a token is in, on average."""
+        return self.sample_tokens / self.distinct_tokens if self.distinct_tokens else 0.0
+
+    @property
+    def tokenising(self) -> float:
+        """What was tokenised, by the length of the final conversation."""
+        return self.tokenised_chars / self.final_chars if self.final_chars else 0.0
+
+
+class Run(Record):
+    """One scenario."""
+
+    scenario: str
+    requests: int
+    """That the client made."""
+    branches_by_design: int
+    """Conversations that the client itself starts beside the first."""
+    problem: str | None = None
+    """What ended it too early."""
+    figures: Figures
+
+    @property
+    def verdict(self) -> Verdict:
+        return "failed" if self.problem else self.figures.verdict
+
+    @property
+    def counted(self) -> Verdict:
+        """Toward its combination: several samples are as good as one where the client meant them."""
+        meant = self.verdict == "split" and self.figures.forks <= self.branches_by_design
+        return "exact" if meant else self.verdict
+
+
+class Combination(Record):
+    """A harness in a dialect, over a template."""
+
+    subject: str
+    """`harness:NAME`: run for real; `client:NAME`: a model of how a program sends history back."""
+    dialect: str
+    template: str
+    runs: list[Run]
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(run.counted for run in self.runs)
+
+    @property
+    def worse(self) -> list[Run]:
+        """Runs that are not as good as they could be."""
+        return [run for run in self.runs if run.counted != "exact"]
+
+    @property
+    def total(self) -> Figures:
+        """Of its runs together, but for those that branch by design, if there are others."""
+        plain = [run.figures for run in self.runs if not run.branches_by_design]
+        given = plain or [run.figures for run in self.runs]
+        sums = {name: sum(getattr(one, name) for one in given) for name in Figures.model_fields if name != "verdict"}
+        sums["calls"] -= len(given) - 1  # only the first call of each run continues none
+        sums["branches"] -= len(given) - 1
+        return Figures(verdict=self.verdict, **sums)
+
+
+class TemplateTraits(Record):
+    """What a template does to the past."""
+
+    template: str
+    traits: Traits
+
+
+class Report(Record):
+    """All of it."""
+
+    combinations: list[Combination]
+    templates: list[TemplateTraits]
+    wall_s: float

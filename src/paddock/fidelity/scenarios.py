@@ -1,0 +1,93 @@
+"""What happens in a run: a policy's turns, and what the client and the network do about them.
+
+Law     a scenario is data, the same for every harness and template. After its turns the policy ends the run. In what a
+        policy writes, a call is written for the tools that the harness shows.
+Shapes  `branches`: how many conversations the client itself starts beside the first one (a title, a compaction); a
+        record that has so many branches more has lost nothing.
+"""
+
+from typing import Literal, NamedTuple
+
+Spelling = Literal["plain", "spaced", "compact", "escaped", "twice", "broken"]
+"""Of a call's arguments. `twice`: a key comes twice; `broken`: no JSON."""
+What = Literal["shell", "patch", "unknown"]
+"""`patch`: a custom tool, or shell where there is none; `unknown`: of a tool that there is not."""
+Beside = Literal["title", "forget"]
+"""`title`: a request without tools comes first, each time in the same words; `forget`: the client drops or sums up its
+older steps first."""
+
+SYSTEM = "You are a coding agent. The files are in /testbed."
+PROMPT = "add(1, 2) gives -1.\n\nPlease fix `calc.py`.\n"
+WORDS = "Let me look at the next file, and then at what calls it. "
+THOUGHT = "The test fails since the sum is wrong.\n\nI should read the file first: it may say why."
+ODD_LINE = "grep -n 'naïve  “日本語” \t 🙂'"
+LONG_CHARS = 6000
+
+
+class Do(NamedTuple):
+    """A call that the policy writes."""
+
+    what: What = "shell"
+    spelling: Spelling = "plain"
+    line: str = "cat"
+    """Shell words, before the name of a file."""
+
+
+class Turn(NamedTuple):
+    """One answer of the policy."""
+
+    calls: tuple[Do, ...] = (Do(),)
+    thought: str = ""
+    text: str = ""
+    output_chars: int = 120
+    """How much each of its calls prints."""
+    cut: bool = False
+    """It reaches its length limit."""
+    uncommon: bool = False
+    """It is sampled in other ids than its text would be tokenised to."""
+    retried: bool = False
+    """The client asks for it twice, in the same words: it did not hear the first answer."""
+    beside: Beside | None = None
+
+
+class Scenario(NamedTuple):
+    """One run."""
+
+    name: str
+    turns: tuple[Turn, ...]
+    branches: int = 0
+
+    @property
+    def forgets(self) -> bool:
+        return any(turn.beside == "forget" for turn in self.turns)
+
+
+_PARALLEL = Turn((Do(), Do("patch"), Do(line="head -n 3")))
+_ODD = (Do(spelling="spaced"), Do(spelling="compact"), Do(spelling="escaped", line=ODD_LINE), Do(spelling="twice"))
+
+SCENARIOS: dict[str, Scenario] = {
+    one.name: one
+    for one in (
+        Scenario("loop", (Turn(),) * 12),
+        Scenario("parallel", (Turn(), _PARALLEL, Turn(), _PARALLEL)),
+        Scenario(
+            "malformed",
+            (
+                Turn(),
+                Turn((Do(spelling="broken"),)),
+                Turn((Do("unknown"), Do())),
+                Turn((Do(), Do(spelling="broken"), Do())),
+                Turn(),
+            ),
+        ),
+        Scenario("reasoning", (Turn(thought=THOUGHT),) * 4),
+        Scenario("talk", (Turn(text=WORDS), Turn((), THOUGHT, WORDS), Turn(thought=THOUGHT, text=f"\n\n{WORDS}\n"))),
+        Scenario("spelling", tuple(Turn((call,)) for call in (*_ODD, Do(line=ODD_LINE)))),
+        Scenario("uncommon_ids", (Turn(text=WORDS, thought=THOUGHT, uncommon=True),) * 4),
+        Scenario("long_output", (Turn(), Turn(output_chars=LONG_CHARS), Turn(output_chars=LONG_CHARS), Turn())),
+        Scenario("retry", (Turn(retried=True), Turn(), Turn(thought=THOUGHT, retried=True), Turn())),
+        Scenario("cut", (Turn(), Turn(text=WORDS, cut=True), Turn())),
+        Scenario("title", (Turn(beside="title"), Turn(), Turn(beside="title"), Turn()), branches=1),
+        Scenario("forget", (*(Turn(output_chars=600),) * 7, Turn(beside="forget"), Turn()), branches=1),
+    )
+}

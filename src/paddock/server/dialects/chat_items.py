@@ -1,0 +1,108 @@
+"""Deltas of a chat message as parts: items that open, grow and close.
+
+Law     one item is open at a time: reasoning, message, each call. A custom tool's text comes at once when its call
+        closes, since it can't be told from the function's arguments before. An answer that says nothing is an empty
+        message.
+Errors  UnreadableError for a call that goes on after another item began.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paddock.server.dialects.chat_answers import call_of, reasoning_of
+from paddock.server.dialects.failures import UnreadableError
+from paddock.server.dialects.items import CALLS, reasoning_item
+from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.tools import NO_NAMESPACES, input_of
+from paddock.types import JsonObject
+from paddock.types.responses import content_text, message_item, output_items
+
+
+class _Item:
+    """The item that is open."""
+
+    def __init__(self, nth: int, item: JsonObject, channel: Channel) -> None:
+        self.nth = nth
+        self.item = item
+        self.channel: Channel = channel
+        self.texts: list[str] = []
+
+    def whole(self) -> JsonObject:
+        text = "".join(self.texts)
+        if self.channel == "text":
+            return {**message_item(text), "id": self.item["id"]}
+        if self.channel == "summary":
+            return reasoning_item(text, self.item["id"])
+        return {**self.item, "input": input_of(text)} if self.channel == "input" else {**self.item, "arguments": text}
+
+
+class ChatItems:
+    """Of one answer."""
+
+    def __init__(self, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES) -> None:
+        """`custom`, `namespaces`: how the tools were offered (`Offered`); their calls are turned back."""
+        self.output: list[JsonObject] = []
+        """Items that have closed."""
+        self._custom = custom
+        self._namespaces = namespaces
+        self._open: _Item | None = None
+        self._call: Any = None
+        """The index, in the stream, of the call that is open."""
+        self._calls_seen: set[Any] = set()
+
+    def end(self) -> Iterator[Part]:
+        """Nothing more is said."""
+        if not self.output and self._open is None:
+            yield from self._start(message_item(""), "text")
+        yield from self._close()
+
+    def delta(self, delta: JsonObject) -> Iterator[Part]:
+        """`delta` of a chunk; a whole message is one, too."""
+        thought = reasoning_of(delta)
+        if thought:
+            if self._open is None or self._open.channel != "summary":
+                yield from self._start(reasoning_item(""), "summary")
+            yield from self._grow(thought)
+        text = content_text(delta.get("content"))
+        if text:
+            if self._open is None or self._open.channel != "text":
+                yield from self._start(message_item(""), "text")
+            yield from self._grow(text)
+        for call in output_items(delta.get("tool_calls")):
+            yield from self._called(call)
+
+    def _called(self, call: JsonObject) -> Iterator[Part]:
+        function = call.get("function")
+        said = function if isinstance(function, dict) else {}
+        number = call.get("index", len(self._calls_seen))
+        if number not in self._calls_seen:
+            self._calls_seen.add(number)
+            taken = {item["call_id"] for item in self.output if item["type"] in CALLS}
+            call_id = call.get("id") if call.get("id") not in taken else None
+            item = call_of(str(said.get("name") or ""), "", call_id, self._custom, self._namespaces)
+            yield from self._start(item, "input" if item["type"] == "custom_tool_call" else "arguments")
+            self._call = number
+        elif self._open is None or self._open.channel not in ("arguments", "input") or number != self._call:
+            raise UnreadableError(f"tool call {number} goes on after another item began")
+        yield from self._grow(str(said.get("arguments") or ""))
+
+    def _start(self, item: JsonObject, channel: Channel) -> Iterator[Part]:
+        yield from self._close()
+        self._open = _Item(len(self.output), item, channel)
+        yield Opened(self._open.nth, item)
+
+    def _grow(self, text: str) -> Iterator[Part]:
+        assert self._open is not None
+        if not text:
+            return
+        self._open.texts.append(text)
+        if self._open.channel != "input":
+            yield Delta(self._open.nth, self._open.channel, text)
+
+    def _close(self) -> Iterator[Part]:
+        if self._open is None:
+            return
+        item = self._open.whole()
+        self.output.append(item)
+        yield Closed(self._open.nth, item)
+        self._open = None

@@ -1,0 +1,105 @@
+"""A client's request as a conversation: the whole history, the tools and what else a chat template gets.
+
+Law     whatever the dialect, one history is told by the same items (`told`), instructions first as a system message;
+        only ids differ, which not every dialect carries. One pass at most: asked for with every
+        call of a rollout.
+Errors  RequestError of `take`; `require_renderable` refuses what no chat template can be given.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from paddock.errors import RequestError
+from paddock.server.dialects.answers import Dialect
+from paddock.server.dialects.from_chat import items_of_chat
+from paddock.server.dialects.reading import take
+from paddock.server.dialects.to_chat import chat_params
+from paddock.server.dialects.told import has_image, shown_names, told_history, told_instructions, told_items
+from paddock.server.dialects.tools import chat_tools
+from paddock.types import JsonObject
+from paddock.types.responses import output_items
+
+_TEMPLATE = "chat_template_kwargs"
+
+
+class History(NamedTuple):
+    """What a request's own list of items or messages tells."""
+
+    length: int
+    """Number of those items or messages."""
+    items: list[JsonObject]
+    dropped: list[str]
+    shown: Mapping[tuple[str, str], str]
+    """The names under which calls are told, by namespace and name."""
+    image: bool
+    """One of the items holds an image."""
+
+
+class Conversation(NamedTuple):
+    """What a request tells, in one form."""
+
+    items: list[JsonObject]
+    """The history, oldest first: items as `told` describes them."""
+    tools: list[JsonObject]
+    """As the chat template gets them: functions in Chat form, custom tools among them."""
+    arguments: JsonObject
+    """Of the chat template, as the client gives them."""
+    custom: frozenset[str]
+    """Names of the functions that stand for custom tools."""
+    namespaces: Mapping[str, tuple[str, str]]
+    """Namespace and own name of the tools within one, by the name that the model is shown."""
+    dropped: list[str]
+    """What of the request is not here, by name."""
+    params: JsonObject
+    """What the client says about sampling, under the names of Chat, and its further keys for the engine."""
+    history: History | None = None
+    """That of `items` which can be `earlier` of a request that goes on; None: nothing can."""
+
+
+def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | None = None) -> Conversation:
+    """`request` as the client sent it, which is not changed. `earlier`: of one in the same dialect whose list of items
+    or messages this one's begins with: it is not read again."""
+    taken = take(dialect, request)
+    body = taken.body
+    dropped = list(taken.dropped)
+    offered = chat_tools(body.get("tools"))
+    history: History | None = None
+    if dialect == "messages":
+        items = body["input"]
+    elif isinstance(body.get("input"), str):
+        items = told_history(body, dropped, offered.namespaces)
+    else:
+        history = _history(dialect, body, shown_names(offered.namespaces), earlier)
+        dropped += history.dropped
+        items = [*told_instructions(body), *history.items]
+    extra = dict(taken.extra_body)
+    arguments = extra.pop(_TEMPLATE, {})
+    params = {**chat_params(body), **extra}
+    dropped += offered.dropped
+    return Conversation(items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params, history)
+
+
+def _history(
+    dialect: Dialect, body: JsonObject, shown: Mapping[tuple[str, str], str], earlier: History | None
+) -> History:
+    given = output_items(body["messages" if dialect == "chat" else "input"])
+    if earlier is None or earlier.shown != shown or earlier.length > len(given):
+        earlier = History(0, [], [], shown, image=False)
+    dropped = [*earlier.dropped]
+    new = given[earlier.length :]
+    if dialect == "chat":
+        custom = {item["call_id"] for item in earlier.items if item["type"] == "custom_tool_call"}
+        items = list(items_of_chat(new, custom))
+    else:
+        items = told_items(new, dropped, shown)
+    image = earlier.image or has_image(items)
+    return History(len(given), [*earlier.items, *items], dropped, shown, image)
+
+
+def require_renderable(request: JsonObject, told: Conversation) -> None:
+    """RequestError for a history that is not all text, or not all here."""
+    if request.get("previous_response_id") is not None:
+        raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
+    before = len(told.items) - len(told.history.items) if told.history else None
+    if has_image(told.items[:before]) or (told.history is not None and told.history.image):
+        raise RequestError("images: this model takes text alone", kind="image_refused")

@@ -1,0 +1,161 @@
+"""What clients tell of a history, in one form: Responses items of known keys, whatever the dialect and the client.
+
+Shapes  message: `role`, `content`. reasoning: `summary` of at most one part, `encrypted_content` if it has a handle.
+        Calls: `call_id`, `name` as the model was shown it, `arguments` or `input`. Outputs: `call_id`, `output`. An
+        item that had an `id` keeps it. Content is a string; a list of `input_text` and `input_image` parts only where
+        there is more than one text or an image.
+Law     one pass, and no deep copies: texts are shared with the request. An item of another kind is named, not kept.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from paddock.server.dialects.items import reasoning_text
+from paddock.types import JsonObject
+from paddock.types.responses import content_text, item_type, output_items
+
+
+def told_message(role: str, content: Any) -> JsonObject:
+    """Of content that `told_content` or a client made; what the assistant said is one text."""
+    return {"type": "message", "role": role, "content": content}
+
+
+def told_reasoning(text: str, handle: Any = None) -> JsonObject:
+    item: JsonObject = {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}] if text else []}
+    if isinstance(handle, str) and handle:
+        item["encrypted_content"] = handle
+    return item
+
+
+def told_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
+    said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return {"type": "function_call", "call_id": _text(call_id), "name": _text(name), "arguments": said}
+
+
+def told_custom_call(call_id: Any, name: Any, text: Any) -> JsonObject:
+    return {"type": "custom_tool_call", "call_id": _text(call_id), "name": _text(name), "input": _text(text)}
+
+
+def told_output(call_id: Any, output: Any, *, custom: bool = False) -> JsonObject:
+    kind = "custom_tool_call_output" if custom else "function_call_output"
+    return {"type": kind, "call_id": _text(call_id), "output": output}
+
+
+def told_content(content: Any) -> str | list[JsonObject]:
+    """Content of Responses or Chat."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [part for part in map(_part, content) if part is not None]
+    if len(parts) == 1 and parts[0]["type"] == "input_text":
+        return str(parts[0]["text"])
+    return parts or content_text(content)
+
+
+def told_history(body: JsonObject, dropped: list[str], namespaces: Mapping[str, tuple[str, str]]) -> list[JsonObject]:
+    """Of a Responses request, its instructions first. `namespaces`: as the tools are offered."""
+    return [*told_instructions(body), *told_items(body["input"], dropped, shown_names(namespaces))]
+
+
+def told_instructions(body: JsonObject) -> list[JsonObject]:
+    """None or one."""
+    return [told_message("system", told_content(body["instructions"]))] if body.get("instructions") else []
+
+
+def shown_names(namespaces: Mapping[str, tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The name under which a tool is offered, by its namespace and name."""
+    return {place: name for name, place in namespaces.items()}
+
+
+def told_items(given: Any, dropped: list[str], shown: Mapping[tuple[str, str], str] | None = None) -> list[JsonObject]:
+    """Of a Responses request's `input`. `shown`: the name that is offered, by namespace and name."""
+    if isinstance(given, str):
+        return [told_message("user", given)]
+    names = shown or {}
+    found: list[JsonObject] = []
+    for item in output_items(given):
+        kind = item_type(item)
+        read = _READERS.get(kind)
+        if read is None:
+            dropped.append(f"input.{kind}")
+            continue
+        told = read(item)
+        item_id = item.get("id")
+        if isinstance(item_id, str) and item_id:
+            told["id"] = item_id
+        if names and "namespace" in item and "name" in told:
+            told["name"] = names.get((_text(item["namespace"]), told["name"]), told["name"])
+        found.append(told)
+    return found
+
+
+def has_image(items: Iterable[JsonObject]) -> bool:
+    """Whether items of this form hold an image."""
+    for item in items:
+        content = item.get("content", item.get("output"))
+        if isinstance(content, list) and any(part.get("type") == "input_image" for part in content):
+            return True
+    return False
+
+
+def _message(item: JsonObject) -> JsonObject:
+    role = item.get("role", "assistant")
+    content = item.get("content")
+    if role == "assistant":
+        return told_message(role, content if isinstance(content, str) else content_text(content) or _refusal(content))
+    return told_message(_text(role), told_content(content))
+
+
+def _reasoning(item: JsonObject) -> JsonObject:
+    return told_reasoning(reasoning_text(item), item.get("encrypted_content"))
+
+
+def _call(item: JsonObject) -> JsonObject:
+    return told_call(item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments") or "")
+
+
+def _custom_call(item: JsonObject) -> JsonObject:
+    return told_custom_call(item.get("call_id") or item.get("id"), item.get("name"), item.get("input"))
+
+
+def _output(item: JsonObject) -> JsonObject:
+    output = item.get("output")
+    if not isinstance(output, str):
+        output = told_content(output) if isinstance(output, list) else orjson.dumps(output).decode()
+    return told_output(item.get("call_id"), output, custom=item["type"] == "custom_tool_call_output")
+
+
+_READERS: dict[str, Callable[[JsonObject], JsonObject]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "function_call": _call,
+    "custom_tool_call": _custom_call,
+    "function_call_output": _output,
+    "custom_tool_call_output": _output,
+}
+
+
+def _part(part: Any) -> JsonObject | None:
+    if not isinstance(part, dict):
+        return {"type": "input_text", "text": part} if isinstance(part, str) else None
+    for field in ("text", "refusal"):
+        if isinstance(part.get(field), str):
+            return {"type": "input_text", "text": part[field]}
+    url: Any = part.get("image_url")
+    detail = part.get("detail")
+    if isinstance(url, dict):
+        url, detail = url.get("url"), url.get("detail")
+    if not isinstance(url, str):
+        return None
+    return {"type": "input_image", "image_url": url, "detail": detail or "auto"}
+
+
+def _refusal(content: Any) -> str:
+    return "".join(_text(part.get("refusal")) for part in output_items(content))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

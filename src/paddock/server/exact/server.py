@@ -1,0 +1,203 @@
+"""The base of exact model servers: a request becomes ids, and ids become an answer.
+
+Law     a prompt is the recorded ids of the turn that the request continues, then what is new since that turn's end,
+        newly tokenised; a request that continues none is tokenised whole. What was sampled is never tokenised again.
+        What the engine was given and what it sampled is what is recorded.
+Errors  those of the engine, the template and the record; `context_length_exceeded` before the engine is asked, where
+        its limit is known; RequestError of `require_renderable`.
+"""
+
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Annotated, NamedTuple, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from paddock.errors import BugError, InfraError, RequestError
+from paddock.server.dialects import Answer, Counts, Part, Tokens
+from paddock.server.dialects.chat_items import ChatItems
+from paddock.server.dialects.conversation import require_renderable
+from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
+from paddock.server.exchange import Batch
+from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
+from paddock.server.sampling import merged
+from paddock.tokens import Decoder, Placed, Prompter, Vocabulary
+from paddock.types import Engine, FinishReason, JsonObject
+from paddock.types.responses import calls, item_type
+
+Block = Annotated[JsonObject, BeforeValidator(lambda value: {} if value is None else value)]
+REASONING_FIELDS = ("reasoning_content",)
+"""Under which templates find reasoning."""
+
+
+class ExactConfig(RecordingConfig):
+    """Fields of every exact model server."""
+
+    sampling_overrides: Block = Field(default={})
+    """Sampling parameters that are always as said here, whatever a row or a client says; null: the engine's own."""
+    chat_template_kwargs: Block = Field(default={})
+    """Arguments of the chat template, over the client's."""
+    max_tokens_per_turn: int | None = Field(default=None, ge=1)
+    """Tokens of an answer where nobody says how many; None: as many as there is room for."""
+
+
+ExactConfigT = TypeVar("ExactConfigT", bound=ExactConfig)
+
+
+class Equipment(NamedTuple):
+    """What samples, and what makes ids of messages and messages of ids."""
+
+    engine: TokenEngine
+    vocabulary: Vocabulary
+    prompter: Prompter
+    parsers: ParserFactory
+
+
+class ExactServer(RecordingServer[ExactConfigT]):
+    """A plugin says what it stands on (`equip`)."""
+
+    _equipment: Equipment | None = None
+
+    @abstractmethod
+    async def equip(self) -> Equipment:
+        """Make what the server stands on; its engine is started and stopped by this base."""
+
+    @property
+    def engine_kind(self) -> Engine:
+        return "exact"
+
+    async def start(self) -> None:
+        await super().start()
+        self._equipment = await self.equip()
+        await self._equipment.engine.start()
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._equipment is not None:
+            await self._equipment.engine.stop()
+
+    @property
+    def equipment(self) -> Equipment:
+        if self._equipment is None:
+            raise BugError(f"{self.name} was not started", kind="not_started")
+        return self._equipment
+
+    async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
+        engine, vocabulary, _, parsers = self.equipment
+        prompt = self._prompt(asking)
+        told = asking.conversation
+        answer = _Answering(
+            parsers(told.tools, prompt),
+            ChatItems(told.custom, told.namespaces),
+            vocabulary.decoder(),
+            stream=asking.request.get("stream") is True,
+        )
+        chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if parts := answer.take(chunk):
+                    yield parts
+        yield answer.end(prompt, asking.handle, self.model_name)
+
+    def _prompt(self, asking: Asking) -> list[int]:
+        """The ids that the engine is given; notes what is to be recorded of them, and how they are to be sampled."""
+        told = asking.conversation
+        require_renderable(asking.request, told)
+        for key in told.dropped:
+            self.drop(key)
+        sampling = merged(told.params, asking.settings.sampling, self.config.sampling_overrides)
+        asking.sampling, asking.overridden = sampling
+        if self.config.max_tokens_per_turn is not None:
+            asking.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
+        before = self._before(asking)
+        new = self._new(asking, before)
+        asking.placed = Placed(asking.matched.turn, new)
+        prompt = [*before, *new]
+        limit = self.equipment.engine.max_tokens
+        if limit is not None and len(prompt) >= limit:
+            raise RequestError(
+                f"the prompt has {len(prompt)} tokens, and the model takes {limit}, its answer included",
+                kind=OVERFLOW,
+                stage="model",
+            )
+        return prompt
+
+    def _before(self, asking: Asking) -> list[int]:
+        if asking.secret is None or asking.matched.turn is None:
+            return []
+        return self.store.index(asking.secret).full_ids(asking.matched.turn)
+
+    def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
+        told = asking.conversation
+        arguments = {**told.arguments, **self.config.chat_template_kwargs}
+        prompter = self.equipment.prompter
+        if asking.secret is None or asking.matched.turn is None:
+            return prompter.whole(_messages(told.items), told.tools, arguments)
+        said = self.store.index(asking.secret).by_id[asking.matched.turn].output
+        names = {call.call_id: call.name for call in calls(said) if call.call_id}
+        return prompter.after(before, _messages(asking.matched.environment), told.tools, arguments, names=names)
+
+
+class _Answering:
+    """An answer while it is sampled."""
+
+    def __init__(self, parser: Parser, items: ChatItems, decoder: Decoder, *, stream: bool) -> None:
+        self._parser = parser
+        self._items = items
+        self._decoder = decoder
+        self._stream = stream
+        self._ids: list[int] = []
+        self._log_probs: list[float] = []
+        self._last: Chunk | None = None
+
+    def take(self, chunk: Chunk) -> list[Part]:
+        """Parts to tell at once; none unless the client streams."""
+        if self._last is not None and self._last.finish_reason is not None:
+            raise InfraError("the engine went on after the end of its answer", kind="upstream_unreadable")
+        if len(chunk.ids) != len(chunk.log_probs):
+            raise InfraError(
+                f"{len(chunk.ids)} ids, but {len(chunk.log_probs)} log-probs", kind="upstream_unreadable", stage="model"
+            )
+        self._ids += chunk.ids
+        self._log_probs += chunk.log_probs
+        self._last = chunk
+        if not self._stream:
+            return []
+        finished = chunk.finish_reason is not None
+        text = self._decoder.feed(chunk.ids) + (self._decoder.end() if finished else "")
+        delta = self._parser.feed(text, chunk.ids, finished=finished) if text or chunk.ids or finished else None
+        return list(self._items.delta(delta)) if delta else []
+
+    def end(self, prompt: list[int], handle: str | None, model: str) -> Batch:
+        """The parts that are left, and the answer."""
+        last = self._last
+        if last is None or last.finish_reason is None:
+            raise InfraError("the engine's answer ended without a reason", kind="upstream_unreadable", stage="model")
+        parts: list[Part] = []
+        if not self._stream:
+            text = self._decoder.feed(self._ids) + self._decoder.end()
+            parts += self._items.delta(self._parser.whole(text, self._ids))
+        parts += self._items.end()
+        output = self._items.output
+        answer = Answer(
+            output,
+            _finish_reason(last.finish_reason, output),
+            Counts(len(prompt), len(self._ids), last.cached_tokens),
+            model=model,
+            tokens=Tokens(prompt, self._ids, self._log_probs),
+            weight_version=last.versions[-1].version if last.versions else None,
+            weight_spans=tuple(last.versions) if len(last.versions) > 1 else (),
+            handle=handle,
+        )
+        return [*parts, answer]
+
+
+def _finish_reason(said: FinishReason, output: Sequence[JsonObject]) -> FinishReason:
+    called = any(item_type(item) in ("function_call", "custom_tool_call") for item in output)
+    return "tool_calls" if said == "stop" and called else said
+
+
+def _messages(items: Sequence[JsonObject]) -> list[JsonObject]:
+    return chat_messages(items, reasoning_fields=REASONING_FIELDS)

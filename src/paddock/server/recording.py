@@ -1,0 +1,316 @@
+"""The base of model servers that record: a call in any dialect is joined, replayed or made, recorded, then told.
+
+Law     within a rollout nothing is sampled twice. A request that is being answered is joined by whoever asks the same;
+        one that was answered is answered from the record while nothing has continued that answer. An answer is recorded
+        when it is whole and somebody reads it, before its end is sent; what can't be recorded is not told.
+        A call outside of a rollout works, is not shared, and is not recorded.
+Errors  those of the engine and of the turn store; `frozen` (409) after the rollout's turns were read; after the
+        rollout's last turn or its time `context_length_exceeded`, which ends every client. A stream that breaks ends
+        with the dialect's error.
+"""
+
+import logging
+import time
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pydantic import Field, ValidationError
+
+from paddock.errors import BugError, InfraError, PaddockError, RequestError, describe
+from paddock.http import Call, EventStream, ModelReply, Peer
+from paddock.server.base import ModelServer, ServerConfig
+from paddock.server.dialects import (
+    Answer,
+    Conversation,
+    Counts,
+    Dialect,
+    body_of,
+    conversation,
+    make_writer,
+    whole_reply,
+)
+from paddock.server.exchange import Batch, Exchange, Reader
+from paddock.server.hearing import Hearing
+from paddock.tokens import (
+    Asked,
+    FrozenError,
+    Matched,
+    Placed,
+    TurnStore,
+    TurnStoreSettings,
+    place,
+    read_asked,
+    rollout_of,
+    root_of,
+)
+from paddock.types import Engine, JsonObject, RolloutSettings, Turn, TurnRecord
+from paddock.types.responses import new_id
+
+OVERFLOW = "context_length_exceeded"
+MAX_NAMES = 1000
+"""Different names of dropped things that are counted; clients choose them."""
+ANEW = Matched(None, [], "")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Asking:
+    """One request while it is answered. What `sample` learns on its way is noted here for the turn."""
+
+    dialect: Dialect
+    request: JsonObject
+    call: Call
+    conversation: Conversation
+    secret: str | None = None
+    """None: no rollout's, not recorded."""
+    hash: str = ""
+    turn_id: str = field(default_factory=lambda: new_id("turn"))
+    """Of the turn that its answer will be."""
+    matched: Matched = ANEW
+    settings: RolloutSettings = field(default_factory=RolloutSettings)
+    placed: Placed | None = None
+    """Where the prompt hangs; None: by the ids that come with the answer, else by what was told."""
+    sampling: JsonObject = field(default_factory=dict)
+    """What the engine is given."""
+    overridden: list[str] = field(default_factory=list)
+    """Of it, what the config or the row set over the client's."""
+
+    @property
+    def handle(self) -> str | None:
+        """Opaque, for clients to give back; none that would name nothing."""
+        return None if self.secret is None else self.turn_id
+
+
+class RecordingConfig(ServerConfig):
+    """Fields of every model server that records."""
+
+    turn_store: TurnStoreSettings = TurnStoreSettings()
+    orphan_grace_s: float = Field(default=60.0, ge=0)
+    """Seconds that sampling goes on, and its answer is kept, when no client reads it any more; 0: it ends at once."""
+    beat_interval_s: float = Field(default=15.0, gt=0)
+    """Seconds without news after which a stream tells its client that it lives."""
+
+
+RecordingConfigT = TypeVar("RecordingConfigT", bound=RecordingConfig)
+
+
+@dataclass(slots=True)
+class _Running:
+    asking: Asking
+    exchange: Exchange
+    recorded: bool = False
+    over: bool = False
+    """It was given up, or its rollout is over: nothing is recorded any more."""
+
+
+class RecordingServer(ModelServer[RecordingConfigT]):
+    """A plugin says how an engine is asked (`sample`)."""
+
+    def __init__(self, config: RecordingConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        self.dropped: Counter[str] = Counter()
+        """What of clients' requests was not passed on, by name."""
+        self.given_up = 0
+        """Answers that were begun and that nobody was told."""
+        self._opened: TurnStore | None = None
+        self._running: dict[str, dict[str, _Running]] = {}
+        """By secret and request hash."""
+        self._hearing = Hearing()
+
+    @property
+    @abstractmethod
+    def engine_kind(self) -> Engine: ...
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """As clients are told."""
+
+    @abstractmethod
+    def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
+        """Ask the engine. The last part of the last batch is the answer."""
+
+    async def start(self) -> None:
+        self._opened = self.config.turn_store.open(self.name, self.engine_kind)
+
+    async def stop(self) -> None:
+        for secret in list(self._running):
+            self._end(secret, InfraError(f"{self.name} stops", kind="stopping", stage="model"))
+        if self._opened is not None:
+            self._opened.close()
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self._reply("responses", body, call)
+
+    async def chat(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self._reply("chat", body, call)
+
+    async def messages(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self._reply("messages", body, call)
+
+    async def turns(self, secret: str) -> TurnRecord:
+        self._end(secret)
+        return self.store.freeze(secret)
+
+    async def forget(self, secret: str) -> None:
+        self._end(secret)
+        self.store.forget(secret)
+
+    async def set(self, secret: str, settings: RolloutSettings) -> None:
+        self.store.set(secret, settings)
+
+    @property
+    def store(self) -> TurnStore:
+        if self._opened is None:
+            raise BugError(f"{self.name} was not started", kind="not_started")
+        return self._opened
+
+    def drop(self, key: str) -> None:
+        """Count something of a request that is not passed on."""
+        if key not in self.dropped:
+            if len(self.dropped) >= MAX_NAMES:
+                key = "(others)"
+            _log.info("%s: `%s` of requests is not passed on; counted from now on", self.name, key[:80])
+        self.dropped[key] += 1
+
+    async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
+        secret = rollout_of(call)
+        if secret is None:
+            running = self._begin(Asking(dialect, request, call, conversation(dialect, request)))
+        else:
+            asked = read_asked(request)
+            joined = self._running.get(secret, {}).get(asked.hash)
+            turn = self.store.index(secret).answered(asked.hash) if joined is None else None
+            if turn is not None:
+                return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
+            running = joined or self._begin(self._heard(dialect, request, call, secret, asked))
+        reader = running.exchange.join()
+        if request.get("stream") is True:
+            try:
+                await reader.begun()
+            except BaseException:
+                reader.close()
+                raise
+            return EventStream(self._events(dialect, request, running, reader))
+        try:
+            answer = await reader.whole()
+            self._record(running, answer)
+        finally:
+            reader.close()
+        told = replace(answer, handle=running.asking.handle)
+        return body_of(dialect, told, request, model=self.model_name)
+
+    def _heard(self, dialect: Dialect, request: JsonObject, call: Call, secret: str, asked: Asked) -> Asking:
+        told = self._hearing.hear(self.store.index(secret), dialect, request, asked.history)
+        return Asking(dialect, request, call, told, secret, asked.hash)
+
+    def _begin(self, asking: Asking) -> _Running:
+        secret = asking.secret
+        if secret is not None:
+            told = asking.conversation
+            index = self.store.index(secret)
+            asking.settings = self.store.settings(secret)
+            asking.matched = index.match(told.items, root=root_of(told.tools, told.arguments))
+            self._require_not_over(asking, len(index.by_id))
+        grace_s = 0.0 if secret is None else self.config.orphan_grace_s
+        running: _Running
+        exchange = Exchange(self.sample(asking), grace_s=grace_s, on_end=lambda: self._ended(running))
+        running = _Running(asking, exchange)
+        if secret is not None:
+            self._running.setdefault(secret, {})[asking.hash] = running
+        return running
+
+    def _require_not_over(self, asking: Asking, recorded: int) -> None:
+        limit, ends_at = asking.settings.max_turns, asking.settings.ends_at
+        if ends_at is not None and time.time() >= ends_at:
+            raise RequestError("this rollout's time is over", kind=OVERFLOW, stage="model")
+        made = recorded + len(self._running.get(asking.secret or "", ()))
+        if limit is not None and made >= limit:
+            raise RequestError(f"this rollout has made its {limit} model calls", kind=OVERFLOW, stage="model")
+
+    async def _events(
+        self, dialect: Dialect, request: JsonObject, running: _Running, reader: Reader
+    ) -> AsyncIterator[bytes]:
+        writer = make_writer(dialect, request, model=self.model_name, handle=running.asking.handle)
+        try:
+            yield writer.start()
+            sent_at = time.monotonic()
+            async for batch in reader.batches(beat_s=self.config.beat_interval_s):
+                if batch and isinstance(batch[-1], Answer):
+                    self._record(running, batch[-1])
+                events = b"".join(map(writer.write, batch))
+                # What a batch says may be held back: then, too, the client is told that the stream lives.
+                if not events and time.monotonic() - sent_at >= self.config.beat_interval_s:
+                    events = writer.beat()
+                if events:
+                    sent_at = time.monotonic()
+                    yield events
+        except PaddockError as error:
+            yield writer.fail(error.message, error.kind)
+        finally:
+            reader.close()
+
+    def _record(self, running: _Running, answer: Answer) -> None:
+        """Once, whoever comes first."""
+        asking = running.asking
+        if asking.secret is None or running.recorded:
+            return
+        if running.over:
+            raise InfraError("the answer came after its rollout's end", kind="given_up", stage="model")
+        self.store.append(asking.secret, self._turn(asking, answer), asking.matched.digest)
+        running.recorded = True
+        running.exchange.close()
+
+    def _turn(self, asking: Asking, answer: Answer) -> Turn:
+        tokens = answer.tokens
+        placed = asking.placed
+        if placed is None:
+            by_ids = place(self.store.turns(asking.secret or ""), tokens.prompt_ids) if tokens else None
+            placed = by_ids or Placed(asking.matched.turn, [])
+        try:
+            return Turn(
+                id=asking.turn_id,
+                parent=placed.parent,
+                prompt_ids=placed.prompt_ids if tokens else None,
+                sampled_ids=tokens.sampled_ids if tokens else None,
+                log_probs=tokens.log_probs if tokens else None,
+                weight_version=answer.weight_version,
+                weight_spans=list(answer.weight_spans),
+                finish_reason=answer.finish_reason,
+                request_hash=asking.hash,
+                output=answer.output,
+                usage=answer.counts.usage() if answer.counts else None,
+                sampling=asking.sampling,
+                overridden=asking.overridden,
+            )
+        except ValidationError as error:
+            raise InfraError(
+                f"{self.name}: unreadable answer: {describe(error)}", kind="upstream_unreadable", stage="model"
+            ) from error
+
+    def _ended(self, running: _Running) -> None:
+        """Nobody can join it any more."""
+        running.over = True
+        asking = running.asking
+        held = self._running.get(asking.secret or "", {})
+        if held.get(asking.hash) is running:
+            del held[asking.hash]
+            if not held:
+                del self._running[asking.secret or ""]
+        if asking.secret is not None and not (running.recorded or running.exchange.failed):
+            self.given_up += 1
+            _log.warning("%s: an answer was given up: nobody came back for it", self.name)
+
+    def _end(self, secret: str, error: PaddockError | None = None) -> None:
+        """What is running ends with `error`; None: the rollout is over."""
+        over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
+        for running in list(self._running.get(secret, {}).values()):
+            running.exchange.close(error or over)
+
+
+def _answer_of(turn: Turn) -> Answer:
+    counts = None if turn.usage is None else Counts(turn.usage.input_tokens, turn.usage.output_tokens)
+    return Answer(turn.output, turn.finish_reason, counts, weight_version=turn.weight_version, handle=turn.id)

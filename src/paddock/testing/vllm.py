@@ -1,0 +1,243 @@
+"""A server with vLLM's routes that samples and fails on cue, on a real loopback port: for tests.
+
+    async with ScriptedVllm(fault=lambda nth: "cut" if nth == 0 else None) as vllm:
+        ... vllm.url, vllm.asked
+
+Tokens  what is sampled follows from the prompt's ids (`sampled`), a log-prob from its id (`log_prob`). It shares
+        no code with the model server that asks it, so that it can show its mistakes.
+Faults  are given by number of the generation, start-up checks included; see `Fault`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import orjson
+from aiohttp import web
+
+from paddock.types import JsonObject
+
+Fault = Literal[
+    "hang",
+    "drop",
+    "cut",
+    "stall",
+    "500",
+    "429",
+    "abort",
+    "abort_at_once",
+    "error_event",
+    "garbage",
+    "no_log_probs",
+    "other_token",
+    "no_reason",
+    "short_spans",
+]
+"""`hang`: no byte. `drop`: the connection closes before an answer. `cut`: in the middle of one. `stall`: it falls
+silent there. `abort`: so ends the answer there; `abort_at_once`: before anything was sampled. The others are answers
+that are wrong in one thing."""
+EOS = 2
+
+
+def sampled(prompt: list[int], count: int) -> list[int]:
+    """What is sampled: `count` ids, the end among them where there are more than three."""
+    body = [100 + (sum(prompt) + position) % 50 for position in range(count - 1)]
+    return [*body, EOS if count > 3 else 100]
+
+
+def log_prob(token: int) -> float:
+    return -0.01 * token - 0.5
+
+
+class ScriptedVllm:
+    """Listens while it is open as an async context manager; can be closed and opened again on the same port."""
+
+    def __init__(
+        self,
+        *,
+        form: Literal["generate", "completions", "text"] = "generate",
+        count: int = 8,
+        fault: Callable[[int], Fault | None] = lambda _: None,
+        processed: bool = True,
+        version: str | None = "7",
+        max_model_len: int | None = 1000,
+        key: str | None = None,
+        chunk_delay_s: float = 0.0,
+        model: str = "scripted",
+        port: int = 0,
+    ) -> None:
+        """`text`: an old server without ids. `processed`: log-probs are those of what is sampled from."""
+        self.form = form
+        self.count = count
+        self.fault = fault
+        self.version = version
+        self.asked: list[JsonObject] = []
+        """Bodies of the generations that were no start-up check."""
+        self.generations = 0
+        """With the start-up checks, of which there are two."""
+        self.cut_off = 0
+        """Answers whose client went away."""
+        self.well: Literal["yes", "no", "silent"] = "yes"
+        """What `/health` says."""
+        self.url = ""
+        self._processed = processed
+        self._max_model_len = max_model_len
+        self._key = key
+        self._chunk_delay_s = chunk_delay_s
+        self._port = port
+        self._model = model
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=1 << 30, middlewares=[self._check_key])
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/weight_info", self._weight_info)
+        app.router.add_post("/inference/v1/generate", self._generate)
+        app.router.add_post("/v1/completions", self._completions)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self._port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _check_key(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if (
+            self._key is not None
+            and request.path != "/health"
+            and request.headers.get("authorization") != f"Bearer {self._key}"
+        ):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    async def _health(self, _request: web.Request) -> web.StreamResponse:
+        if self.well == "silent":
+            await asyncio.Event().wait()
+        return web.Response(status=200 if self.well == "yes" else 503)
+
+    async def _models(self, _request: web.Request) -> web.StreamResponse:
+        entry = {"id": self._model, "root": "/models/scripted", "max_model_len": self._max_model_len}
+        return web.json_response({"object": "list", "data": [entry]})
+
+    async def _weight_info(self, _request: web.Request) -> web.StreamResponse:
+        if self.version is None:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        return web.json_response({"weight_version": self.version})
+
+    async def _generate(self, request: web.Request) -> web.StreamResponse:
+        if self.form != "generate":
+            return web.json_response({"error": {"message": "scale-out is off"}}, status=403)
+        body = await request.json()
+        return await self._answer(request, body, body["token_ids"], body["sampling_params"])
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        return await self._answer(request, body, body["prompt"], body)
+
+    async def _answer(
+        self, request: web.Request, body: JsonObject, prompt: list[int], params: JsonObject
+    ) -> web.StreamResponse:
+        nth, self.generations = self.generations, self.generations + 1
+        allowed = params.get("allowed_token_ids")
+        if not allowed:
+            self.asked.append(body)
+        fault = self.fault(nth)
+        if self._max_model_len is not None and len(prompt) >= self._max_model_len:
+            said = f"Input length ({len(prompt)}) exceeds model's maximum context length ({self._max_model_len})."
+            return web.json_response({"error": {"message": said, "code": 400}}, status=400)
+        if fault == "hang":
+            await asyncio.Event().wait()
+        if fault == "drop" and request.transport is not None:
+            request.transport.close()
+        if fault in ("500", "429"):
+            headers = {"retry-after": "0.01"} if fault == "429" else {}
+            return web.json_response({"error": {"message": "scripted"}}, status=int(fault), headers=headers)
+        ids = allowed[:1] if allowed else sampled(prompt, self.count)
+        limit = params.get("max_tokens") or self.count
+        reason = "length" if limit < len(ids) or allowed else "stop"
+        ids = ids[:limit]
+        if not body.get("stream"):
+            return web.json_response({"choices": [self._choice(ids, ids, reason, fault, certain=bool(allowed))]})
+        try:
+            return await self._stream(request, ids, reason, fault)
+        except (asyncio.CancelledError, ConnectionError):
+            self.cut_off += 1
+            raise
+
+    async def _stream(
+        self, request: web.Request, ids: list[int], reason: str, fault: Fault | None
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
+        await response.prepare(request)
+        if fault == "abort_at_once":
+            await response.write(_event({"choices": [self._choice([], [], "abort", None)]}))
+            await response.write(b"data: [DONE]\n\n")
+            return response
+        middle = len(ids) // 2
+        for nth, token in enumerate(ids):
+            if nth == middle and fault in ("cut", "stall", "abort", "error_event", "garbage"):
+                return await self._break(request, response, fault)
+            last = nth == len(ids) - 1
+            said = reason if last and fault != "no_reason" else None
+            choice = self._choice([token], ids, said, fault if nth >= middle else None)
+            await response.write(_event({"choices": [choice]}))
+            await asyncio.sleep(self._chunk_delay_s)
+        usage = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
+        await response.write(_event({"choices": [], "usage": usage}))
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def _break(self, request: web.Request, response: web.StreamResponse, fault: Fault) -> web.StreamResponse:
+        if fault == "stall":
+            await asyncio.Event().wait()
+        if fault == "cut" and request.transport is not None:
+            request.transport.close()
+        if fault == "abort":
+            await response.write(_event({"choices": [self._choice([], [], "abort", None)]}))
+        if fault == "error_event":
+            await response.write(_event({"error": {"message": "Internal server error", "code": 500}}))
+        if fault == "garbage":
+            await response.write(b"data: {not json\n\n")
+        return response
+
+    def _choice(
+        self,
+        ids: list[int],
+        whole: list[int],
+        reason: str | None,
+        fault: Fault | None,
+        *,
+        certain: bool = False,
+    ) -> JsonObject:
+        values = [0.0 if certain and self._processed else log_prob(token) for token in ids]
+        choice: JsonObject = {"index": 0, "finish_reason": reason, "token_ids": ids}
+        if self.form == "generate":
+            shift = 1 if fault == "other_token" else 0
+            pairs = zip(ids, values, strict=True)
+            entries = [{"token_id": token + shift, "logprob": value, "rank": 1} for token, value in pairs]
+            choice["logprobs"] = {"content": entries}
+            if reason is not None and self.version is not None:
+                end = len(whole) - (1 if fault == "short_spans" else 0)
+                choice["weight_versions"] = [{"version": self.version, "start": 0, "end": end}]
+        else:
+            choice |= {"text": "x", "logprobs": {"token_logprobs": values}}
+        if fault == "no_log_probs":
+            choice["logprobs"] = None
+        if self.form == "text":
+            del choice["token_ids"]
+        return choice
+
+
+def _event(data: Any) -> bytes:
+    return b"data: %s\n\n" % orjson.dumps(data)

@@ -1,0 +1,33 @@
+"""From a rollout's tree of turns to what a trainer sees: samples of exact ids, or their inline form.
+
+`samples` makes a record's samples in one of three modes, `skipped` says what none of them trains on, and why; `plan` is
+both, and how long they are, before any is made. `RolloutSample` is a sample with its rollout's stamps and reward: a
+line of `paddock samples`. `inline` puts ids into a rollout's response, as NeMo-RL reads them.
+"""
+
+from paddock.tokens.export.inline import inline
+from paddock.tokens.export.joining import Joined, join
+from paddock.tokens.export.planning import Plan, Planned, plan, samples, skipped
+from paddock.tokens.export.records import Mode, Reason, Sample, Skipped, Span
+from paddock.tokens.export.rollouts import RolloutSample, plan_rollout, rollout_samples
+from paddock.tokens.export.summary import Summary
+
+__all__ = [
+    "Joined",
+    "Mode",
+    "Plan",
+    "Planned",
+    "Reason",
+    "RolloutSample",
+    "Sample",
+    "Skipped",
+    "Span",
+    "Summary",
+    "inline",
+    "join",
+    "plan",
+    "plan_rollout",
+    "rollout_samples",
+    "samples",
+    "skipped",
+]

@@ -1,0 +1,164 @@
+"""A record's samples in one of three modes.
+
+Modes   `whole`: one sample at most, the path to the record's last turn; turns beside that path are `off_path`.
+        `branch`: a sample per leaf of the tree, its whole path. What several leaves share is trained on in the first of
+        them, in the order of the record, and is context in the others.
+        `dynamic_history`: a sample per turn: its prompt, exactly as the model saw it, and what it sampled then.
+Law     in any mode each sampled id is trained on once, or its turn is in `skipped`, with the reason. Ids are the
+        engine's, end to end; nothing is tokenised here, and nothing comes from a record of engine `text`. A path ends
+        with the last turn that is trained on.
+Memory  a plan has no ids, samples are made one at a time: all of a rollout's contexts are far longer than its turns.
+Errors  ValueError for an unknown mode.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, get_args
+
+from paddock.tokens.export.joining import Joined, join
+from paddock.tokens.export.records import Mode, Sample, Skipped, Span
+from paddock.types import Turn, TurnRecord, WeightSpan
+
+
+class Planned(NamedTuple):
+    """A sample before it is made."""
+
+    leaf: str
+    """Its last turn."""
+    trained: frozenset[str]
+    """The turns of the path that are trained on in it."""
+
+
+class Plan(NamedTuple):
+    """All samples of a record in one mode."""
+
+    planned: list[Planned]
+    """In the order of their last turns."""
+    skipped: list[Skipped]
+    """The turns that no sample trains on, in the record's order."""
+    joined: Joined
+
+    def make(self) -> Iterator[Sample]:
+        return (_sample(self.joined.path(one.leaf), one.trained) for one in self.planned)
+
+    @property
+    def tokens(self) -> int:
+        """Of all samples."""
+        return sum(self.joined.ends[one.leaf] for one in self.planned)
+
+    @property
+    def distinct_tokens(self) -> int:
+        """Of the turns that the samples are made of, each counted once."""
+        turns = _with_ancestors(self.joined.placed, (one.leaf for one in self.planned))
+        return sum(map(_own_tokens, map(self.joined.placed.__getitem__, turns)))
+
+    @property
+    def trained_tokens(self) -> int:
+        placed = self.joined.placed
+        return sum(len(placed[turn].sampled_ids or ()) for one in self.planned for turn in one.trained)
+
+
+def plan(record: TurnRecord, mode: Mode) -> Plan:
+    joined = join(record)
+    trained = [turn for turn, reason in zip(record.turns, joined.reasons, strict=True) if reason is None]
+    if mode == "dynamic_history":
+        planned = [Planned(turn.id, frozenset([turn.id])) for turn in trained]
+    elif mode == "branch":
+        planned = list(_branches(joined, trained))
+    elif mode == "whole":
+        planned = list(_whole(joined, record.turns, {turn.id for turn in trained}))
+    else:
+        raise ValueError(f"mode {mode!r}: not one of {', '.join(get_args(Mode))}")
+    here = {turn for one in planned for turn in one.trained}
+    skipped = [
+        Skipped(turn.id, reason or "off_path")
+        for turn, reason in zip(record.turns, joined.reasons, strict=True)
+        if reason is not None or turn.id not in here
+    ]
+    return Plan(planned, skipped, joined)
+
+
+def samples(record: TurnRecord, mode: Mode) -> Iterator[Sample]:
+    """The rollout's samples, in the order of their last turns."""
+    return plan(record, mode).make()
+
+
+def skipped(record: TurnRecord, mode: Mode) -> list[Skipped]:
+    """The turns that no sample trains on, in the record's order."""
+    return plan(record, mode).skipped
+
+
+def _whole(joined: Joined, turns: Sequence[Turn], trained: set[str]) -> Iterator[Planned]:
+    if not turns or joined.placed.get(turns[-1].id) is not turns[-1]:
+        return
+    path = [turn.id for turn in joined.path(turns[-1].id)]
+    here = trained.intersection(path)
+    if here:
+        yield Planned(next(turn for turn in reversed(path) if turn in here), frozenset(here))
+
+
+def _branches(joined: Joined, trained: Sequence[Turn]) -> Iterator[Planned]:
+    todo = {turn.id for turn in trained}
+    before = _with_ancestors(joined.placed, (turn.parent for turn in trained if turn.parent is not None))
+    for leaf in trained:
+        if leaf.id not in before:
+            here = todo.intersection(turn.id for turn in joined.path(leaf.id))
+            todo -= here
+            yield Planned(leaf.id, frozenset(here))
+
+
+def _with_ancestors(placed: Mapping[str, Turn], turns: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for turn in turns:
+        current: str | None = turn
+        while current is not None and current not in found:
+            found.add(current)
+            current = placed[current].parent
+    return found
+
+
+def _own_tokens(turn: Turn) -> int:
+    return len(turn.prompt_ids or ()) + len(turn.sampled_ids or ())
+
+
+def _sample(path: Sequence[Turn], trained: frozenset[str]) -> Sample:
+    """`path`: root first, each with ids."""
+    ids: list[int] = []
+    mask: list[int] = []
+    log_probs: list[float] = []
+    spans: list[Span] = []
+    for turn in path:
+        assert turn.prompt_ids is not None
+        assert turn.sampled_ids is not None
+        ids += turn.prompt_ids
+        start = len(ids)
+        ids += turn.sampled_ids
+        here = turn.id in trained
+        spans += _spans(turn, start, trained=here)
+        if here:
+            assert turn.log_probs is not None
+            mask += [0] * (start - len(mask)) + [1] * len(turn.sampled_ids)
+            log_probs += [0.0] * (start - len(log_probs)) + turn.log_probs
+    padding = len(ids) - len(mask)
+    return Sample(
+        ids=ids,
+        loss_mask=mask + [0] * padding,
+        log_probs=log_probs + [0.0] * padding,
+        spans=spans,
+        finish_reason=path[-1].finish_reason,
+    )
+
+
+def _spans(turn: Turn, start: int, *, trained: bool) -> Iterator[Span]:
+    """`start`: index of the turn's first sampled id in the sample."""
+    length = len(turn.sampled_ids or ())
+    parts = turn.weight_spans
+    if not parts and length:
+        parts = [WeightSpan(version=turn.weight_version, start=0, end=length)]
+    for part in parts:
+        yield Span(
+            turn=turn.id,
+            start=start + part.start,
+            end=start + part.end,
+            weight_version=part.version,
+            trained=trained,
+        )

@@ -1,0 +1,73 @@
+"""Prompts in exact ids: a whole one, or what is new since a recorded turn.
+
+Law     what was sampled is never tokenised again: a continued prompt is the record's ids and then `after`'s, which are
+        the template's own text between two answers. Where the template keeps the past as it was sampled, the text of
+        both together is the template's rendering of the whole conversation.
+Cost    of `after`: the new messages, and the tool definitions, are rendered; only the new text is tokenised.
+Errors  ConfigError `template_unsupported`, at construction; RequestError `template_refused`, `template_unsupported`,
+        `content_unsupported`.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from paddock.tokens.endings import Endings
+from paddock.tokens.messages import with_one_system
+from paddock.tokens.probes import find_traits
+from paddock.tokens.template import ChatTemplate
+from paddock.tokens.vocabulary import Vocabulary
+from paddock.types import JsonObject
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Prompter:
+    """Of one model. `arguments`: of the template, for all requests; a request's own win."""
+
+    def __init__(self, template: ChatTemplate, vocabulary: Vocabulary, *, arguments: Mapping[str, Any] = _NONE) -> None:
+        self._template = template
+        self._vocabulary = vocabulary
+        self._arguments = dict(arguments)
+        self._endings = Endings(template, vocabulary.stop_texts, self._arguments)
+        self.traits = find_traits(
+            template,
+            self._endings.head,
+            stop_texts=vocabulary.stop_texts,
+            bos=vocabulary.special_texts.get("bos_token"),
+            arguments=self._arguments,
+        )
+        """With the arguments for all requests."""
+
+    def whole(
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject] | None = None,
+        arguments: Mapping[str, Any] = _NONE,
+    ) -> list[int]:
+        """The prompt of a conversation of which nothing is recorded."""
+        given = messages if self._template.knows_developer else with_one_system(messages)
+        text = self._template.render(
+            self._endings.named(given), tools=tools, generation_prompt=True, arguments={**self._arguments, **arguments}
+        )
+        return self._vocabulary.encode(text)
+
+    def after(
+        self,
+        last_ids: Sequence[int],
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject] | None = None,
+        arguments: Mapping[str, Any] = _NONE,
+        *,
+        names: Mapping[str, str] = _NONE,
+    ) -> list[int]:
+        """Ids to append to a turn that sampled `last_ids` (their end is enough), for the answer to new messages.
+
+        `names`: of the tools whose results come, by id of the call; for templates that write them beside the result.
+        """
+        ending = self._endings.after(messages, tools=tools, arguments={**self._arguments, **arguments}, names=names)
+        stop = self._vocabulary.stops[ending.stop_text]
+        ids = self._vocabulary.encode(ending.stop_text + ending.text)  # as they stand: white space may belong to a mark
+        ids = ids[1:] if ids[:1] == [stop] else self._vocabulary.encode(ending.text)
+        cut = not last_ids or last_ids[-1] not in self._vocabulary.stop_ids
+        return [stop, *ids] if cut else ids

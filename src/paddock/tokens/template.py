@@ -1,0 +1,134 @@
+"""A model's chat template: messages and tools to the text of a prompt.
+
+Source  Jinja in an immutable sandbox, with what Hugging Face's `apply_chat_template` gives templates: blocks trimmed,
+        loop controls, `tojson` that escapes neither HTML nor other scripts, `raise_exception`, `strftime_now`,
+        `{% generation %}` (which marks a stretch and writes nothing).
+Shapes  messages and tools are those of a Chat Completions request; `messages.py` says what templates get of them.
+Errors  ConfigError `template_invalid`, with the line, for a source that doesn't compile. RequestError
+        `template_refused`, in the template's own words, where it raises.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+from jinja2 import TemplateError, TemplateSyntaxError, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from paddock.errors import ConfigError, RequestError
+from paddock.tokens.messages import template_messages, template_tools, with_empty_arguments
+from paddock.types import JsonObject
+
+
+class ChatTemplate:
+    """Of one model. `variables`: strings that the template may name, such as `bos_token`; `clock`: its date."""
+
+    def __init__(
+        self, source: str, variables: Mapping[str, str], *, clock: Callable[[], datetime] = datetime.now
+    ) -> None:
+        self.source = source
+        self.variables = dict(variables)
+        environment = _environment(clock)
+        try:
+            self._template = environment.from_string(source)
+        except TemplateSyntaxError as error:
+            raise ConfigError(
+                f"chat template, line {error.lineno}: {error.message}", kind="template_invalid"
+            ) from error
+        self._takes_parts = any(map(_over_content, environment.parse(source).find_all(nodes.For)))
+        self.knows_developer = "'developer'" in source or '"developer"' in source
+        """Else a developer's messages are rendered as the system's."""
+
+    def render(
+        self,
+        messages: Sequence[JsonObject],
+        *,
+        tools: Sequence[JsonObject] | None,
+        generation_prompt: bool,
+        arguments: Mapping[str, Any],
+    ) -> str:
+        """`arguments`: more variables, a request's `chat_template_kwargs`."""
+        given = template_messages(messages, parts=self._takes_parts, developer=self.knows_developer)
+        variables = {
+            **self.variables,
+            "documents": None,
+            **arguments,
+            "tools": template_tools(tools),
+            "add_generation_prompt": generation_prompt,
+        }
+        try:
+            return self._template.render(messages=given, **variables)
+        except Exception as error:
+            spare = with_empty_arguments(given)
+            if spare == given:
+                raise _refused(error) from error
+        try:
+            return self._template.render(messages=spare, **variables)
+        except Exception as error:
+            raise _refused(error) from error
+
+
+def _refused(error: Exception) -> RequestError:
+    words = error.message if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
+    return RequestError(f"chat template: {words}", kind="template_refused")
+
+
+def _environment(clock: Callable[[], datetime]) -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+    )  # no HTML comes of it, so nothing is escaped
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = lambda form: clock().strftime(form)
+    return environment
+
+
+class _Generation(Extension):
+    """`{% generation %}`: its body, in a scope of its own."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller: Callable[[], str]) -> str:
+        return caller()
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _over_content(loop: nodes.For) -> bool:
+    """Whether a loop is over a message's content: such a template takes it as a list of parts."""
+    for node in _unwrapped(loop.iter):
+        if isinstance(node, nodes.Name):
+            return node.name == "content"
+        if isinstance(node, nodes.Getattr):
+            return node.attr == "content"
+        if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+            return bool(node.arg.value == "content")
+    return False
+
+
+def _unwrapped(node: nodes.Node | None) -> Iterator[nodes.Node]:
+    """A node, and what it filters, tests or slices."""
+    while node is not None:
+        yield node
+        sliced = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
+        node = getattr(node, "node", None) if sliced or isinstance(node, nodes.Filter | nodes.Test) else None

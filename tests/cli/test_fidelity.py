@@ -1,0 +1,81 @@
+"""Claims about `paddock fidelity` as a command: tables, figures, exit codes, mistakes."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from paddock.cli import main
+from paddock.testing.templates import MADE
+from paddock.testing.vocabularies import write_model_folder
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["fidelity", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_one_harness_over_one_template(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "f.json"
+    code, out, _ = asked(capsys, "codex", "--template", "thinking", "--json", str(file), "--require", "exact")
+    assert code == 0
+    (row,) = (line.split() for line in out.splitlines() if "harness:codex" in line)
+    assert row == ["harness:codex", "responses", "thinking", "exact", "100.0%", "0", "0.0%", "0.0%", "1.00", row[-1]]
+    assert float(row[-1].removesuffix("x")) < 1
+    assert "1 combinations, 12 runs in" in out
+    assert "re-spells compact, escaped arguments of calls" in out
+    found = orjson.loads(file.read_bytes())
+    (one,) = found["combinations"]
+    assert (one["subject"], one["template"], one["verdict"], len(one["runs"])) == (
+        "harness:codex",
+        "thinking",
+        "exact",
+        12,
+    )
+    assert found["templates"][0]["traits"]["reformats_arguments"] == ["compact", "escaped"]
+
+
+def test_what_is_worse_than_required_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    naive = ["client:mini_swe_agent", "--template", "chatml", "--scenario", "uncommon_ids", "--naive"]
+    code, out, err = asked(capsys, *naive, "--require", "exact")
+    assert (code, err) == (1, "1 combinations are worse than exact\n")
+    assert "split" in out
+    assert "uncommon_ids" in out
+    assert asked(capsys, *naive, "--require", "split")[0] == 0
+    assert asked(capsys, *naive)[0] == 0
+
+
+def test_a_template_that_refuses_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["client:codex_cli", "--template", "instruct", "--scenario", "loop", "--require", "split"]
+    code, out, _ = asked(capsys, *words)
+    assert code == 1
+    assert "client:codex_cli over instruct: chat template: user and assistant must take turns (loop)" in out
+
+
+def test_a_models_own_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write_model_folder(tmp_path / "mine", marks="headers", chat_template=MADE["headers"].source)
+    code, out, _ = asked(capsys, "client:pi", "--model", str(tmp_path / "mine"), "--scenario", "loop")
+    assert code == 0
+    assert [line.split()[:4] for line in out.splitlines() if "client:pi" in line] == [
+        ["client:pi", "responses", "mine", "exact"],
+        ["client:pi", "chat", "mine", "exact"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nosuch"], "nosuch"),
+        (["gold", "--template", "chatml"], "asks no model"),
+        (["client:nosuch"], "client 'nosuch': there is none"),
+        (["--template", "nosuch.jinja"], "there is no such file"),
+        (["--scenario", "nosuch"], "scenario 'nosuch': there is none"),
+        (["--model", "/nonexistent"], "no such file"),
+        (["codex", "--template", "chatml", "--scenario", "cut", "--json", "/nonexistent/f.json"], "can't be written"),
+    ],
+)
+def test_mistakes_are_exit_2(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    code, out, err = asked(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err

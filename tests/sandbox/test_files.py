@@ -1,0 +1,42 @@
+"""Claims about whose failure a file is: the sandbox's own errors are the policy's, those of the host's disk are not."""
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paddock.sandbox import SandboxError
+from paddock.sandbox.files import read, write
+
+
+class Link:
+    """Opens one file of this machine, whatever is asked for."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def open(self, path: str, *, write: bool, mode: int | None = None) -> int:
+        return os.open(self._path, os.O_WRONLY if write else os.O_RDONLY)
+
+
+def box(path: str) -> Any:
+    return SimpleNamespace(link=Link(path), handle=SimpleNamespace(spec=SimpleNamespace(workdir="/testbed")))
+
+
+async def test_a_full_disk_of_the_host_is_no_error_of_the_file() -> None:
+    with pytest.raises(SandboxError, match=r"/testbed/a\.txt: the host's disk: No space left") as caught:
+        await write(box("/dev/full"), "a.txt", b"text")
+    assert caught.value.kind == "disk_failed"
+
+
+async def test_a_full_shared_memory_is_the_files_error() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        await write(box("/dev/full"), "/dev/shm/a.txt", b"text")
+
+
+async def test_other_errors_are_the_files() -> None:
+    with pytest.raises(FileNotFoundError):
+        await read(box("/no/such/file"), "a.txt")
+    with pytest.raises(IsADirectoryError):
+        await read(box("/"), "a.txt")

@@ -1,0 +1,220 @@
+"""Claims about one call of an engine and its readers."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from paddock.errors import BugError, InfraError
+from paddock.server.dialects import Answer, Delta
+from paddock.server.exchange import Batch, Exchange, Reader
+
+HELLO = Answer([], "stop", None)
+WORD = Delta(0, "text", "hello")
+
+
+class Source:
+    """An engine's answer, given out batch by batch."""
+
+    def __init__(self, *batches: Batch, error: Exception | None = None) -> None:
+        self.batches = batches
+        self.error = error
+        self.go = asyncio.Event()
+        self.begun = 0
+        self.left = 0
+        self.ended = 0
+
+    async def parts(self) -> AsyncGenerator[Batch, None]:
+        self.begun += 1
+        try:
+            for nth, batch in enumerate(self.batches):
+                if nth:
+                    await self.go.wait()
+                yield batch
+            if self.error is not None:
+                await self.go.wait()
+                raise self.error
+        except (asyncio.CancelledError, GeneratorExit):
+            self.left += 1
+            raise
+        self.ended += 1
+
+    def exchange(self, *, grace_s: float = 60.0) -> Exchange:
+        return Exchange(self.parts(), grace_s=grace_s, on_end=self._end)
+
+    def _end(self) -> None:
+        self.ends = getattr(self, "ends", 0) + 1
+
+
+async def read(reader: Reader, **options: Any) -> list[Batch]:
+    return [batch async for batch in reader.batches(**options)]
+
+
+async def turn_over() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_each_reader_gets_all_from_the_first_batch_and_the_engine_is_asked_once() -> None:
+    source = Source([WORD], [WORD, HELLO])
+    exchange = source.exchange()
+    readers = [exchange.join(), exchange.join()]
+    early = asyncio.ensure_future(read(readers[0]))
+    await readers[1].begun()
+    late = exchange.join()
+    source.go.set()
+    expected = [[WORD], [WORD, HELLO]]
+    assert (await early, await read(readers[1]), await read(late)) == (expected, expected, expected)
+    assert await exchange.join().whole() is HELLO
+    assert (source.begun, exchange.answer) == (1, HELLO)
+    exchange.close()
+
+
+async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
+    source = Source([WORD], [WORD], [HELLO])
+    exchange = source.exchange()
+    slow, quick = exchange.join(), exchange.join()
+    batches = slow.batches()
+    assert await anext(batches) == [WORD]
+    source.go.set()
+    assert await quick.whole() is HELLO
+    quick.close()
+    assert [batch async for batch in batches] == [[WORD], [HELLO]]
+    exchange.close()
+
+
+async def test_a_reader_that_is_cancelled_ends_neither_the_call_nor_another_reader() -> None:
+    source = Source([WORD], [HELLO])
+    exchange = source.exchange()
+    first, second = exchange.join(), exchange.join()
+    cancelled = asyncio.ensure_future(first.whole())
+    await turn_over()
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    first.close()
+    source.go.set()
+    assert await second.whole() is HELLO
+    assert source.left == 0
+    exchange.close()
+
+
+async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_before_it() -> None:
+    source = Source([WORD], error=InfraError("it broke", kind="upstream_connection"))
+    exchange = source.exchange()
+    first, second = exchange.join(), exchange.join()
+    await first.begun()
+    source.go.set()
+    for reader in (first, second):
+        seen = []
+        with pytest.raises(InfraError, match="it broke"):
+            async for batch in reader.batches():
+                seen.append(batch)
+        assert seen == [[WORD]]
+    assert (exchange.failed, exchange.answer, source.ends) == (True, None, 1)
+
+
+async def test_an_engine_without_an_answer_is_a_bug() -> None:
+    source = Source([WORD])
+    reader = source.exchange().join()
+    with pytest.raises(BugError):
+        await reader.whole()
+
+
+async def test_without_news_there_are_empty_batches() -> None:
+    source = Source([WORD], [HELLO])
+    reader = source.exchange().join()
+    seen: list[Batch] = []
+    async for batch in reader.batches(beat_s=0.005):
+        seen.append(batch)
+        if seen.count([]) == 3:
+            source.go.set()
+    assert seen[0] == [WORD]
+    assert seen[-1] == [HELLO]
+    assert seen[1:4] == [[], [], []]
+
+
+async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_before() -> None:
+    source = Source([WORD], [HELLO])
+    exchange = source.exchange(grace_s=0.05)
+    exchange.join().close()
+    await asyncio.sleep(0.02)
+    back = exchange.join()
+    await asyncio.sleep(0.06)
+    assert (source.left, getattr(source, "ends", 0)) == (0, 0)
+    back.close()
+    await asyncio.sleep(0.1)
+    assert (source.left, source.ends) == (1, 1)
+
+
+async def test_without_grace_the_last_reader_that_leaves_ends_it() -> None:
+    source = Source([WORD], [HELLO])
+    exchange = source.exchange(grace_s=0)
+    reader = exchange.join()
+    await reader.begun()
+    reader.close()
+    reader.close()
+    await turn_over()
+    assert (source.left, source.ends) == (1, 1)
+
+
+async def test_a_forgotten_reader_closes_itself() -> None:
+    source = Source([WORD], [HELLO])
+    exchange = source.exchange(grace_s=0)
+    reader = exchange.join()
+    await reader.begun()
+    del reader
+    gc.collect()
+    await turn_over()
+    assert (source.left, source.ends) == (1, 1)
+
+
+async def test_readers_of_a_closed_exchange_are_told_also_where_it_had_not_begun() -> None:
+    for wait in (False, True):
+        source = Source([WORD], [HELLO])
+        exchange = source.exchange()
+        waiting = asyncio.ensure_future(exchange.join().whole())
+        if wait:
+            await turn_over()
+        exchange.close()
+        exchange.close()
+        with pytest.raises(InfraError) as caught:
+            await asyncio.wait_for(waiting, 1)
+        assert caught.value.kind == "given_up"
+        assert (source.begun, source.left, source.ends) == (int(wait), int(wait), 1)
+
+
+async def test_an_answer_that_is_there_is_told_also_after_the_end() -> None:
+    source = Source([WORD], [HELLO])
+    source.go.set()
+    exchange = source.exchange()
+    slow, quick = exchange.join(), exchange.join()
+    assert await quick.whole() is HELLO
+    exchange.close()
+    assert await slow.whole() is HELLO
+    assert source.ends == 1
+
+
+async def test_a_closed_reader_reads_no_more() -> None:
+    reader = Source([HELLO]).exchange().join()
+    reader.close()
+    with pytest.raises(BugError):
+        await reader.whole()
+
+
+async def test_a_finished_exchange_is_kept_by_nobody() -> None:
+    source = Source([WORD], [HELLO])
+    source.go.set()
+    exchange = source.exchange()
+    reader = exchange.join()
+    await reader.whole()
+    exchange.close()
+    reader.close()
+    known = weakref.ref(exchange)
+    del exchange, reader
+    await turn_over()
+    gc.collect()
+    assert known() is None

@@ -1,0 +1,36 @@
+"""Claims about what identifies a call."""
+
+import pytest
+
+from paddock.errors import RequestError
+from paddock.http import Call
+from paddock.tokens import request_hash, rollout_of
+
+
+def test_the_hash_is_of_what_was_asked_and_not_of_how() -> None:
+    body = {"input": "a", "model": "m"}
+    assert request_hash(body) == request_hash({"model": "m", "input": "a", "stream": True, "stream_options": {}})
+    assert request_hash(body) != request_hash({"input": "b", "model": "m"})
+    assert len(request_hash(body)) == 64
+
+
+def test_what_is_no_json_has_no_hash() -> None:
+    with pytest.raises(RequestError):
+        request_hash({"input": object()})
+
+
+@pytest.mark.parametrize(
+    ("path", "bearer", "secret"),
+    [
+        ({"secret": "ro_1"}, None, "ro_1"),
+        ({"secret": "ro_1"}, "ro_2", "ro_1"),
+        ({"secret": "any"}, None, "any"),
+        ({}, "ro_2", "ro_2"),
+        ({}, "sk-2", None),
+        ({}, None, None),
+    ],
+)
+def test_a_rollout_is_named_by_the_url_or_by_a_key_of_its_form(
+    path: dict[str, str], bearer: str | None, secret: str | None
+) -> None:
+    assert rollout_of(Call(path=path, bearer=bearer)) == secret
