@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Usage: eval "$(scripts/setup_vllm.sh FOLDER [PYTHON])"
 # Makes an environment with vLLM for a CPU and this package, and prints where its interpreter is: PADDOCK_VLLM_PYTHON.
-# PYTHON: 3.11, the only one for which there is a build. 2.5 GB, about two minutes. Again: nothing is done.
+# PYTHON: 3.11, the only one for which there is a build. 2.5 GB, about two minutes. Again: nothing is done, but that
+# the package is of the checkout that this is run from.
 set -euo pipefail
 TORCH=2.13.0
 VLLM=0.32.0
@@ -36,6 +37,9 @@ if [ ! -e "$stamp" ]; then
     # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
     "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
     "$venv/bin/python" -c 'import paddock.server, vllm.parser; from transformers import Qwen3ForCausalLM' >&2
-    touch "$stamp"
+    echo "$root" >"$stamp"
+elif [ "$(cat "$stamp")" != "$root" ]; then
+    "${pip[@]}" install --no-deps -e "$root" >&2
+    echo "$root" >"$stamp"
 fi
 printf 'export PADDOCK_VLLM_PYTHON=%q\n' "$venv/bin/python"

@@ -1,4 +1,4 @@
-"""For every test: commands that tests start can be interrupted; a docker daemon or a vLLM for those that ask for one."""
+"""For every test: commands that tests start can be interrupted; a docker daemon or a vLLM for those that ask for it."""
 
 import os
 import shutil
@@ -8,13 +8,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.sandbox.runtimes import Docker
 from paddock.sandbox.settings import HOME_VARIABLE
-from paddock.testing.real_vllm import PYTHON_VARIABLE, RealVllm, tiny_model
-from paddock.testing.real_vllm import real_vllm as open_real_vllm
+
+if TYPE_CHECKING:
+    from paddock.testing.real_vllm import RealVllm
+
+VLLM_VARIABLE = "PADDOCK_VLLM_PYTHON"
 
 # A shell gives what it starts in the background an ignored SIGINT, and children inherit that; not a handler of ours.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -48,16 +52,18 @@ def docker_daemon() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def vllm_python() -> str:
     """Interpreter of an environment with vLLM."""
-    python = os.environ.get(PYTHON_VARIABLE)
+    python = os.environ.get(VLLM_VARIABLE)
     if not python:
-        pytest.skip(f"{PYTHON_VARIABLE} names no interpreter: scripts/setup_vllm.sh makes one")
+        pytest.skip(f"{VLLM_VARIABLE} names no interpreter: scripts/setup_vllm.sh makes one")
     return python
 
 
 @pytest.fixture(scope="session")
-def real_vllm(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
+def real_vllm(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["RealVllm"]:
     """One for all tests of a process."""
+    from paddock.testing.real_vllm import real_vllm, tiny_model
+
     home = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
     model = tiny_model(home, vllm_python, Path(__file__).resolve().parents[1])
-    with open_real_vllm(tmp_path_factory.mktemp("vllm"), python=vllm_python, model=model) as found:
+    with real_vllm(tmp_path_factory.mktemp("vllm"), python=vllm_python, model=model) as found:
         yield found

@@ -54,7 +54,7 @@ async def _figures(folder: Path) -> dict[str, Any]:
     grown = psutil.Process().memory_info().rss - rss
     turns = server.store.turns(secrets[0])
     await server.stop()
-    floor = [_parsed(file) for file in folder.glob("*.jsonl")]
+    floor = [_parsed(turn_file(folder, secret)) for secret in secrets]
     return {
         "rollouts": ROLLOUTS,
         "turns": TURNS,

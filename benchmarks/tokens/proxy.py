@@ -1,6 +1,6 @@
 """What the exact server adds to a call, over HTTP: client, server, upstream, beside the client at the upstream itself.
 
-Calls of ours go on with rollouts whose record is there: histories of 5 to 200 turns, all of it sent each time. The floor
+Calls of ours go on with rollouts whose record is there: histories of 5 to 200 turns, sent whole each time. The floor
 asks the upstream with as many ids. Whole answers; and streams of chunks two milliseconds apart, whose ids say
 when they were sent. `cpu_ms`: of the server alone, per call. Target: less than 1.5 ms added to the p50 of a call at
 one connection and 30 kB of history.

@@ -1,6 +1,6 @@
 """An upstream with vLLM's route that takes and gives ids: bare FastAPI, uvicorn and orjson; a program.
 
-Ids     every three of an answer say when they were sent: microseconds of the monotonic clock, in base 1000.
+Ids     every three of an answer say when they were sent (`stamps`).
 Pace    a request's `seed`: microseconds between chunks of three; 0: a stream's ids come in one chunk.
 """
 
@@ -15,19 +15,9 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-BASE = 1000
+from benchmarks.tokens.stamps import stamp
+
 LONGEST = 1_000_000
-
-
-def stamp() -> list[int]:
-    now = time.monotonic_ns() // 1000
-    return [now // BASE**2 % BASE, now // BASE % BASE, now % BASE]
-
-
-def age_ms(ids: list[int]) -> float:
-    """Of the first stamp among them."""
-    then = (ids[0] * BASE + ids[1]) * BASE + ids[2]
-    return (time.monotonic_ns() // 1000 - then) % BASE**3 / 1e3
 
 
 def _choice(ids: list[int], *, reason: str | None, log_prob: float = -0.5, total: int = 0) -> dict[str, Any]:

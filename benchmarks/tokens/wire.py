@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from benchmarks.load import request_bytes
-from benchmarks.tokens.upstream import age_ms
+from benchmarks.tokens.stamps import age_ms
 from paddock.types import JsonObject
 
 ReadIds = Callable[[JsonObject], list[int]]

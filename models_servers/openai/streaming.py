@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 
-from paddock.models_servers.openai.failures import attributed
 from paddock.server.dialects import Answer, EventReader, Part
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader
+from paddock.server.upstream_failures import attributed
 
 Reader = ChatReader | ResponsesReader
 END_WAIT_S = 1.0

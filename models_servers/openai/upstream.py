@@ -19,8 +19,8 @@ import httpx
 from paddock.http import Call
 from paddock.http.transport import make_client
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.models_servers.openai.failures import UpstreamError, attributed, host_of, status_error
 from paddock.models_servers.openai.streaming import Reader, Stream
+from paddock.server.upstream_failures import UpstreamError, attributed, host_of, status_error
 
 T = TypeVar("T")
 PATHS = {"responses": "/responses", "chat": "/chat/completions"}

@@ -1,7 +1,7 @@
 """Plays turns that are there already: scripts, known-good turns of an environment, or recorded rollouts.
 
-Law     that of `paddock.server.recording`: the same request again gets the same turn, while nothing continues it. A call
-        that can't be answered plays nothing. Recorded turns have no ids: engine `text`.
+Law     that of `paddock.server.recording`: the same request again gets the same turn, while nothing continues it. A
+        call that can't be answered plays nothing. Recorded turns have no ids: engine `text`.
 Errors  RequestError: `no_rollout` for a call outside a rollout, those of `scripts` and `recorded`, `frozen`.
 """
 

@@ -27,6 +27,7 @@ class Endpoint:
         self.root = httpx.URL(root)
         self.host = host_of(self.root)
         self._client = client
+        self._urls: dict[str, httpx.URL] = {}
         self._headers = {"content-type": "application/json"}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
@@ -90,4 +91,7 @@ class Endpoint:
         return status_error(self.host, response.status_code, response.content, response.headers.get("retry-after"))
 
     def _url(self, path: str) -> httpx.URL:
-        return self.root.copy_with(path=self.root.path.rstrip("/") + path)
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = self.root.copy_with(path=self.root.path.rstrip("/") + path)
+        return url

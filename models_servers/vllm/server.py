@@ -1,7 +1,7 @@
 """vLLM as an exact model server: prompts built from recorded ids, answers recorded as ids with their log-probs.
 
-Law     that of `paddock.server.exact`. Always in a process of its own, under the interpreter of the environment that has
-        vLLM (`python`): what reads its answers is vLLM's own code.
+Law     that of `paddock.server.exact`. Always in a process of its own, under the interpreter of the environment that
+        has vLLM (`python`): what reads its answers is vLLM's own code.
 Errors  those of `engine`, `replicas`, `parsing`; ConfigError for a tokenizer or chat template that can't be used.
 """
 

@@ -63,7 +63,7 @@ async def test_each_reader_gets_all_from_the_first_batch_and_the_engine_is_asked
     exchange = source.exchange()
     readers = [exchange.join(), exchange.join()]
     early = asyncio.ensure_future(read(readers[0]))
-    await readers[1].begun()
+    await readers[1].begun(9.0)
     late = exchange.join()
     source.go.set()
     expected = [[WORD], [WORD, HELLO]]
@@ -106,7 +106,7 @@ async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_bef
     source = Source([WORD], error=InfraError("it broke", kind="upstream_connection"))
     exchange = source.exchange()
     first, second = exchange.join(), exchange.join()
-    await first.begun()
+    await first.begun(9.0)
     source.go.set()
     for reader in (first, second):
         seen = []
@@ -132,9 +132,8 @@ async def test_without_news_there_are_empty_batches() -> None:
         seen.append(batch)
         if seen.count([]) == 3:
             source.go.set()
-    assert seen[0] == [WORD]
-    assert seen[-1] == [HELLO]
-    assert seen[1:4] == [[], [], []]
+    assert [batch for batch in seen if batch] == [[WORD], [HELLO]]
+    assert seen.count([]) >= 3
 
 
 async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_before() -> None:
@@ -154,7 +153,7 @@ async def test_without_grace_the_last_reader_that_leaves_ends_it() -> None:
     source = Source([WORD], [HELLO])
     exchange = source.exchange(grace_s=0)
     reader = exchange.join()
-    await reader.begun()
+    await reader.begun(9.0)
     reader.close()
     reader.close()
     await turn_over()
@@ -165,7 +164,7 @@ async def test_a_forgotten_reader_closes_itself() -> None:
     source = Source([WORD], [HELLO])
     exchange = source.exchange(grace_s=0)
     reader = exchange.join()
-    await reader.begun()
+    await reader.begun(9.0)
     del reader
     gc.collect()
     await turn_over()

@@ -12,6 +12,8 @@ import pytest
 from paddock.config import Config, load
 from paddock.errors import ConfigError, InfraError
 from paddock.http import RUN, VERIFY, Call, VerifyRequest
+from paddock.models_servers.vllm.config import VllmConfig
+from paddock.server.lifecycle import common_settings
 from paddock.server.runtime import open_runtime
 from paddock.types import Row
 
@@ -53,6 +55,14 @@ async def test_servers_of_one_process_pass_records_and_listen_only_when_asked() 
         assert rollout.verdict is not None
         assert rollout.verdict.metrics["pid"] == os.getpid()
         assert set(runtime.local) == {"model", "cue", "agent"}
+
+
+def test_what_a_block_does_not_say_of_its_server_its_class_does() -> None:
+    vllm = {"base_url": "http://127.0.0.1:1", "model": "some"}
+    found = load([], extra={"model": {"models_servers": {"vllm": vllm}}})
+    assert common_settings(found, "model").start_timeout_s == VllmConfig.model_fields["start_timeout_s"].default > 60
+    own = load([], extra={"own": {"models_servers": {"vllm": {**vllm, "start_timeout_s": 5}}}})
+    assert common_settings(own, "own").start_timeout_s == 5
 
 
 async def test_only_what_is_named_and_needed_runs() -> None:

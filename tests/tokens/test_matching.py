@@ -169,6 +169,7 @@ def test_an_answer_without_a_word_is_told_by_silence() -> None:
         assert recorded.find([GO, MORE]) == "silent"
         assert recorded.find([GO, said(""), MORE]) == "silent"
         assert recorded.new([GO, said(" "), said(""), MORE]) == [said(""), MORE]
+        assert recorded.new([GO, *empty, said("Hello."), MORE])[-2:] == [said("Hello."), MORE]
         assert recorded.find([GO, said("Hello."), MORE]) is None
 
 

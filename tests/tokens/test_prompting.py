@@ -27,7 +27,7 @@ def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: st
         replayed.check(conversation(random, strict=made.strict, one_call=made.one_call, reasoning=reasoning), random)
 
 
-@pytest.mark.parametrize("name", set(MADE) - set(PLAIN))
+@pytest.mark.parametrize("name", sorted(set(MADE) - set(PLAIN)))
 def test_whatever_a_template_does_to_the_past_the_new_text_is_its_own(name: str) -> None:
     """The ids to append say what the template ends the whole conversation with."""
     made, random = MADE[name], Random(name)

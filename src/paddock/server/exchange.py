@@ -129,9 +129,9 @@ class Reader:
         if self._exchange is not None:
             self._exchange.forgotten()
 
-    async def begun(self) -> None:
-        """Wait for the first batch; raises what the engine raised before it."""
-        async with aclosing(self.batches()) as batches:
+    async def begun(self, limit_s: float) -> None:
+        """Wait for the first batch, but no longer; raises what the engine raised before it."""
+        async with aclosing(self.batches(beat_s=limit_s)) as batches:
             await anext(batches)
 
     async def whole(self) -> Answer:

@@ -133,6 +133,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
         """Ask the engine. The last part of the last batch is the answer."""
 
+    def root(self, told: Conversation) -> bytes:
+        """What has to be the same besides the history for a turn to be continued."""
+        return root_of(told.tools, told.arguments)
+
     async def start(self) -> None:
         self._opened = self.config.turn_store.open(self.name, self.engine_kind)
 
@@ -181,7 +185,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         if secret is None:
             running = self._begin(Asking(dialect, request, call, conversation(dialect, request)))
         else:
-            asked = read_asked(request)
+            asked = read_asked(request, "input" if dialect == "responses" else "messages")
             joined = self._running.get(secret, {}).get(asked.hash)
             turn = self.store.index(secret).answered(asked.hash) if joined is None else None
             if turn is not None:
@@ -190,7 +194,8 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         reader = running.exchange.join()
         if request.get("stream") is True:
             try:
-                await reader.begun()
+                # An engine that is slow to begin is no reason to keep a client without an answer's head.
+                await reader.begun(self.config.beat_interval_s)
             except BaseException:
                 reader.close()
                 raise
@@ -213,7 +218,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             told = asking.conversation
             index = self.store.index(secret)
             asking.settings = self.store.settings(secret)
-            asking.matched = index.match(told.items, root=root_of(told.tools, told.arguments))
+            asking.matched = index.match(told.items, root=self.root(told))
             self._require_not_over(asking, len(index.by_id))
         grace_s = 0.0 if secret is None else self.config.orphan_grace_s
         running: _Running

@@ -18,7 +18,7 @@ from paddock.types import JsonObject, RolloutSettings
 
 UNSET = RolloutSettings()
 CONTEXT_KIND = "context_length_exceeded"
-"""`paddock.models_servers.openai.failures`, and OpenAI's own code."""
+"""`paddock.server.upstream_failures`, and OpenAI's own code."""
 
 
 class RolloutModel:

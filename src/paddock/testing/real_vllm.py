@@ -1,6 +1,6 @@
 """A real vLLM behind our own model server, as `paddock serve` starts both, with a log of what goes between them.
 
-Needs   `PADDOCK_VLLM_PYTHON`: the interpreter of an environment with vLLM (`scripts/setup_vllm.sh`), of the CPU kind.
+Needs   `python`: the interpreter of an environment with vLLM (`scripts/setup_vllm.sh`), of the CPU kind.
 Model   made once by `scripts/tiny_model.py`, kept below the folder of sandboxes and images.
 Law     one process each for the command, the server, vLLM and what stands in its place; at the end the command is told
         to end, has to do so with code 0, and nothing of them is left.
@@ -21,7 +21,6 @@ from paddock.testing.processes import gone, running
 from paddock.testing.wire_log import WireCall, read_calls, url_file
 from paddock.types import JsonObject
 
-PYTHON_VARIABLE = "PADDOCK_VLLM_PYTHON"
 HARNESSES = ("codeact", "codex", "opencode")
 MAX_TOKENS = 16384
 START_S = 120.0

@@ -17,8 +17,6 @@ from paddock.types import JsonObject
 SECRET_PREFIX = "ro_"
 HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
 """Request keys that say how an answer is sent, not what was asked."""
-HISTORIES = ("input", "messages")
-"""Request keys of the history."""
 
 
 def rollout_of(call: Call) -> str | None:
@@ -38,11 +36,11 @@ class Asked(NamedTuple):
     """Canonical JSON of its history, where that is a list; else empty."""
 
 
-def read_asked(body: JsonObject) -> Asked:
+def read_asked(body: JsonObject, key: str = "input") -> Asked:
+    """`key`: of the history."""
     asked = {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
-    key = next((key for key in HISTORIES if isinstance(asked.get(key), list)), None)
     try:
-        if key is None:
+        if not isinstance(asked.get(key), list):
             return Asked(hashlib.sha256(_canonical(asked)).hexdigest(), b"")
         history = _canonical(asked[key])
         before = _canonical({name: value for name, value in asked.items() if name < key})[:-1]

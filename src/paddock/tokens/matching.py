@@ -232,7 +232,7 @@ def _tells(said: _Said, items: Sequence[JsonObject], start: int) -> _Scanned:
         if missing and kind in OUTPUTS and item.get("call_id") in said.calls:
             between.append(item)
         else:
-            sure = bool(missing) or (rank >= 2 and not said.calls)
+            sure = bool(missing) or (rank >= 2 and not said.calls and not said.silent)
             found = _evidence(said, item, missing, left, sure=sure)
             if found is None:
                 break

@@ -114,12 +114,12 @@ def take(dialect: Dialect, request: JsonObject) -> Taken:
 
 def _with_added_tools(body: JsonObject) -> JsonObject:
     """Codex's code mode tells its tools in an item."""
-    given = body["input"]
-    if isinstance(given, str) or not any(isinstance(item, dict) and item.get("type") == _ADDED_TOOLS for item in given):
+    items = output_items(body["input"])
+    if _ADDED_TOOLS not in [item.get("type") for item in items]:
         return body
-    added = [item for item in output_items(given) if item.get("type") == _ADDED_TOOLS]
+    added = [item for item in items if item.get("type") == _ADDED_TOOLS]
     tools = [*output_items(body.get("tools")), *(tool for item in added for tool in output_items(item.get("tools")))]
-    items = [item for item in output_items(body["input"]) if item.get("type") != _ADDED_TOOLS]
+    items = [item for item in items if item.get("type") != _ADDED_TOOLS]
     return {**body, "input": items, "tools": tools}
 
 

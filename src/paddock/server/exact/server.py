@@ -17,15 +17,18 @@ from pydantic import BeforeValidator, Field
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.server.dialects import Answer, Counts, Part, Tokens
 from paddock.server.dialects.chat_items import ChatItems
-from paddock.server.dialects.conversation import require_renderable
+from paddock.server.dialects.conversation import Conversation, require_renderable
+from paddock.server.dialects.items import CALLS
 from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.dialects.told import shown_names
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
+from paddock.server.exact.stopping import Stopper, stop_texts
 from paddock.server.exchange import Batch
 from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
 from paddock.server.sampling import merged
-from paddock.tokens import Decoder, Placed, Prompter, Vocabulary
+from paddock.tokens import Decoder, Placed, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
-from paddock.types.responses import calls, item_type
+from paddock.types.responses import item_type
 
 Block = Annotated[JsonObject, BeforeValidator(lambda value: {} if value is None else value)]
 REASONING_FIELDS = ("reasoning_content",)
@@ -84,6 +87,10 @@ class ExactServer(RecordingServer[ExactConfigT]):
             raise BugError(f"{self.name} was not started", kind="not_started")
         return self._equipment
 
+    def root(self, told: Conversation) -> bytes:
+        """With the server's arguments too: a record that was made with others is not continued."""
+        return root_of(told.tools, {**told.arguments, **self.config.chat_template_kwargs})
+
     async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
         engine, vocabulary, _, parsers = self.equipment
         prompt = self._prompt(asking)
@@ -92,6 +99,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
             parsers(told.tools, prompt),
             ChatItems(told.custom, told.namespaces),
             vocabulary.decoder(),
+            Stopper(stop_texts(asking.sampling.get("stop"))),
             stream=asking.request.get("stream") is True,
         )
         chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret)
@@ -136,17 +144,23 @@ class ExactServer(RecordingServer[ExactConfigT]):
         if asking.secret is None or asking.matched.turn is None:
             return prompter.whole(_messages(told.items), told.tools, arguments)
         said = self.store.index(asking.secret).by_id[asking.matched.turn].output
-        names = {call.call_id: call.name for call in calls(said) if call.call_id}
+        shown = shown_names(told.namespaces)
+        names: dict[str, str] = {
+            item["call_id"]: shown.get((str(item.get("namespace", "")), item["name"])) or item["name"]
+            for item in said
+            if item_type(item) in CALLS
+        }
         return prompter.after(before, _messages(asking.matched.environment), told.tools, arguments, names=names)
 
 
 class _Answering:
     """An answer while it is sampled."""
 
-    def __init__(self, parser: Parser, items: ChatItems, decoder: Decoder, *, stream: bool) -> None:
+    def __init__(self, parser: Parser, items: ChatItems, decoder: Decoder, stopper: Stopper, *, stream: bool) -> None:
         self._parser = parser
         self._items = items
         self._decoder = decoder
+        self._stopper = stopper
         self._stream = stream
         self._ids: list[int] = []
         self._log_probs: list[float] = []
@@ -167,6 +181,7 @@ class _Answering:
             return []
         finished = chunk.finish_reason is not None
         text = self._decoder.feed(chunk.ids) + (self._decoder.end() if finished else "")
+        text = self._stopper.feed(text, finished=finished)
         delta = self._parser.feed(text, chunk.ids, finished=finished) if text or chunk.ids or finished else None
         return list(self._items.delta(delta)) if delta else []
 
@@ -177,7 +192,7 @@ class _Answering:
             raise InfraError("the engine's answer ended without a reason", kind="upstream_unreadable", stage="model")
         parts: list[Part] = []
         if not self._stream:
-            text = self._decoder.feed(self._ids) + self._decoder.end()
+            text = self._stopper.feed(self._decoder.feed(self._ids) + self._decoder.end(), finished=True)
             parts += self._items.delta(self._parser.whole(text, self._ids))
         parts += self._items.end()
         output = self._items.output
@@ -190,12 +205,13 @@ class _Answering:
             weight_version=last.versions[-1].version if last.versions else None,
             weight_spans=tuple(last.versions) if len(last.versions) > 1 else (),
             handle=handle,
+            stop_sequence=self._stopper.found,
         )
         return [*parts, answer]
 
 
 def _finish_reason(said: FinishReason, output: Sequence[JsonObject]) -> FinishReason:
-    called = any(item_type(item) in ("function_call", "custom_tool_call") for item in output)
+    called = any(item_type(item) in CALLS for item in output)
     return "tool_calls" if said == "stop" and called else said
 
 

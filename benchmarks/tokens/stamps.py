@@ -1,0 +1,16 @@
+"""When ids were sent, told by the ids themselves: microseconds of the monotonic clock, in base 1000, three at a time."""
+
+import time
+
+BASE = 1000
+
+
+def stamp() -> list[int]:
+    now = time.monotonic_ns() // 1000
+    return [now // BASE**2 % BASE, now // BASE % BASE, now % BASE]
+
+
+def age_ms(ids: list[int]) -> float:
+    """Of the first stamp among them."""
+    then = (ids[0] * BASE + ids[1]) * BASE + ids[2]
+    return (time.monotonic_ns() // 1000 - then) % BASE**3 / 1e3

@@ -1,0 +1,111 @@
+"""Claims about requests that are heard one after the other."""
+
+import random
+from typing import Any
+
+import pytest
+
+from paddock.errors import RequestError
+from paddock.server.dialects import Dialect, conversation, require_renderable
+from paddock.server.hearing import Hearing
+from paddock.tokens import TurnIndex, read_asked
+from paddock.types import JsonObject
+
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,eA=="}
+RESPONSES: list[JsonObject] = [
+    {"role": "user", "content": "Go on."},
+    {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]},
+    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]},
+    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "bash", "arguments": '{"command": "ls"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "a.py"},
+    {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "*** Begin"},
+    {"type": "custom_tool_call_output", "call_id": "c2", "output": "done"},
+    {"type": "web_search_call", "id": "ws_1"},
+]
+CHAT: list[JsonObject] = [
+    {"role": "user", "content": "Go on."},
+    {"role": "assistant", "content": "So.", "tool_calls": [{"id": "c1", "custom": {"name": "patch", "input": "x"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    {"role": "assistant", "reasoning": "Hm.", "content": None},
+]
+MESSAGES: list[JsonObject] = [
+    {"role": "user", "content": "Go on."},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "ls"}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "a.py"}]},
+]
+SAID: dict[Dialect, tuple[str, list[JsonObject]]] = {
+    "responses": ("input", RESPONSES),
+    "chat": ("messages", CHAT),
+    "messages": ("messages", MESSAGES),
+}
+
+
+def requests(dialect: Dialect, seed: int) -> list[JsonObject]:
+    """That go on, start again in the middle, and change what was said."""
+    rng = random.Random(seed)
+    key, items = SAID[dialect]
+    history: list[JsonObject] = []
+    found: list[JsonObject] = []
+    for _ in range(12):
+        history = history[: rng.choice([len(history), len(history), rng.randint(0, len(history))])]
+        history = [*history, *rng.choices(items, k=rng.randint(1, 3))]
+        more: JsonObject = {"instructions": "Be exact."} if dialect == "responses" and rng.random() < 0.5 else {}
+        found.append({"model": "m", key: history, **more})
+    return found
+
+
+@pytest.mark.parametrize("dialect", SAID)
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int) -> None:
+    hearing, index = Hearing(), TurnIndex()
+    for request in requests(dialect, seed):
+        heard = hearing.hear(index, dialect, request, read_asked(request, SAID[dialect][0]).history)
+        whole = conversation(dialect, request)
+        assert heard.items == whole.items
+        assert heard._replace(items=[], history=None) == whole._replace(items=[], history=None)
+
+
+def test_what_was_heard_before_is_not_read_again() -> None:
+    hearing, index = Hearing(), TurnIndex()
+    first: JsonObject = {"input": RESPONSES[:3]}
+    more: JsonObject = {"input": RESPONSES[:5]}
+    before = hearing.hear(index, "responses", first, read_asked(first).history)
+    after = hearing.hear(index, "responses", more, read_asked(more).history)
+    assert all(one is other for one, other in zip(before.items, after.items, strict=False))
+
+
+def test_numbers_and_booleans_are_not_taken_for_each_other() -> None:
+    hearing, index = Hearing(), TurnIndex()
+    values: list[Any] = [1, True, 1.0, "1"]
+    for value in values:
+        call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": {"a": value}}
+        request: JsonObject = {"input": [call, {"role": "user", "content": "So?"}]}
+        heard = hearing.hear(index, "responses", request, read_asked(request).history)
+        assert heard.items == conversation("responses", request).items
+
+
+def test_a_client_that_changes_its_own_items_is_heard_anew() -> None:
+    hearing, index = Hearing(), TurnIndex()
+    item: JsonObject = {"role": "user", "content": "Before."}
+    request: JsonObject = {"input": [item]}
+    hearing.hear(index, "responses", request, read_asked(request).history)
+    item["content"] = "After."
+    request["input"].append({"role": "user", "content": "More."})
+    heard = hearing.hear(index, "responses", request, read_asked(request).history)
+    assert [told["content"] for told in heard.items] == ["After.", "More."]
+
+
+def test_an_image_that_was_heard_before_is_still_refused() -> None:
+    hearing, index = Hearing(), TurnIndex()
+    shown: JsonObject = {"role": "user", "content": [IMAGE]}
+    for history in ([shown], [shown, RESPONSES[0]]):
+        request: JsonObject = {"input": history}
+        heard = hearing.hear(index, "responses", request, read_asked(request).history)
+        with pytest.raises(RequestError, match="images"):
+            require_renderable(request, heard)
+
+
+def test_an_image_among_the_instructions_is_refused() -> None:
+    request: JsonObject = {"input": [RESPONSES[0]], "instructions": [IMAGE]}
+    with pytest.raises(RequestError, match="images"):
+        require_renderable(request, conversation("responses", request))
