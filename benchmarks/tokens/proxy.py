@@ -1,9 +1,9 @@
 """What the exact server adds to a call, over HTTP: client, server, upstream, beside the client at the upstream itself.
 
 Calls of ours go on with rollouts whose record is there: histories of 5 to 200 turns, sent whole each time. The floor
-asks the upstream with as many ids. Whole answers; and streams of chunks two milliseconds apart, whose ids say
-when they were sent. `cpu_ms`: of the server alone, per call. Target: less than 1.5 ms added to the p50 of a call at
-one connection and 30 kB of history.
+asks the upstream with as many ids. Whole answers; and streams of chunks 2 ms apart (20 ms where there are 16 at once),
+whose ids say when they were sent. `cpu_ms`: of the server alone, per call. Target: less than 1.5 ms added to the p50 of
+a call at one connection and 30 kB of history.
 """
 
 import asyncio
@@ -33,7 +33,6 @@ ROLLOUTS_ALONE = 8
 CALLS = 5
 """Of each rollout, after one that reads its record from disk."""
 ANSWER_IDS = 48
-PACE_US = 2000
 PRIMED = "primed"
 
 
@@ -49,6 +48,11 @@ class Case(NamedTuple):
     turns: int
     connections: int
     stream: bool
+
+    @property
+    def pace_us(self) -> int:
+        """Between chunks of three ids."""
+        return (2000 if self.connections == 1 else 20_000) if self.stream else 0
 
     @property
     def secrets(self) -> list[str]:
@@ -123,7 +127,7 @@ async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, A
     bare: list[Got] = []
     cpu_ms = floor_cpu_ms = 0.0
     for secrets in groups:
-        calls = [_Calls(secret, primed, servers.ours, servers.floor, stream=case.stream) for secret in secrets]
+        calls = [_Calls(secret, primed, servers.ours, servers.floor, case.pace_us) for secret in secrets]
         await asyncio.gather(*(each.ours() for each in calls))
         for _ in range(CALLS):
             cpu_ms -= _cpu_ms(servers.ours_pid)
@@ -169,15 +173,17 @@ def _cpu_ms(pid: int) -> float:
 class _Calls:
     """One rollout's, and the floor's of the same length."""
 
-    def __init__(self, secret: str, primed: Primed, ours: str, floor: str, *, stream: bool) -> None:
+    def __init__(self, secret: str, primed: Primed, ours: str, floor: str, pace_us: int) -> None:
+        """`pace_us`: 0 for whole answers."""
         self._url, self._floor = f"{ours}/r/{secret}/v1/responses", f"{floor}/inference/v1/generate"
         self._history = list(primed.history)
         self._ids = primed.prompt
-        self._stream = stream
+        self._stream = pace_us > 0
+        self._pace_us = pace_us
         self._wires: dict[str, Wire] = {}
 
     async def ours(self) -> Got:
-        params = {"max_output_tokens": ANSWER_IDS, "seed": PACE_US if self._stream else 0, "temperature": 1.0}
+        params = {"max_output_tokens": ANSWER_IDS, "seed": self._pace_us, "temperature": 1.0}
         body: JsonObject = {"model": "scripted", "input": self._history, "tools": TOOLS, **params}
         wire = await self._wire(self._url)
         if self._stream:
@@ -189,7 +195,7 @@ class _Calls:
         return got
 
     async def bare(self) -> Got:
-        params = {"max_tokens": ANSWER_IDS, "seed": PACE_US if self._stream else 0, "logprobs": 0}
+        params = {"max_tokens": ANSWER_IDS, "seed": self._pace_us, "logprobs": 0}
         body: JsonObject = {"model": "scripted", "token_ids": self._ids, "sampling_params": params}
         wire = await self._wire(self._floor)
         if self._stream:

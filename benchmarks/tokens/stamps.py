@@ -1,4 +1,4 @@
-"""When ids were sent, told by the ids themselves: microseconds of the monotonic clock, in base 1000, three at a time."""
+"""When ids were sent, told by the ids: microseconds of the monotonic clock, in base 1000, three ids to a stamp."""
 
 import time
 

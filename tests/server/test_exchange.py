@@ -138,14 +138,16 @@ async def test_without_news_there_are_empty_batches() -> None:
 
 async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_before() -> None:
     source = Source([WORD], [HELLO])
-    exchange = source.exchange(grace_s=0.05)
+    exchange = source.exchange(grace_s=0.5)
     exchange.join().close()
     await asyncio.sleep(0.02)
     back = exchange.join()
-    await asyncio.sleep(0.06)
+    await asyncio.sleep(0.7)
     assert (source.left, getattr(source, "ends", 0)) == (0, 0)
     back.close()
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(10):
+        while not source.left:
+            await asyncio.sleep(0.05)
     assert (source.left, source.ends) == (1, 1)
 
 

@@ -124,7 +124,7 @@ async def test_a_client_that_closes_its_socket_before_the_first_byte_does_not_en
 
 @pytest.mark.parametrize("whole", [False, True])
 async def test_where_nobody_comes_back_in_time_nothing_is_recorded(tmp_path: Path, whole: bool) -> None:
-    server = talking(tmp_path, orphan_grace_s=0.15)
+    server = talking(tmp_path, orphan_grace_s=0.5)
     async with listening(server) as at:
         async with at.client.stream("POST", at.url, json=STREAMED) as reply:
             await anext(reply.aiter_bytes())
