@@ -67,6 +67,8 @@ class VllmConfig(ExactConfig):
     """Seconds that a server which is being replaced may go on with the answers it has begun."""
     start_timeout_s: float | None = Field(default=900.0, gt=0)
     """Seconds that it may take to start, its vLLM servers included."""
+    stop_timeout_s: float | None = Field(default=30.0, gt=0)
+    """Seconds that it may take to stop, its vLLM servers included; twice what they need (`launch.stop_timeout_s`)."""
 
     @field_validator("base_url")
     @classmethod

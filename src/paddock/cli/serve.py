@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from paddock.config import Config
 from paddock.errors import ConfigError, PaddockError
+from paddock.server.lifecycle import longest_stop_s
 from paddock.server.loops import run_until_signalled
 from paddock.server.runtime import Served, describe_servers, open_runtime
 from paddock.server.settings import find_token, serve_settings
@@ -58,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _show(config, options)
     try:
-        return run_until_signalled(_serve(config, options), stop_timeout_s=settings.stop_timeout_s)
+        stop_timeout_s = longest_stop_s(config, settings)
+        return run_until_signalled(_serve(config, options), stop_timeout_s=stop_timeout_s)
     except ConfigError:
         raise
     except PaddockError as error:

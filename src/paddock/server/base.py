@@ -68,6 +68,8 @@ class ServerConfig(BaseModel):
     one."""
     start_timeout_s: float | None = Field(default=None, gt=0)
     """Seconds that it may take to start; None: as long as `serve.start_timeout_s` says."""
+    stop_timeout_s: float | None = Field(default=None, gt=0)
+    """Seconds that it may take to stop, in a process of its own; None: as long as `serve.stop_timeout_s` says."""
 
 
 class Dataset(BaseModel):

@@ -35,7 +35,12 @@ async def isolated(
     supervisors: list[Supervisor] = []
     for name in names:
         common = common_settings(runtime.config, name)
-        own = settings.model_copy(update={"start_timeout_s": common.start_timeout_s or settings.start_timeout_s})
+        own = settings.model_copy(
+            update={
+                "start_timeout_s": common.start_timeout_s or settings.start_timeout_s,
+                "stop_timeout_s": common.stop_timeout_s or settings.stop_timeout_s,
+            }
+        )
         handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, token, common.python)
         supervisors.append(Supervisor(handover, bound[name].sock, own, runtime.fail))
     try:
@@ -44,7 +49,8 @@ async def isolated(
         yield
     finally:
         stops = {one.name: one.stop for one in supervisors}
-        await stop_each(stops, stop_timeout_s=settings.stop_timeout_s + KILL_S, together=True)
+        longest_s = max(one.stop_timeout_s for one in supervisors)
+        await stop_each(stops, stop_timeout_s=longest_s + KILL_S, together=True)
         await client.aclose()
 
 

@@ -15,6 +15,7 @@ from paddock.config import Config, resolve_class, validate
 from paddock.errors import InfraError, PaddockError
 from paddock.http import Peer
 from paddock.server.base import Server, ServerConfig
+from paddock.server.settings import ServeSettings
 from paddock.server.sockets import Bound
 
 _log = logging.getLogger("paddock.server")
@@ -42,6 +43,12 @@ def common_settings(config: Config, name: str) -> ServerConfig:
     common = {key: fields[key].get_default(call_default_factory=True) for key in ServerConfig.model_fields}
     block = {key: value for key, value in config.block(name).items() if key in common}
     return validate(ServerConfig, {**common, **block}, ".".join((name, *instance[1:3])))
+
+
+def longest_stop_s(config: Config, settings: ServeSettings) -> float:
+    """How long the servers of a config may take to stop, all together."""
+    own = (common_settings(config, name).stop_timeout_s for name in config.instances)
+    return max([settings.stop_timeout_s, *(limit_s or 0.0 for limit_s in own)])
 
 
 @asynccontextmanager

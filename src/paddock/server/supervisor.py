@@ -36,6 +36,10 @@ class Supervisor:
     def start_timeout_s(self) -> float:
         return self._settings.start_timeout_s
 
+    @property
+    def stop_timeout_s(self) -> float:
+        return self._settings.stop_timeout_s
+
     async def prepare(self) -> None:
         """Start its process, up to where it may serve; raises what it says against that."""
         self.process = ServerProcess(self._handover)
