@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,24 @@ def vllm_python() -> str:
 @pytest.fixture(scope="session")
 def real_vllm(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["RealVllm"]:
     """One for all tests of a process."""
+    with _vllm(vllm_python, tmp_path_factory, "codex") as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=["codeact", "codex", "opencode"])
+def harness_vllm(
+    request: pytest.FixtureRequest, vllm_python: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["RealVllm"]:
+    """One for each native harness, whose model knows its tools."""
+    with _vllm(vllm_python, tmp_path_factory, request.param) as found:
+        yield found
+
+
+@contextmanager
+def _vllm(python: str, folders: pytest.TempPathFactory, harness: str) -> Iterator["RealVllm"]:
     from paddock.testing.real_vllm import real_vllm, tiny_model
 
     home = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
-    model = tiny_model(home, vllm_python, Path(__file__).resolve().parents[1])
-    with real_vllm(tmp_path_factory.mktemp("vllm"), python=vllm_python, model=model) as found:
+    model = tiny_model(home, python, Path(__file__).resolve().parents[1], harness=harness)
+    with real_vllm(folders.mktemp("vllm"), python=python, model=model, harness=harness) as found:
         yield found

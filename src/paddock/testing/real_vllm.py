@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,6 @@ from paddock.testing.processes import gone, running
 from paddock.testing.wire_log import WireCall, read_calls, url_file
 from paddock.types import JsonObject
 
-HARNESSES = ("codeact", "codex", "opencode")
 MAX_TOKENS = 16384
 START_S = 120.0
 STOP_S = 30.0
@@ -32,6 +31,8 @@ class RealVllm(NamedTuple):
 
     name: str
     """Of our server."""
+    harness: str
+    """Whose tools its model calls."""
     url: str
     """Of our server."""
     engine_url: str
@@ -46,26 +47,27 @@ class RealVllm(NamedTuple):
         return [call for call in read_calls(self.log) if call.stream]
 
 
-def tiny_model(home: Path, python: str, root: Path, *, harnesses: Sequence[str] = HARNESSES) -> Path:
-    """Its folder below `home`; made where it is not there yet. `root`: of the checkout."""
-    folder = home / "models" / "-".join(("tiny", *harnesses))
+def tiny_model(home: Path, python: str, root: Path, *, harness: str) -> Path:
+    """The folder below `home` of one that calls the harness's tools; made where it is not there yet. `root`: of the
+    checkout."""
+    folder = home / "models" / f"tiny-{harness}"
     if not (folder / "taught.json").exists():  # which is written last
         folder.parent.mkdir(parents=True, exist_ok=True)
         script = root / "scripts" / "tiny_model.py"
         env = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        subprocess.run([python, str(script), str(folder), "--harness", *harnesses], check=True, env=env)
+        subprocess.run([python, str(script), str(folder), "--harness", harness], check=True, env=env)
     return folder
 
 
 @contextmanager
-def real_vllm(folder: Path, *, python: str, model: Path) -> Iterator[RealVllm]:
+def real_vllm(folder: Path, *, python: str, model: Path, harness: str) -> Iterator[RealVllm]:
     """`folder`: where its config, logs and what stands in vLLM's place are written."""
     log = folder / "wire.jsonl"
     config = folder / "vllm.json"
     config.write_text(json.dumps(_config(folder, _listened(folder, log, python), python=python, model=model)))
     with running("paddock", "serve", config) as command:
         url = command.line("policy ", timeout_s=START_S).split()[-1]
-        yield RealVllm("policy", url, url_file(log).read_text(), model, log)
+        yield RealVllm("policy", harness, url, url_file(log).read_text(), model, log)
         family = command.family()
         command.send(signal.SIGTERM)
         assert command.code(timeout_s=STOP_S) == 0, command.told()
