@@ -34,7 +34,8 @@ class Told:
     def __init__(self, turns: int, *, sampled: int, result_chars: int, seed: int = 0) -> None:
         self.vocabulary = small_vocabulary()
         source = (TEMPLATES / "thinking.jinja").read_text("utf-8")
-        self.prompter = Prompter(ChatTemplate(source, self.vocabulary.special_texts), self.vocabulary)
+        self.template = ChatTemplate(source, self.vocabulary.special_texts)
+        self.prompter = Prompter(self.template, self.vocabulary)
         rng = random.Random(seed)
         end = self.vocabulary.encode(self.vocabulary.special_texts["eos_token"])
         self.answers: list[Sampled] = []

@@ -1,8 +1,11 @@
 """CPU of whole rollouts, 50 to 200 turns long: an exact server beside a bare loop, and beside tokenising all again.
 
-Ours is a client that keeps the history and sends it whole with each turn, called directly. The floor does what an exact
-client does by hand with the same library: it keeps the ids, tokenises each new result, asks the same engine, reads the
-answer with the same parser, writes a line per turn. The naive way renders and tokenises the whole history each turn.
+Ours is a client that keeps the history and sends it whole with each turn, called directly. The floors do what an exact
+client does by hand with the same library: they keep the history and the ids, tokenise each new result, ask the same
+engine, read the answer with the same parser, write a line per turn. The naive way renders and tokenises the whole
+history each turn.
+Floor   `floor`: its new text is rendered by the model's chat template, as in a client of any model; the target is a
+        ratio to it of at most 2. `by_hand`: its new text is a string that is written for this one model; shown beside.
 """
 
 import asyncio
@@ -33,6 +36,12 @@ RESULT_CHARS = 1035
 ROUNDS = 5
 NAIVE_EVERY = 10
 SECRET = "ro_bench"
+CHAT_TOOLS: list[JsonObject] = [
+    {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}} for tool in TOOLS
+]
+END = "<|im_end|>"
+END_OF_ANSWER = 3
+"""Its place among those of a rendering of system (the tools), user, answer and result."""
 
 
 class Ended(NamedTuple):
@@ -69,19 +78,21 @@ def measure() -> list[dict[str, Any]]:
 
 
 def _compared(once: Callable[[Rollout, int], Ended], told: Told, turns: int) -> dict[str, Any]:
-    pairs = [(once(_ours, turns), once(_bare, turns)) for _ in range(ROUNDS)]
+    rounds = [[once(each, turns) for each in (_ours, _bare, _by_hand)] for _ in range(ROUNDS)]
     naive = _naive(told, turns)
-    ours, floor = pairs[0]
-    if ours.ids != floor.ids:
-        raise RuntimeError(f"ours ended with {ours.ids} ids, the bare loop with {floor.ids}")
+    ours = rounds[0][0]
+    if len({each.ids for each in rounds[0]}) != 1:
+        raise RuntimeError(f"ours and the bare loops ended with {[each.ids for each in rounds[0]]} ids")
     return {
         "turns": turns,
         "ids": ours.ids,
-        "cpu_ms": median(mine.cpu_ms for mine, _ in pairs),
-        "floor_cpu_ms": median(bare.cpu_ms for _, bare in pairs),
-        "ratio": median(mine.cpu_ms / bare.cpu_ms for mine, bare in pairs),
-        "cpu_ms_per_turn": median(mine.cpu_ms for mine, _ in pairs) / turns,
-        "over_floor_ms_per_turn": median(mine.cpu_ms - bare.cpu_ms for mine, bare in pairs) / turns,
+        "cpu_ms": median(mine.cpu_ms for mine, _, _ in rounds),
+        "floor_cpu_ms": median(bare.cpu_ms for _, bare, _ in rounds),
+        "by_hand_cpu_ms": median(hand.cpu_ms for _, _, hand in rounds),
+        "ratio": median(mine.cpu_ms / bare.cpu_ms for mine, bare, _ in rounds),
+        "ratio_to_by_hand": median(mine.cpu_ms / hand.cpu_ms for mine, _, hand in rounds),
+        "cpu_ms_per_turn": median(mine.cpu_ms for mine, _, _ in rounds) / turns,
+        "over_floor_ms_per_turn": median(mine.cpu_ms - bare.cpu_ms for mine, bare, _ in rounds) / turns,
         "naive_cpu_ms": naive.cpu_ms,
         "encoded_per_final_char": ours.encoded_chars / ours.chars,
         "naive_encoded_per_final_char": naive.encoded_chars / ours.chars,
@@ -119,8 +130,35 @@ async def _ours(told: Told, turns: int, folder: Path, engine: ScriptedEngine) ->
 
 
 async def _bare(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+    call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": {}}}
+    said: list[JsonObject] = [
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+
+    def rendered(result: str) -> str:
+        """Behind the end of the answer."""
+        messages = [*said, {"role": "tool", "tool_call_id": "c", "content": result}]
+        text = told.template.render(messages, tools=CHAT_TOOLS, generation_prompt=True, arguments={})
+        return text.split(END, END_OF_ANSWER)[-1]
+
+    return await _loop(told, turns, folder, engine, rendered)
+
+
+async def _by_hand(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+    def written(result: str) -> str:
+        return f"\n<|im_start|>user\n<tool_response>\n{result}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+
+    return await _loop(told, turns, folder, engine, written)
+
+
+async def _loop(
+    told: Told, turns: int, folder: Path, engine: ScriptedEngine, new_text: Callable[[str], str]
+) -> list[int]:
+    """`new_text`: what stands between the end of an answer and the next, of a tool's result."""
     vocabulary = told.vocabulary
-    ids = told.prompter.whole(told.question, [{"type": "function", "function": TOOLS[0]}])
+    history = list(told.question)
+    ids = told.prompter.whole(history, CHAT_TOOLS)
     new = list(ids)
     path = folder / "bare.jsonl"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -138,8 +176,8 @@ async def _bare(told: Told, turns: int, folder: Path, engine: ScriptedEngine) ->
             ids += sampled
             if turn == turns - 1:
                 break
-            result = f"\n<|im_start|>user\n<tool_response>\n{told.results[turn]}\n</tool_response><|im_end|>\n"
-            new = vocabulary.encode(result + "<|im_start|>assistant\n")
+            continued(history, output, told.results[turn])
+            new = vocabulary.encode(new_text(told.results[turn]))
             ids += new
     finally:
         os.close(descriptor)

@@ -5,10 +5,11 @@ Errors  those of `paddock.server.upstream_failures`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
+import aiohttp
 import httpx
 import orjson
 
@@ -16,82 +17,128 @@ from paddock.server.dialects.failures import UnreadableError
 from paddock.server.upstream_failures import attributed, host_of, status_error
 from paddock.types import JsonObject
 
+END_WAIT_S = 1.0
+"""How long a whole answer's connection is waited for, so that it can be used again."""
 Watched = Callable[[asyncio.Timeout], AbstractContextManager[None]]
 """Ends the wait that the clock bounds when the server is known to be dead."""
+
+
+class _Answer(NamedTuple):
+    status: int
+    content: bytes
+    retry_after: str | None
+
+
+class Stream:
+    """An answer whose head has come. To be closed."""
+
+    def __init__(self, host: str, response: aiohttp.ClientResponse, due: float, limit_s: float) -> None:
+        """`due`: the loop's time after which nothing is waited for, `limit_s` seconds since the request."""
+        self.host = host
+        self.limit_s = limit_s
+        self._response = response
+        self._due = due
+
+    async def read(self, due: float, watched: Watched) -> bytes | None:
+        """All that has come since, at least something; None at the end. `due`: to be earlier than the stream's."""
+        content = self._response.content
+        with attributed(self.host, self.limit_s):
+            data = content.read_nowait()
+            if not data and not content.at_eof():
+                clock = asyncio.timeout_at(min(due, self._due))
+                with watched(clock):
+                    async with clock:
+                        data = await content.readany()
+        return data or None
+
+    def close(self, *, whole: bool) -> None:
+        """`whole`: nothing more is expected but the end, after which the connection can be used again."""
+        content = self._response.content
+        if whole and not content.is_eof():
+            timer = asyncio.get_running_loop().call_later(END_WAIT_S, self._response.close)
+            content.on_eof(timer.cancel)
+        else:
+            self._response.close()
 
 
 class Endpoint:
     """The server at `root`, a URL without `/v1`."""
 
-    def __init__(self, client: httpx.AsyncClient, root: str, key: str | None) -> None:
-        self.root = httpx.URL(root)
-        self.host = host_of(self.root)
-        self._client = client
-        self._urls: dict[str, httpx.URL] = {}
-        self._headers = {"content-type": "application/json"}
+    def __init__(self, session: aiohttp.ClientSession, root: str, key: str | None) -> None:
+        self.host = host_of(httpx.URL(root))
+        self._root = root.rstrip("/")
+        self._session = session
+        self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
 
     async def get(self, path: str, timeout_s: float) -> Any:
         """The JSON at `path`; None where there is no such path."""
-        response = await self._send("GET", path, b"", timeout_s)
-        if response.status_code in (404, 405, 501):
+        answer = await self._send("GET", path, None, timeout_s)
+        if answer.status in (404, 405, 501):
             return None
-        return self._json(response, timeout_s)
+        return self._json(answer, timeout_s)
 
     async def post(self, path: str, body: JsonObject, timeout_s: float) -> Any:
         """The JSON that answers `body`; None where there is no such path, or it is closed."""
-        response = await self._send("POST", path, orjson.dumps(body), timeout_s)
-        if response.status_code in (403, 404, 405, 501):
+        answer = await self._send("POST", path, orjson.dumps(body), timeout_s)
+        if answer.status in (403, 404, 405, 501):
             return None
-        return self._json(response, timeout_s)
+        return self._json(answer, timeout_s)
 
     async def is_well(self, timeout_s: float) -> bool:
         """Whether `/health` says so; raises where it is not answered."""
-        response = await self._send("GET", "/health", b"", timeout_s)
-        return response.status_code == 200
+        return (await self._send("GET", "/health", None, timeout_s)).status == 200
 
-    @asynccontextmanager
-    async def streaming(
-        self, path: str, body: bytes, due: float, limit_s: float, watched: Watched
-    ) -> AsyncIterator[httpx.Response]:
-        """An answer whose head has come and is a stream. `due`: the loop's time after which it is not waited for."""
+    async def stream(self, path: str, body: bytes, due: float, limit_s: float, watched: Watched) -> Stream:
+        """An answer that is a stream. `due`, `limit_s`: see `Stream`."""
         clock = asyncio.timeout_at(due)
-        request = self._client.build_request("POST", self._url(path), content=body, headers=self._headers)
         with attributed(self.host, limit_s), watched(clock):
             async with clock:
-                response = await self._client.send(request, stream=True)
+                response = await self._request("POST", path, body)
+        kind = response.headers.get("content-type", "")
+        if response.status < 300 and "text/event-stream" in kind:
+            return Stream(self.host, response, due, limit_s)
         try:
             with attributed(self.host, limit_s):
-                if response.status_code >= 300:
-                    async with asyncio.timeout_at(due):
-                        await response.aread()
-                    raise self._refused(response)
-                if "text/event-stream" not in response.headers.get("content-type", ""):
-                    raise UnreadableError(f"a stream was asked for, `{response.headers.get('content-type')}` came")
-            yield response
+                async with asyncio.timeout_at(due):
+                    answer = await _whole(response)
+                if answer.status >= 300:
+                    raise self._refused(answer)
+                raise UnreadableError(f"a stream was asked for, `{kind}` came")
         finally:
-            await response.aclose()
+            response.close()
 
-    async def _send(self, method: str, path: str, content: bytes, timeout_s: float) -> httpx.Response:
+    async def whole(self, path: str, body: bytes, due: float, limit_s: float, watched: Watched) -> Any:
+        """The JSON of an answer that is no stream. `due`, `limit_s`: see `Stream`."""
+        clock = asyncio.timeout_at(due)
+        with attributed(self.host, limit_s), watched(clock):
+            async with clock, await self._request("POST", path, body) as response:
+                answer = await _whole(response)
+        return self._json(answer, limit_s)
+
+    async def _send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> _Answer:
         with attributed(self.host, timeout_s):
-            async with asyncio.timeout(timeout_s):
-                return await self._client.request(method, self._url(path), content=content, headers=self._headers)
+            async with asyncio.timeout(timeout_s), await self._request(method, path, content) as response:
+                return await _whole(response)
 
-    def _json(self, response: httpx.Response, timeout_s: float) -> Any:
-        if response.status_code >= 300:
-            raise self._refused(response)
+    async def _request(self, method: str, path: str, content: bytes | None) -> aiohttp.ClientResponse:
+        return await self._session.request(
+            method, self._root + path, data=content, headers=self._headers, allow_redirects=False
+        )
+
+    def _json(self, answer: _Answer, timeout_s: float) -> Any:
+        if answer.status >= 300:
+            raise self._refused(answer)
         with attributed(self.host, timeout_s):
             try:
-                return orjson.loads(response.content)
+                return orjson.loads(answer.content)
             except orjson.JSONDecodeError as error:
                 raise UnreadableError(f"no JSON: {error}") from error
 
-    def _refused(self, response: httpx.Response) -> Exception:
-        return status_error(self.host, response.status_code, response.content, response.headers.get("retry-after"))
+    def _refused(self, answer: _Answer) -> Exception:
+        return status_error(self.host, answer.status, answer.content, answer.retry_after)
 
-    def _url(self, path: str) -> httpx.URL:
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = self.root.copy_with(path=self.root.path.rstrip("/") + path)
-        return url
+
+async def _whole(response: aiohttp.ClientResponse) -> _Answer:
+    return _Answer(response.status, await response.read(), response.headers.get("retry-after"))

@@ -1,7 +1,8 @@
-"""vLLM as an engine of ids: prompts in ids go in, sampled ids with their log-probs come out as they are sampled.
+"""vLLM as an engine of ids: prompts in ids go in, sampled ids with their log-probs come out.
 
+Stream  as they are sampled where that is asked for; else in one answer, which costs both sides much less.
 Retry   a call is tried again, with waits that double and are spread at random, within its deadline and only while
-        nothing was sampled; on another replica where its own has died. What fails later is raised.
+        nothing has come; on another replica where its own has died. What fails later is raised.
 Bounds  one wall clock per try, the call's deadline and `timeout_s`; `max_concurrency` answers at once. Closing the
         generator closes the connection, at which vLLM ends the sampling.
 Ids     checked chunk by chunk (see `reading`); the weights' version is told as `traits` says, or unknown.
@@ -13,16 +14,18 @@ Errors  those of `paddock.server.upstream_failures`: `abort` at vLLM is `upstrea
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from math import inf
+from typing import Any, NamedTuple
 
-import httpx
 import orjson
 
 from paddock.errors import InfraError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.reading import ChunkReader
+from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Stream, Watched
+from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
 from paddock.models_servers.vllm.replica import Replica
 from paddock.models_servers.vllm.replicas import Replicas
 from paddock.models_servers.vllm.sampling import is_plain, sampling
@@ -32,8 +35,11 @@ from paddock.server.exact.engine import Chunk
 from paddock.server.upstream_failures import RefusedError, UpstreamError, attributed
 from paddock.types import JsonObject, WeightSpan
 
-END_WAIT_S = 1.0
-"""How long a stream is waited for to end after the finish reason, so that its connection can be used again."""
+
+class _Request(NamedTuple):
+    prompt_ids: list[int]
+    sampled: JsonObject
+    stream: bool
 
 
 class VllmEngine:
@@ -55,9 +61,11 @@ class VllmEngine:
         return self.replicas.max_tokens
 
     async def generate(
-        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None
+        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
     ) -> AsyncGenerator[Chunk, None]:
+        ids = prompt_ids if isinstance(prompt_ids, list) else list(prompt_ids)
         sampled = sampling(params, self._room(len(prompt_ids)))
+        request = _Request(ids, sampled, stream)
         call = call.within(self._config.timeout_s)
         failed = 0
         while True:
@@ -65,7 +73,7 @@ class VllmEngine:
             self._require_exact(replica, sampled)
             begun = False
             try:
-                async with self._slots, aclosing(self._sample(replica, list(prompt_ids), sampled, call)) as chunks:
+                async with self._slots, aclosing(self._sample(replica, request, call)) as chunks:
                     async for chunk in chunks:
                         begun = True
                         yield chunk
@@ -79,24 +87,29 @@ class VllmEngine:
                     raise
             await asyncio.sleep(wait_s)
 
-    async def _sample(
-        self, replica: Replica, prompt_ids: list[int], sampled: JsonObject, call: Call
-    ) -> AsyncGenerator[Chunk, None]:
+    async def _sample(self, replica: Replica, request: _Request, call: Call) -> AsyncGenerator[Chunk, None]:
         """One try."""
         traits, endpoint, limit_s = replica.traits, replica.endpoint, _left_s(call)
-        due = asyncio.get_running_loop().time() + limit_s
+        due = _now() + limit_s
         asked = traits.versions == "asked"
+        count = 0
         with replica.use():
             before = await weight_version(endpoint, limit_s) if asked else None
-            body = orjson.dumps(request_body(traits.form, traits.model, prompt_ids, sampled, stream=True))
-            reader = ChunkReader(traits.form)
-            exchange = endpoint.streaming(PATHS[traits.form], body, due, limit_s, replica.watched)
-            async with exchange as response, aclosing(_chunks(replica, response, reader, due, limit_s)) as chunks:
+            body = orjson.dumps(
+                request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
+            )
+            path, watched = PATHS[traits.form], replica.watched
+            if request.stream:
+                chunks = _streamed(await endpoint.stream(path, body, due, limit_s, watched), traits.form, watched)
+            else:
+                chunks = _whole(endpoint, await endpoint.whole(path, body, due, limit_s, watched), traits.form, limit_s)
+            async with aclosing(chunks):
                 async for chunk in chunks:
+                    count += len(chunk.ids)
                     if asked and chunk.finish_reason is not None:
                         after = await weight_version(endpoint, self._config.health_timeout_s)
                         if before == after and before is not None:
-                            chunk = chunk._replace(versions=(WeightSpan(version=before, start=0, end=reader.count),))
+                            chunk = chunk._replace(versions=(WeightSpan(version=before, start=0, end=count),))
                     yield chunk
 
     def _room(self, prompt: int) -> int | None:
@@ -129,27 +142,29 @@ class VllmEngine:
         return max(longest * random.uniform(0.5, 1.0), min(failure.retry_after_s, self._config.max_retry_s))
 
 
-async def _chunks(
-    replica: Replica, response: httpx.Response, reader: ChunkReader, due: float, limit_s: float
-) -> AsyncGenerator[Chunk, None]:
-    """Those of one stream, all of which came at once joined; the last when nothing is missing."""
-    host = replica.endpoint.host
-    events, stream = EventReader(), response.aiter_bytes()
-    while not reader.complete:
-        clock = asyncio.timeout_at(due if not reader.finished else min(due, _now() + END_WAIT_S))
-        data: bytes | None = None
-        try:
-            with attributed(host, limit_s), replica.watched(clock):
-                async with clock:
-                    data = await anext(stream, None)
-        except UpstreamError:
-            if not reader.finished:
-                raise  # else the answer is whole; only the connection is lost
-        with attributed(host, limit_s):
-            found = [reader.read(event.data) for event in events.feed(data)] if data is not None else [reader.end()]
-        if chunk := _joined([one for one in found if one is not None]):
-            yield chunk
-    await _drain(stream)
+async def _whole(endpoint: Endpoint, answer: Any, form: Form, limit_s: float) -> AsyncGenerator[Chunk, None]:
+    with attributed(endpoint.host, limit_s):
+        chunk = read_whole(form, answer)
+    yield chunk
+
+
+async def _streamed(stream: Stream, form: Form, watched: Watched) -> AsyncGenerator[Chunk, None]:
+    """All that came at once joined; the last chunk when nothing is missing."""
+    reader, events = ChunkReader(form), EventReader()
+    try:
+        while not reader.complete:
+            data: bytes | None = None
+            try:
+                data = await stream.read(_now() + END_WAIT_S if reader.finished else inf, watched)
+            except UpstreamError:
+                if not reader.finished:
+                    raise  # else the answer is whole; only the connection is lost
+            with attributed(stream.host, stream.limit_s):
+                read = [reader.read(event.data) for event in events.feed(data)] if data is not None else [reader.end()]
+            if chunk := _joined([one for one in read if one is not None]):
+                yield chunk
+    finally:
+        stream.close(whole=reader.complete)
 
 
 def _joined(chunks: list[Chunk]) -> Chunk | None:
@@ -160,18 +175,9 @@ def _joined(chunks: list[Chunk]) -> Chunk | None:
     return chunks[-1]._replace(ids=ids, log_probs=log_probs)
 
 
-async def _drain(stream: AsyncIterator[bytes]) -> None:
-    try:
-        async with asyncio.timeout(END_WAIT_S):
-            async for _ in stream:
-                pass
-    except (TimeoutError, httpx.HTTPError):
-        return  # only the connection is lost
-
-
 def _left_s(call: Call) -> float:
     left = call.remaining_s
-    return float("inf") if left is None else left
+    return inf if left is None else left
 
 
 def _now() -> float:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
+import aiohttp
 
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.config import VllmConfig
@@ -54,7 +54,7 @@ class Launcher:
         device: Device = await _ask_device(settings) if settings.device == "auto" else settings.device
         return cls(config, settings, device, _folder(settings, name), name=name)
 
-    def maker(self, nth: int, client: httpx.AsyncClient) -> Callable[[], VllmProcess]:
+    def maker(self, nth: int, session: aiohttp.ClientSession) -> Callable[[], VllmProcess]:
         """Of replica `nth`."""
         command = Command(
             self.argv(),
@@ -63,7 +63,7 @@ class Launcher:
             self._settings.start_timeout_s,
             self._settings.stop_timeout_s,
         )
-        return lambda: VllmProcess(f"{self._name}-{nth}", command, client)
+        return lambda: VllmProcess(f"{self._name}-{nth}", command, session)
 
     def argv(self) -> list[str]:
         """vLLM's server, without host and port."""

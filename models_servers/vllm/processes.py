@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import aiohttp
 
 from paddock.errors import InfraError
 from paddock.server.process import ending
@@ -47,7 +47,7 @@ class Command(NamedTuple):
 class VllmProcess:
     """`start` once, then `stop`."""
 
-    def __init__(self, name: str, command: Command, client: httpx.AsyncClient) -> None:
+    def __init__(self, name: str, command: Command, session: aiohttp.ClientSession) -> None:
         self.name = name
         self.url = ""
         """Its root, once started."""
@@ -56,7 +56,7 @@ class VllmProcess:
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Its exit code: it has ended, and nothing is left of it."""
         self._command = command
-        self._client = client
+        self._session = session
         self._lifeline = -1
 
     @property
@@ -105,9 +105,9 @@ class VllmProcess:
         if self.exited.done():
             return False
         try:
-            async with asyncio.timeout(POLL_S * 10):
-                return (await self._client.get(f"{self.url}/health")).status_code == 200
-        except (TimeoutError, httpx.HTTPError):
+            async with asyncio.timeout(POLL_S * 10), self._session.get(f"{self.url}/health") as answer:
+                return answer.status == 200
+        except (TimeoutError, aiohttp.ClientError):
             return False
 
     def _failed(self, how: str, *, kind: str) -> InfraError:

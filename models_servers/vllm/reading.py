@@ -17,6 +17,7 @@ from paddock.types import FinishReason, JsonObject, WeightSpan
 
 Form = Literal["generate", "completions"]
 _REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+_NUMBERS = {int, float}
 _FLOOR = -9999.0
 """vLLM writes this for a log-prob that is no number."""
 
@@ -100,7 +101,7 @@ def _chunk(form: Form, choice: JsonObject, start: int) -> Chunk:
     ids = choice.get("token_ids")
     if ids is None:
         ids = []
-    if not isinstance(ids, list) or not all(type(one) is int and one >= 0 for one in ids):
+    if not isinstance(ids, list) or (ids and (set(map(type, ids)) != {int} or min(ids) < 0)):
         raise UnreadableError("`token_ids` is no list of ids")
     said = choice.get("finish_reason")
     if said == "abort":
@@ -122,16 +123,20 @@ def _log_probs(form: Form, given: Any, ids: list[int]) -> list[float]:
     if not isinstance(found, list) or len(found) != len(ids):
         raise UnreadableError(f"{len(ids)} ids without as many log-probs")
     if form == "generate":
-        found = [_of(entry, one) for entry, one in zip(found, ids, strict=True)]
-    if not all(isinstance(value, float | int) and math.isfinite(value) and value > _FLOOR for value in found):
+        found = _values(found, ids)
+    if not (set(map(type, found)) <= _NUMBERS and all(map(math.isfinite, found)) and min(found) > _FLOOR):
         raise UnreadableError("a log-prob is no number")
     return [float(value) for value in found]
 
 
-def _of(entry: Any, sampled: int) -> Any:
-    if not isinstance(entry, dict) or entry.get("token_id", sampled) != sampled:
-        raise UnreadableError(f"a log-prob of another token than the sampled {sampled}")
-    return entry.get("logprob")
+def _values(entries: list[Any], ids: list[int]) -> list[Any]:
+    """The log-probs of these very ids."""
+    if set(map(type, entries)) != {dict}:
+        raise UnreadableError("a log-prob that is no object")
+    told = [entry.get("token_id", one) for entry, one in zip(entries, ids, strict=True)]
+    if told != ids:
+        raise UnreadableError("a log-prob of another token than the sampled one")
+    return [entry.get("logprob") for entry in entries]
 
 
 def _spans(choice: JsonObject, count: int) -> tuple[WeightSpan, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-import httpx
+import aiohttp
 
 from paddock.errors import BugError, PaddockError
 from paddock.models_servers.vllm.config import VllmConfig
@@ -35,7 +35,7 @@ class Replica:
         self,
         name: str,
         config: VllmConfig,
-        client: httpx.AsyncClient,
+        session: aiohttp.ClientSession,
         changed: Callable[[], None],
         *,
         url: str | None = None,
@@ -50,7 +50,7 @@ class Replica:
         """Answers that are being sampled."""
         self.process: VllmProcess | None = None
         self._config = config
-        self._client = client
+        self._session = session
         self._changed = changed
         self._url = url
         self._make_process = make_process
@@ -147,10 +147,10 @@ class Replica:
         if self._make_process is not None:
             self.process = self._make_process()
             await self.process.start()
-            endpoint = Endpoint(self._client, self.process.url, self._config.key)
+            endpoint = Endpoint(self._session, self.process.url, self._config.key)
         else:
             assert self._url is not None  # one of both is given
-            endpoint = Endpoint(self._client, self._url, self._config.key)
+            endpoint = Endpoint(self._session, self._url, self._config.key)
             if not await endpoint.is_well(self._config.health_timeout_s):
                 raise UpstreamError(f"{self.name} says that it is not well", kind="upstream_status")
         traits = await find_traits(endpoint, self._config.model, self._config.health_timeout_s * PROBE_FACTOR)

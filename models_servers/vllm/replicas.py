@@ -12,10 +12,11 @@ import hashlib
 from collections import OrderedDict
 from itertools import count
 
+import aiohttp
 import httpx
 
 from paddock.errors import ConfigError, InfraError, PaddockError
-from paddock.http.transport import make_client
+from paddock.http.transport import make_session
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.launching import Launcher
 from paddock.models_servers.vllm.replica import Replica
@@ -30,26 +31,26 @@ class Replicas:
         self.name = name
         self.all: list[Replica] = []
         self._config = config
-        self._client: httpx.AsyncClient | None = None
+        self._session: aiohttp.ClientSession | None = None
         self._chosen: OrderedDict[str, Replica] = OrderedDict()
         self._turn = count()
         self._change = asyncio.Event()
 
     async def start(self) -> None:
         """Launched ones are all ready when it returns; of running ones at least one, the others may come later."""
-        self._client = client = make_client(max_connections=self._config.max_concurrency + 64)
+        self._session = session = make_session(max_connections=self._config.max_concurrency + 64)
         if self._config.launch is not None:
             launcher = await Launcher.make(self._config, self._config.launch, name=self.name)
             self.all = [
                 Replica(
-                    f"{self.name}-{nth}", self._config, client, self._notify, make_process=launcher.maker(nth, client)
+                    f"{self.name}-{nth}", self._config, session, self._notify, make_process=launcher.maker(nth, session)
                 )
                 for nth in range(self._config.launch.replicas)
             ]
             await _all_started(self.all)
         else:
             self.all = [
-                Replica(httpx.URL(url).netloc.decode(), self._config, client, self._notify, url=url)
+                Replica(httpx.URL(url).netloc.decode(), self._config, session, self._notify, url=url)
                 for url in self._config.urls
             ]
             await _some_started(self.all)
@@ -57,8 +58,8 @@ class Replicas:
     async def stop(self) -> None:
         """Again, and after a failed start: nothing is left either."""
         await asyncio.gather(*(replica.stop() for replica in self.all))
-        if self._client is not None:
-            await self._client.aclose()
+        if self._session is not None:
+            await self._session.close()
 
     async def choose(self, rollout: str | None, wait_s: float) -> Replica:
         """The server for a call of `rollout`; waits for one where none is ready."""

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from paddock.errors import RequestError
-from paddock.server.dialects import Dialect, conversation, require_renderable
+from paddock.server.dialects import Conversation, Dialect, conversation, require_renderable
 from paddock.server.hearing import Hearing
-from paddock.tokens import TurnIndex, read_asked
+from paddock.tokens import TurnIndex, request_hash
 from paddock.types import JsonObject
 
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,eA=="}
@@ -21,6 +21,7 @@ RESPONSES: list[JsonObject] = [
     {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "*** Begin"},
     {"type": "custom_tool_call_output", "call_id": "c2", "output": "done"},
     {"type": "web_search_call", "id": "ws_1"},
+    {"type": "additional_tools", "tools": [{"type": "function", "name": "wait", "parameters": {"type": "object"}}]},
 ]
 CHAT: list[JsonObject] = [
     {"role": "user", "content": "Go on."},
@@ -32,6 +33,8 @@ MESSAGES: list[JsonObject] = [
     {"role": "user", "content": "Go on."},
     {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "ls"}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "a.py"}]},
+    {"role": "user", "content": [{"type": "search_result", "title": "A."}, {"type": "text", "text": "So?"}]},
+    {"role": "system", "content": "Be short."},
 ]
 SAID: dict[Dialect, tuple[str, list[JsonObject]]] = {
     "responses": ("input", RESPONSES),
@@ -49,9 +52,14 @@ def requests(dialect: Dialect, seed: int) -> list[JsonObject]:
     for _ in range(12):
         history = history[: rng.choice([len(history), len(history), rng.randint(0, len(history))])]
         history = [*history, *rng.choices(items, k=rng.randint(1, 3))]
-        more: JsonObject = {"instructions": "Be exact."} if dialect == "responses" and rng.random() < 0.5 else {}
+        instructed = dialect != "chat" and rng.random() < 0.5
+        more: JsonObject = {"instructions" if dialect == "responses" else "system": "Be exact."} if instructed else {}
         found.append({"model": "m", key: history, **more})
     return found
+
+
+def hear(hearing: Hearing, index: TurnIndex, dialect: Dialect, request: JsonObject) -> Conversation:
+    return hearing.hear(index, dialect, request, hearing.asked(index, dialect, request))
 
 
 @pytest.mark.parametrize("dialect", SAID)
@@ -59,19 +67,37 @@ def requests(dialect: Dialect, seed: int) -> list[JsonObject]:
 def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int) -> None:
     hearing, index = Hearing(), TurnIndex()
     for request in requests(dialect, seed):
-        heard = hearing.hear(index, dialect, request, read_asked(request, SAID[dialect][0]).history)
+        asked = hearing.asked(index, dialect, request)
+        assert asked.hash == request_hash(request)
+        heard = hearing.hear(index, dialect, request, asked)
         whole = conversation(dialect, request)
         assert heard.items == whole.items
         assert heard._replace(items=[], history=None) == whole._replace(items=[], history=None)
 
 
-def test_what_was_heard_before_is_not_read_again() -> None:
+@pytest.mark.parametrize("dialect", SAID)
+def test_what_was_heard_before_is_not_read_again(dialect: Dialect) -> None:
     hearing, index = Hearing(), TurnIndex()
-    first: JsonObject = {"input": RESPONSES[:3]}
-    more: JsonObject = {"input": RESPONSES[:5]}
-    before = hearing.hear(index, "responses", first, read_asked(first).history)
-    after = hearing.hear(index, "responses", more, read_asked(more).history)
+    key, items = SAID[dialect]
+    before, after = (hear(hearing, index, dialect, {key: items[:count]}) for count in (2, 4))
+    assert 1 < len(before.items) < len(after.items)
     assert all(one is other for one, other in zip(before.items, after.items, strict=False))
+
+
+def test_tools_of_a_namespace_that_came_within_the_input_rename_the_calls_before() -> None:
+    hearing, index = Hearing(), TurnIndex()
+    tools = [{"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]} for name in ("a", "b")]
+    call = {"type": "function_call", "call_id": "c", "name": "f", "namespace": "a", "arguments": "{}"}
+    told: list[JsonObject] = [{"type": "additional_tools", "tools": [tool]} for tool in tools]
+    history: list[JsonObject] = []
+    names = []
+    steps: list[list[JsonObject]] = [[told[0], call], [told[1], call], [RESPONSES[0]]]
+    for more in steps:
+        history += more
+        heard = hear(hearing, index, "responses", {"input": history})
+        assert heard.tools == conversation("responses", {"input": history}).tools
+        names.append([item["name"] for item in heard.items if "name" in item])
+    assert names == [["f"], ["a__f", "a__f"], ["a__f", "a__f"]]
 
 
 def test_numbers_and_booleans_are_not_taken_for_each_other() -> None:
@@ -80,7 +106,7 @@ def test_numbers_and_booleans_are_not_taken_for_each_other() -> None:
     for value in values:
         call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": {"a": value}}
         request: JsonObject = {"input": [call, {"role": "user", "content": "So?"}]}
-        heard = hearing.hear(index, "responses", request, read_asked(request).history)
+        heard = hear(hearing, index, "responses", request)
         assert heard.items == conversation("responses", request).items
 
 
@@ -88,10 +114,10 @@ def test_a_client_that_changes_its_own_items_is_heard_anew() -> None:
     hearing, index = Hearing(), TurnIndex()
     item: JsonObject = {"role": "user", "content": "Before."}
     request: JsonObject = {"input": [item]}
-    hearing.hear(index, "responses", request, read_asked(request).history)
+    hear(hearing, index, "responses", request)
     item["content"] = "After."
     request["input"].append({"role": "user", "content": "More."})
-    heard = hearing.hear(index, "responses", request, read_asked(request).history)
+    heard = hear(hearing, index, "responses", request)
     assert [told["content"] for told in heard.items] == ["After.", "More."]
 
 
@@ -100,7 +126,7 @@ def test_an_image_that_was_heard_before_is_still_refused() -> None:
     shown: JsonObject = {"role": "user", "content": [IMAGE]}
     for history in ([shown], [shown, RESPONSES[0]]):
         request: JsonObject = {"input": history}
-        heard = hearing.hear(index, "responses", request, read_asked(request).history)
+        heard = hear(hearing, index, "responses", request)
         with pytest.raises(RequestError, match="images"):
             require_renderable(request, heard)
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 S = TypeVar("S")
 """What is under test."""
 CHECK_TIMEOUT_S = 60.0
-SETTLE_S = 0.5
+SETTLE_S = 3.0
 """Seconds that tasks have to end after a check."""
 
 

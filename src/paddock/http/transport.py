@@ -1,9 +1,10 @@
-"""The one place that makes HTTP clients: httpx's interface over aiohttp's connections.
+"""The one place that makes HTTP clients: httpx's interface over aiohttp's connections, and aiohttp's own.
 
 Why     httpx's own connection pool scans all connections for every request: at 256 at once a request costs tens of
         times the CPU it costs alone; over aiohttp's it is the same at any concurrency.
+        Where every call counts, aiohttp's own interface is used: httpx's costs as much again as the rest of a request.
 Limits  no time limits of its own: callers put one clock around the whole exchange, which also ends a dripping body.
-Errors  every failure of a connection is an httpx.HTTPError.
+Errors  every failure of a connection is an httpx.HTTPError; of a session, an aiohttp.ClientError.
 """
 
 import aiohttp
@@ -31,9 +32,16 @@ class _Transport(AiohttpTransport):
 
 def make_client(*, max_connections: int = 1024) -> httpx.AsyncClient:
     """A client for the running loop; close it with `aclose`. `max_connections`: at once, over all hosts."""
+    transport = _Transport(client=lambda: make_session(max_connections=max_connections))
+    return httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113 - callers hold the clock
 
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S)
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
 
-    return httpx.AsyncClient(transport=_Transport(client=session), timeout=None)  # noqa: S113 - callers hold the clock
+def make_session(*, max_connections: int = 1024) -> aiohttp.ClientSession:
+    """A session for the running loop that decompresses nothing; close it with `close`. `max_connections`: at once, over
+    all hosts."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(),
+    )

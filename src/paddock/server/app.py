@@ -116,17 +116,27 @@ def _endpoint(route: Route[Any, Any], handler: Handler) -> Callable[[Request], A
 
 async def _unless_gone(work: Awaitable[Any], request: Request, call: Call) -> Any:
     """The handler's reply; cancels it when the caller disconnects or its deadline has passed."""
-    task = asyncio.ensure_future(work)
+    clock = asyncio.timeout(call.remaining_s)
     gone = asyncio.ensure_future(_disconnected(request))
+    working = True
+
+    def end(_: object) -> None:
+        if working and not clock.expired():
+            clock.reschedule(0.0)
+
+    gone.add_done_callback(end)
     try:
-        await asyncio.wait({task, gone}, timeout=call.remaining_s, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise CancelledError("the caller has gone, or its deadline has passed", kind="caller_gone")
+        async with clock:
+            try:
+                return await work
+            finally:
+                working = False
+    except TimeoutError as error:
+        if not clock.expired():
+            raise
+        raise CancelledError("the caller has gone, or its deadline has passed", kind="caller_gone") from error
     finally:
-        for pending in (task, gone):
-            pending.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        gone.cancel()
 
 
 async def _disconnected(request: Request) -> None:

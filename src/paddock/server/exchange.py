@@ -64,10 +64,12 @@ class Exchange:
                 raise self._error
             if self.answer is not None:
                 return
-            news = self._news
+            if beat_s is None:
+                await self._news.wait()
+                continue
             try:
                 async with asyncio.timeout(beat_s):
-                    await news.wait()
+                    await self._news.wait()
             except TimeoutError:
                 yield []
 

@@ -1,7 +1,7 @@
 """Requests as conversations, each in proportion to what it tells beyond one that was heard before.
 
-Law     what is heard is what `conversation` reads of the whole request: a history counts as begun before only where its
-        canonical JSON begins with the other's, byte by byte.
+Law     what is heard is what `conversation` reads of the whole request, and its hash is that of the whole: a history
+        counts as begun before only where its canonical JSON begins with the other's, byte by byte.
 Bounds  of each rollout the latest histories, in memory as long as its turns are.
 """
 
@@ -9,14 +9,13 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from paddock.server.dialects import Conversation, Dialect, History, conversation
-from paddock.tokens import MAX_PATHS, TurnIndex
+from paddock.tokens import MAX_PATHS, Asked, Begun, TurnIndex, read_asked
 from paddock.types import JsonObject
 
 
 class _Heard(NamedTuple):
     dialect: Dialect
-    canonical: bytes
-    """Of its history, without the closing bracket."""
+    begun: Begun
     history: History
 
 
@@ -26,23 +25,21 @@ class Hearing:
     def __init__(self) -> None:
         self._heard: WeakKeyDictionary[TurnIndex, list[_Heard]] = WeakKeyDictionary()
 
-    def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, canonical: bytes) -> Conversation:
-        """`canonical`: JSON of the request's history, a list; empty where it is none."""
-        if not canonical:
+    def asked(self, index: TurnIndex, dialect: Dialect, request: JsonObject) -> Asked:
+        """What identifies a request; changes nothing."""
+        known = [each.begun for each in self._heard.get(index, ()) if each.dialect == dialect]
+        return read_asked(request, "input" if dialect == "responses" else "messages", known)
+
+    def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, asked: Asked) -> Conversation:
+        """`asked`: the request, as `asked` has just read it."""
+        if asked.begun is None:
             return conversation(dialect, request)
         heard = self._heard.setdefault(index, [])
-        begun = [
-            each
-            for each in heard
-            if each.dialect == dialect
-            and canonical.startswith(each.canonical)
-            and canonical[len(each.canonical) : len(each.canonical) + 1] in (b",", b"]")
-        ]
-        earlier = max(begun, key=lambda each: len(each.canonical), default=None)
-        told = conversation(dialect, request, earlier=earlier.history if earlier else None)
-        if earlier is not None:
-            heard.remove(earlier)
+        place = next((nth for nth, each in enumerate(heard) if each.begun is asked.earlier), None)
+        told = conversation(dialect, request, earlier=None if place is None else heard[place].history)
+        if place is not None:
+            del heard[place]
         if told.history is not None:
-            heard.append(_Heard(dialect, canonical[:-1], told.history))
+            heard.append(_Heard(dialect, asked.begun, told.history))
         del heard[:-MAX_PATHS]
         return told

@@ -42,7 +42,6 @@ from paddock.tokens import (
     TurnStore,
     TurnStoreSettings,
     place,
-    read_asked,
     rollout_of,
     root_of,
 )
@@ -185,9 +184,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         if secret is None:
             running = self._begin(Asking(dialect, request, call, conversation(dialect, request)))
         else:
-            asked = read_asked(request, "input" if dialect == "responses" else "messages")
+            index = self.store.index(secret)
+            asked = self._hearing.asked(index, dialect, request)
             joined = self._running.get(secret, {}).get(asked.hash)
-            turn = self.store.index(secret).answered(asked.hash) if joined is None else None
+            turn = index.answered(asked.hash) if joined is None else None
             if turn is not None:
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
             running = joined or self._begin(self._heard(dialect, request, call, secret, asked))
@@ -209,7 +209,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         return body_of(dialect, told, request, model=self.model_name)
 
     def _heard(self, dialect: Dialect, request: JsonObject, call: Call, secret: str, asked: Asked) -> Asking:
-        told = self._hearing.hear(self.store.index(secret), dialect, request, asked.history)
+        told = self._hearing.hear(self.store.index(secret), dialect, request, asked)
         return Asking(dialect, request, call, told, secret, asked.hash)
 
     def _begin(self, asking: Asking) -> _Running:

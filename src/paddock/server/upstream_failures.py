@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import aiohttp
 import httpx
 import orjson
 
@@ -84,7 +85,7 @@ def attributed(host: str, limit_s: float) -> Iterator[None]:
         yield
     except (TimeoutError, httpx.TimeoutException) as error:
         raise UpstreamError(f"{host}: no whole answer within {limit_s:.3g} s", kind="upstream_timeout") from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, aiohttp.ClientError) as error:
         why = f"{type(error).__name__}: {str(error)[:MAX_TEXT]}"
         raise UpstreamError(f"{host}: {why}", kind="upstream_connection") from error
     except UnreadableError as error:

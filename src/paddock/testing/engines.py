@@ -89,7 +89,7 @@ class ScriptedEngine:
         return
 
     async def generate(
-        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None
+        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
     ) -> AsyncGenerator[Chunk, None]:
         prompt = list(prompt_ids)
         self.begun += 1

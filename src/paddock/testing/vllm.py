@@ -38,6 +38,7 @@ Fault = Literal[
 silent there. `abort`: so ends the answer there; `abort_at_once`: before anything was sampled. The others are answers
 that are wrong in one thing."""
 EOS = 2
+USAGE: JsonObject = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
 
 
 def sampled(prompt: list[int], count: int) -> list[int]:
@@ -78,6 +79,7 @@ class ScriptedVllm:
         """With the start-up checks, of which there are two."""
         self.cut_off = 0
         """Answers whose client went away."""
+        self._peers: set[Any] = set()
         self.well: Literal["yes", "no", "silent"] = "yes"
         """What `/health` says."""
         self.url = ""
@@ -109,6 +111,11 @@ class ScriptedVllm:
     ) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+
+    @property
+    def connections(self) -> int:
+        """How many of them those generations came over."""
+        return len(self._peers)
 
     @web.middleware
     async def _check_key(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -152,6 +159,7 @@ class ScriptedVllm:
         allowed = params.get("allowed_token_ids")
         if not allowed:
             self.asked.append(body)
+            self._peers.add(request.transport and request.transport.get_extra_info("peername"))
         fault = self.fault(nth)
         if self._max_model_len is not None and len(prompt) >= self._max_model_len:
             said = f"Input length ({len(prompt)}) exceeds model's maximum context length ({self._max_model_len})."
@@ -167,9 +175,11 @@ class ScriptedVllm:
         limit = params.get("max_tokens") or self.count
         reason = "length" if limit < len(ids) or allowed else "stop"
         ids = ids[:limit]
-        if not body.get("stream"):
-            return web.json_response({"choices": [self._choice(ids, ids, reason, fault, certain=bool(allowed))]})
         try:
+            if not body.get("stream"):
+                await asyncio.sleep(self._chunk_delay_s * len(ids))
+                choice = self._choice(ids, ids, reason, fault, certain=bool(allowed))
+                return web.json_response({"choices": [choice], "usage": USAGE})
             return await self._stream(request, ids, reason, fault)
         except (asyncio.CancelledError, ConnectionError):
             self.cut_off += 1
@@ -193,8 +203,7 @@ class ScriptedVllm:
             choice = self._choice([token], ids, said, fault if nth >= middle else None)
             await response.write(_event({"choices": [choice]}))
             await asyncio.sleep(self._chunk_delay_s)
-        usage = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
-        await response.write(_event({"choices": [], "usage": usage}))
+        await response.write(_event({"choices": [], "usage": USAGE}))
         await response.write(b"data: [DONE]\n\n")
         return response
 

@@ -6,7 +6,7 @@ belongs to; `samples` turns a record into what the loss sees. `Prompter` makes p
 ids with a `ChatTemplate`, whole or what is new since a turn; `Traits` say what the template does to the past.
 """
 
-from paddock.tokens.calls import Asked, read_asked, request_hash, rollout_of
+from paddock.tokens.calls import Asked, Begun, read_asked, request_hash, rollout_of
 from paddock.tokens.decoding import Decoder
 from paddock.tokens.deltas import Placed, chain, full_ids, full_prompt, place, split_prompt
 from paddock.tokens.export import (
@@ -32,6 +32,7 @@ from paddock.tokens.vocabulary import Vocabulary
 __all__ = [
     "MAX_PATHS",
     "Asked",
+    "Begun",
     "ChatTemplate",
     "Decoder",
     "FrozenError",

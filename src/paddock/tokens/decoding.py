@@ -28,6 +28,10 @@ class Decoder:
         self._given_chars = 0
         """Of the held ids' text."""
 
+    def whole(self, ids: Sequence[int]) -> str:
+        """The text of an answer that is complete; of one that is fed, see `feed`."""
+        return self._decode([each for each in ids if each not in self._stop_ids])
+
     def feed(self, ids: Sequence[int]) -> str:
         """The text that `ids` complete."""
         self._held += [each for each in ids if each not in self._stop_ids]

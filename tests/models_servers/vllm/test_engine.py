@@ -30,9 +30,11 @@ async def engine_of(vllm: ScriptedVllm, **fields: Any) -> AsyncIterator[VllmEngi
         await engine.stop()
 
 
-async def answer(engine: VllmEngine, call: Call | None = None, prompt: list[int] = PROMPT, **params: Any) -> Chunk:
+async def answer(
+    engine: VllmEngine, call: Call | None = None, prompt: list[int] = PROMPT, *, stream: bool = True, **params: Any
+) -> Chunk:
     """All chunks as one."""
-    chunks = [chunk async for chunk in engine.generate(prompt, params, call or Call(), rollout="s")]
+    chunks = [chunk async for chunk in engine.generate(prompt, params, call or Call(), rollout="s", stream=stream)]
     assert all(chunk.finish_reason is None for chunk in chunks[:-1])
     ids = [one for chunk in chunks for one in chunk.ids]
     return chunks[-1]._replace(ids=ids, log_probs=[value for chunk in chunks for value in chunk.log_probs])
@@ -43,9 +45,11 @@ def nth_call(fault: Fault, *numbers: int) -> Callable[[int], Fault | None]:
     return lambda nth: fault if nth - 2 in numbers else None
 
 
-async def test_ids_and_log_probs_come_as_they_were_sampled() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_ids_and_log_probs_come_as_they_were_sampled(*, stream: bool) -> None:
     async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
-        found = await answer(engine)
+        found = await answer(engine, stream=stream)
+        assert [body["stream"] for body in vllm.asked] == [stream]
     assert found.ids == sampled(PROMPT, 8)
     assert found.ids[-1] == EOS
     assert found.log_probs == [log_prob(token) for token in found.ids]
@@ -72,6 +76,26 @@ async def test_closing_the_generator_ends_the_sampling() -> None:
             while not vllm.cut_off:
                 await asyncio.sleep(0.01)
         assert engine.replicas.all[0].running == 0
+
+
+async def test_a_whole_answer_that_nobody_waits_for_is_not_sampled() -> None:
+    async with ScriptedVllm(chunk_delay_s=0.05, count=200) as vllm, engine_of(vllm) as engine:
+        asking = asyncio.create_task(answer(engine, stream=False))
+        async with asyncio.timeout(2):
+            while not vllm.asked:
+                await asyncio.sleep(0.01)
+            asking.cancel()
+            while not vllm.cut_off:
+                await asyncio.sleep(0.01)
+        assert engine.replicas.all[0].running == 0
+
+
+async def test_a_stream_leaves_its_connection_to_the_next() -> None:
+    async with ScriptedVllm() as vllm, engine_of(vllm, health_interval_s=60) as engine:
+        for stream in (True, True, False, True):
+            await answer(engine, stream=stream)
+            await asyncio.sleep(0.02)
+        assert vllm.connections == 1
 
 
 async def test_every_parameter_that_shapes_the_distribution_is_sent() -> None:
@@ -124,9 +148,10 @@ async def test_n_and_unknown_parameters_are_refused() -> None:
         VllmConfig(base_url="http://x", model="m", sampling_overrides={"temprature": 1})
 
 
-async def test_an_older_server_is_asked_at_completions() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_older_server_is_asked_at_completions(*, stream: bool) -> None:
     async with ScriptedVllm(form="completions") as vllm, engine_of(vllm) as engine:
-        found = await answer(engine, max_tokens=6)
+        found = await answer(engine, max_tokens=6, stream=stream)
         assert found.ids == sampled(PROMPT, 8)[:6]
         assert found.finish_reason == "length"
         assert found.log_probs == [log_prob(token) for token in found.ids]
@@ -192,10 +217,16 @@ async def test_log_probs_of_another_distribution_are_refused() -> None:
         await answer(engine, temperature=0.7)
 
 
-@pytest.mark.parametrize("fault", ["drop", "500", "429", "abort_at_once"])
-async def test_a_call_of_which_nothing_was_sampled_is_tried_again(fault: Fault) -> None:
+@pytest.mark.parametrize(
+    ("fault", "stream"),
+    [
+        *(("drop", True), ("500", True), ("429", True), ("abort_at_once", True)),
+        *(("drop", False), ("500", False), ("no_log_probs", False), ("other_token", False), ("short_spans", False)),
+    ],
+)
+async def test_a_call_of_which_nothing_has_come_is_tried_again(fault: Fault, *, stream: bool) -> None:
     async with ScriptedVllm(fault=nth_call(fault, 0, 1)) as vllm, engine_of(vllm) as engine:
-        found = await answer(engine)
+        found = await answer(engine, stream=stream)
     assert found.ids == sampled(PROMPT, 8)
     assert len(vllm.asked) == 3
 

@@ -59,9 +59,9 @@ async def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Async
         await made.stop()
 
 
-async def answer(engine: VllmEngine, prompt: list[int] = PROMPT, **params: Any) -> Chunk:
+async def answer(engine: VllmEngine, prompt: list[int] = PROMPT, *, stream: bool = True, **params: Any) -> Chunk:
     """All chunks as one."""
-    chunks = [chunk async for chunk in engine.generate(prompt, params, Call(), rollout="s")]
+    chunks = [chunk async for chunk in engine.generate(prompt, params, Call(), rollout="s", stream=stream)]
     ids = [one for chunk in chunks for one in chunk.ids]
     return chunks[-1]._replace(ids=ids, log_probs=[value for chunk in chunks for value in chunk.log_probs])
 
@@ -88,6 +88,14 @@ async def test_a_prompt_with_its_answer_can_be_sampled_from_again(engine: VllmEn
     rest = await answer(engine, PROMPT + whole.ids[:10], max_tokens=14, temperature=0, ignore_eos=True)
     assert rest.ids == whole.ids[10:]
     assert rest.log_probs == pytest.approx(whole.log_probs[10:], abs=1e-4)
+
+
+async def test_a_whole_answer_says_what_a_streamed_one_says(engine: VllmEngine) -> None:
+    streamed, whole = [
+        await answer(engine, stream=stream, max_tokens=24, temperature=0, ignore_eos=True) for stream in (True, False)
+    ]
+    assert whole.log_probs == pytest.approx(streamed.log_probs, abs=1e-4)
+    assert whole._replace(log_probs=[], cached_tokens=0) == streamed._replace(log_probs=[], cached_tokens=0)
 
 
 async def test_the_token_that_completes_a_stop_text_is_the_last(engine: VllmEngine) -> None:

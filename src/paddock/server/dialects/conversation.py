@@ -7,12 +7,12 @@ Errors  RequestError of `take`; `require_renderable` refuses what no chat templa
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
 from paddock.server.dialects.from_chat import items_of_chat
-from paddock.server.dialects.reading import take
+from paddock.server.dialects.reading import ADDED_TOOLS, Taken, added_tools, take
 from paddock.server.dialects.to_chat import chat_params
 from paddock.server.dialects.told import has_image, shown_names, told_history, told_instructions, told_items
 from paddock.server.dialects.tools import chat_tools
@@ -26,8 +26,10 @@ class History(NamedTuple):
     """What a request's own list of items or messages tells."""
 
     length: int
-    """Number of those items or messages."""
+    """Of that list."""
     items: list[JsonObject]
+    added: list[JsonObject]
+    """Tools that the list tells."""
     dropped: list[str]
     shown: Mapping[tuple[str, str], str]
     """The names under which calls are told, by namespace and name."""
@@ -59,19 +61,22 @@ class Conversation(NamedTuple):
 def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | None = None) -> Conversation:
     """`request` as the client sent it, which is not changed. `earlier`: of one in the same dialect whose list of items
     or messages this one's begins with: it is not read again."""
-    taken = take(dialect, request)
+    key = "input" if dialect == "responses" else "messages"
+    taken = take(dialect, request if earlier is None else {**request, key: _rest(request[key], earlier)})
     body = taken.body
-    dropped = list(taken.dropped)
     offered = chat_tools(body.get("tools"))
+    shown = shown_names(offered.namespaces)
+    if earlier is not None and earlier.shown != shown:
+        return conversation(dialect, request)
+    dropped = taken.dropped[: len(taken.dropped) - taken.dropped_of_messages]
     history: History | None = None
-    if dialect == "messages":
-        items = body["input"]
-    elif isinstance(body.get("input"), str):
+    if isinstance(body.get("input"), str):
         items = told_history(body, dropped, offered.namespaces)
     else:
-        history = _history(dialect, body, shown_names(offered.namespaces), earlier)
+        history = _history(dialect, request[key], taken, shown, earlier)
         dropped += history.dropped
-        items = [*told_instructions(body), *history.items]
+        system = body["input"][: taken.system_items] if dialect == "messages" else told_instructions(body)
+        items = [*system, *history.items]
     extra = dict(taken.extra_body)
     arguments = extra.pop(_TEMPLATE, {})
     params = {**chat_params(body), **extra}
@@ -79,21 +84,30 @@ def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | No
     return Conversation(items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params, history)
 
 
+def _rest(given: list[Any], earlier: History) -> list[Any]:
+    """What is new, behind the tools that were told before."""
+    told = [{"type": ADDED_TOOLS, "tools": earlier.added}] if earlier.added else []
+    return [*told, *given[earlier.length :]]
+
+
 def _history(
-    dialect: Dialect, body: JsonObject, shown: Mapping[tuple[str, str], str], earlier: History | None
+    dialect: Dialect, given: list[Any], taken: Taken, shown: Mapping[tuple[str, str], str], earlier: History | None
 ) -> History:
-    given = output_items(body["messages" if dialect == "chat" else "input"])
-    if earlier is None or earlier.shown != shown or earlier.length > len(given):
-        earlier = History(0, [], [], shown, image=False)
+    """`given`: the whole list; `taken`: of it what is not in `earlier`."""
+    earlier = earlier or History(0, [], [], [], shown, image=False)
     dropped = [*earlier.dropped]
-    new = given[earlier.length :]
+    added = earlier.added
     if dialect == "chat":
         custom = {item["call_id"] for item in earlier.items if item["type"] == "custom_tool_call"}
-        items = list(items_of_chat(new, custom))
+        items = list(items_of_chat(taken.body["messages"], custom))
+    elif dialect == "messages":
+        items = taken.body["input"][taken.system_items :]
+        dropped += taken.dropped[len(taken.dropped) - taken.dropped_of_messages :]
     else:
-        items = told_items(new, dropped, shown)
+        items = told_items(taken.body["input"], dropped, shown)
+        added = [*added, *added_tools(output_items(given[earlier.length :]))]
     image = earlier.image or has_image(items)
-    return History(len(given), [*earlier.items, *items], dropped, shown, image)
+    return History(len(given), [*earlier.items, *items], added, dropped, shown, image)
 
 
 def require_renderable(request: JsonObject, told: Conversation) -> None:

@@ -35,6 +35,10 @@ class Read(NamedTuple):
     body: JsonObject
     chat_template_kwargs: JsonObject
     dropped: list[str]
+    """Last what is of the messages."""
+    system_items: int
+    """How many items of the input, the first ones, tell no message."""
+    dropped_of_messages: int
 
 
 def responses_form(body: JsonObject) -> Read:
@@ -42,7 +46,9 @@ def responses_form(body: JsonObject) -> Read:
     dropped: list[str] = []
     found: JsonObject = {key: body[key] for key in _SAME if key in body}
     found.update({name: body[key] for key, name in _RENAMED.items() if key in body})
-    found["input"] = [*_system(body.get("system")), *_history(body["messages"], dropped)]
+    unsaid: list[str] = []
+    system = list(_system(body.get("system")))
+    found["input"] = [*system, *_history(body["messages"], unsaid)]
     tools = list(_tools(body.get("tools"), dropped))
     if tools:
         found["tools"] = tools
@@ -53,7 +59,8 @@ def responses_form(body: JsonObject) -> Read:
     thinking = body.get("thinking")
     mode = thinking if isinstance(thinking, dict) else {}
     dropped += [f"thinking.{key}" for key in mode if key != "type"]
-    return Read(found, {"enable_thinking": False} if mode.get("type") == "disabled" else {}, dropped)
+    kwargs = {"enable_thinking": False} if mode.get("type") == "disabled" else {}
+    return Read(found, kwargs, [*dropped, *unsaid], len(system), len(unsaid))
 
 
 def _system(given: Any) -> Iterator[JsonObject]:

@@ -42,11 +42,12 @@ class TokenEngine(Protocol):
         ...
 
     def generate(
-        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None
+        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
     ) -> AsyncGenerator[Chunk, None]:
         """One answer. `params`: sampling parameters under the names of the Chat API (`temperature`, `top_p`, `top_k`,
         `min_p`, `seed`, `stop`, penalties, `max_tokens`), those that the client or the config gave. `rollout` keeps to
-        one replica. Closing the generator ends the sampling."""
+        one replica. `stream`: ids come as they are sampled; else they may come all at once. Closing the generator ends
+        the sampling."""
         ...
 
 

@@ -95,14 +95,15 @@ class ExactServer(RecordingServer[ExactConfigT]):
         engine, vocabulary, _, parsers = self.equipment
         prompt = self._prompt(asking)
         told = asking.conversation
+        stream = asking.request.get("stream") is True
         answer = _Answering(
             parsers(told.tools, prompt),
             ChatItems(told.custom, told.namespaces),
             vocabulary.decoder(),
             Stopper(stop_texts(asking.sampling.get("stop"))),
-            stream=asking.request.get("stream") is True,
+            stream=stream,
         )
-        chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret)
+        chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
                 if parts := answer.take(chunk):
@@ -122,7 +123,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         before = self._before(asking)
         new = self._new(asking, before)
         asking.placed = Placed(asking.matched.turn, new)
-        prompt = [*before, *new]
+        prompt = before + new
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
             raise RequestError(
@@ -192,7 +193,7 @@ class _Answering:
             raise InfraError("the engine's answer ended without a reason", kind="upstream_unreadable", stage="model")
         parts: list[Part] = []
         if not self._stream:
-            text = self._stopper.feed(self._decoder.feed(self._ids) + self._decoder.end(), finished=True)
+            text = self._stopper.feed(self._decoder.whole(self._ids), finished=True)
             parts += self._items.delta(self._parser.whole(text, self._ids))
         parts += self._items.end()
         output = self._items.output
