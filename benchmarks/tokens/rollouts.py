@@ -4,6 +4,7 @@ Ours is a client that keeps the history and sends it whole with each turn, calle
 client does by hand with the same library: they keep the history and the ids, tokenise each new result, ask the same
 engine, read the answer with the same parser, write a line per turn. The naive way renders and tokenises the whole
 history each turn.
+Both run with the collector as servers have it (`spare_collector`).
 Floor   `floor`: its new text is rendered by the model's chat template, as in a client of any model; the target is a
         ratio to it of at most 2. `by_hand`: its new text is a string that is written for this one model; shown beside.
 """
@@ -25,6 +26,7 @@ from paddock.http import Call
 from paddock.server.dialects import conversation
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.loops import spare_collector
 from paddock.testing.engines import PlainParser, ScriptedEngine
 from paddock.types import JsonObject
 
@@ -65,6 +67,7 @@ Rollout = Callable[[Told, int, Path, ScriptedEngine], Awaitable[list[int]]]
 
 
 def measure() -> list[dict[str, Any]]:
+    spare_collector()
     with tempfile.TemporaryDirectory() as name, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         told = Told(max(TURNS), sampled=SAMPLED, result_chars=RESULT_CHARS)
         folder = Path(name)
