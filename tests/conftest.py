@@ -26,6 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test needs vLLM first waits until a model is made and has been loaded."""
+    for item in items:
+        if item.get_closest_marker("vllm"):
+            item.add_marker(pytest.mark.timeout(900), append=False)
+
+
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[None]:
     """Ours where none answers."""

@@ -39,7 +39,7 @@ from paddock.tokens.export import Mode, RolloutSample
 from paddock.types import REWARDED, JsonObject, Rollout, Row, Session, Stamp, Verdict
 from paddock.types.responses import calls, output_items
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.sandbox, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.sandbox]
 ENOUGH, TURNS = 20, 5
 MOST = 60
 """Rollouts of a harness, until there are enough of TURNS turns or more."""

@@ -22,7 +22,7 @@ from paddock.testing.wire_log import WireCall, read_calls, url_file
 from paddock.types import JsonObject
 
 MAX_TOKENS = 16384
-START_S = 120.0
+START_S = 400.0
 STOP_S = 30.0
 
 

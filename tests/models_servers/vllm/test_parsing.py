@@ -75,7 +75,7 @@ def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         input=json.dumps(CASES),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from paddock.server.exact.engine import Chunk
 PYTHON = os.environ.get("PADDOCK_VLLM_PYTHON")
 ROOT = Path(__file__).resolve().parents[3]
 PROMPT = list(range(20, 60))
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     command = [PYTHON, str(ROOT / "scripts" / "tiny_model.py"), str(folder), "--steps", "0"]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+        command, capture_output=True, text=True, timeout=400, env={**os.environ, "HF_HUB_OFFLINE": "1"}
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -152,7 +152,7 @@ async def test_an_engine_core_that_dies_is_noticed_and_replaced_and_nothing_of_i
             async for _ in stream:
                 pass
     assert error.value.kind.startswith("upstream_")
-    async with asyncio.timeout(200):
+    async with asyncio.timeout(400):
         while replica.state != "down":
             await asyncio.sleep(0.05)
     assert len((await answer(engine, max_tokens=5, ignore_eos=True)).ids) == 5
