@@ -43,8 +43,9 @@ class RealVllm(NamedTuple):
 
     @property
     def calls(self) -> list[WireCall]:
-        """What our server asked for since it started, in the order in which answers ended."""
-        return [call for call in read_calls(self.log) if call.stream]
+        """What our server was asked for since it started, in the order in which answers ended; without its probes, which
+        allow one token only."""
+        return [call for call in read_calls(self.log) if "allowed_token_ids" not in call.sampling]
 
 
 def tiny_model(home: Path, python: str, root: Path, *, harness: str) -> Path:
