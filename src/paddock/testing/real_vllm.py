@@ -43,7 +43,7 @@ class RealVllm(NamedTuple):
 
     @property
     def calls(self) -> list[WireCall]:
-        """What our server was asked for since it started, in the order in which answers ended; without its probes, which
+        """What our server asked for since it started, in the order in which answers ended; without its probes, which
         allow one token only."""
         return [call for call in read_calls(self.log) if "allowed_token_ids" not in call.sampling]
 
