@@ -2,7 +2,7 @@
 
 Law     that of `paddock.server.recording`. With token ids a turn's parent is the turn whose ids its prompt continues;
         without them, the turn that the request goes on from.
-Errors  those of `failures`, and of the base.
+Errors  those of `paddock.server.upstream_failures`, and of the base.
 """
 
 from collections.abc import AsyncGenerator, Mapping

@@ -2,7 +2,7 @@
 
 Law     the answer is the last part, and comes only when the stream was whole. Closing gives back the slot, and the
         connection if the stream had ended, else closes it. A stream that nobody reads is closed when its time is over.
-Errors  those of `failures`.
+Errors  those of `paddock.server.upstream_failures`.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ Retry   failures that may pass are tried again within the call's deadline, with 
         random; `Retry-After` is honoured up to `max_retry_s`. A stream is tried again until its first parts are there.
 Bounds  one wall clock per exchange; `max_concurrency` exchanges at once. Cancelling a call closes its connection; a
         stream that nobody reads is closed when its time is over.
-Errors  those of `failures`.
+Errors  those of `paddock.server.upstream_failures`.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ class LaunchSettings(BaseModel):
     weight_transfer: str | None = None
     """vLLM's name of the backend by which a trainer sends weights; opens vLLM's routes for that. None: closed."""
     extra_args: Annotated[list[str], BeforeValidator(_strings)] = []
-    """Further arguments of `vllm serve`; after ours, so they win."""
+    """Further arguments of vLLM's API server; after ours, so they win."""
     env: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default={}, repr=False)
     """Further environment variables; over ours."""
     folder: Path | None = None

@@ -7,21 +7,11 @@ Law     a null of the config or the row takes the client's parameter away. What 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from paddock.server.dialects.params import SAMPLING
 from paddock.types import JsonObject
 
 BUDGET = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "stop",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "logit_bias",
-)
+NAMES = (*SAMPLING, "logit_bias")
 
 
 class Merged(NamedTuple):
@@ -46,7 +36,7 @@ def merged(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[st
 
 def sampling_of(params: Mapping[str, Any]) -> JsonObject:
     """The sampling parameters of a request's body."""
-    found = {name: params[name] for name in SAMPLING if params.get(name) is not None}
+    found = {name: params[name] for name in NAMES if params.get(name) is not None}
     return found | _budget(params)
 
 

@@ -1,8 +1,7 @@
 """A client's request as a conversation: the whole history, the tools and what else a chat template gets.
 
 Law     whatever the dialect, one history is told by the same items (`told`), instructions first as a system message;
-        only ids differ, which not every dialect carries. One pass at most: asked for with every
-        call of a rollout.
+        only ids differ, which not every dialect carries. One pass at most: asked for with every call of a rollout.
 Errors  RequestError of `take`; `require_renderable` refuses what no chat template can be given.
 """
 

@@ -15,19 +15,12 @@ import orjson
 from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
 from paddock.server.dialects.from_messages import responses_form
+from paddock.server.dialects.params import SAMPLING
 from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
 _SAMPLING = [
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "stop",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
+    *SAMPLING,
     "chat_template_kwargs",
     "extra_body",
 ]

@@ -13,21 +13,14 @@ from typing import Any, NamedTuple
 from paddock.errors import RequestError
 from paddock.server.dialects.from_chat import REASONING_FIELDS
 from paddock.server.dialects.items import reasoning_text
+from paddock.server.dialects.params import SAMPLING
 from paddock.server.dialects.told import told_history
 from paddock.server.dialects.tools import arguments_of, chat_tool_choice, chat_tools
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, output_items
 
 _SAME = [
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "stop",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
+    *SAMPLING,
     "user",
     "max_tokens",
     "max_completion_tokens",
