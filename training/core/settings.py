@@ -1,0 +1,147 @@
+"""What the algorithm may be told, under the names of the published recipes (NeMo-RL's `grpo` and `loss_fn` blocks).
+
+Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algorithms/{grpo,loss}`; a default is theirs
+        unless the field says otherwise.
+Errors  a value or a pair of values that can't be is a ValidationError that says what would be right.
+"""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AsyncGrpoSettings(_Settings):
+    """`grpo.async_grpo`."""
+
+    enabled: bool = True
+    """False: each step waits for its own rollouts; as `max_trajectory_age_steps: 0`."""
+    max_trajectory_age_steps: int = Field(default=1, ge=0)
+    """How many versions older than the step's weights the oldest trained token may be; 0: on-policy."""
+    max_generation_failures: int = Field(default=0, ge=0)
+    """Groups in a row without any verdict that are borne; one more ends the run."""
+    in_flight_weight_updates: bool = False
+    """True: weights are sent while rollouts run; False: running rollouts end before, and none is begun meanwhile."""
+    recompute_kv_cache_after_weight_updates: bool = True
+    """True: what running answers have in the KV cache is computed anew under new weights. False (the recipes' default)
+    makes engine and trainer disagree about every token after an update."""
+
+
+class GrpoSettings(_Settings):
+    """`grpo`."""
+
+    num_prompts_per_step: int = Field(default=32, ge=1)
+    num_generations_per_prompt: int = Field(default=16, ge=1)
+    max_num_steps: int = Field(default=1_000_000, ge=1)
+    max_num_epochs: int = Field(default=1, ge=1)
+    normalize_rewards: bool = True
+    """Advantages are divided by the group's standard deviation."""
+    use_leave_one_out_baseline: bool = True
+    """The baseline of a member is the mean of the others; False: of all."""
+    overlong_filtering: bool = False
+    """Samples that a budget cut are not trained on."""
+    advantage_clip_low: float | None = None
+    advantage_clip_high: float | None = None
+    invalid_tool_call_strategy: Literal["mask", ""] = ""
+    """`mask`: turns with an invalid call are not trained on; empty: they are, with `invalid_tool_call_advantage`."""
+    invalid_tool_call_advantage: float | None = Field(default=None, le=0)
+    """Advantage of the tokens of a turn with an invalid call; None: the rollout's own."""
+    malformed_thinking_advantage: float | None = Field(default=None, le=0)
+    """Advantage of the tokens of a turn with stray thinking tags; None: the rollout's own."""
+    penalize_invalid_tool_call: bool = True
+    """False: `invalid_tool_call_*` have no effect."""
+    penalize_malformed_thinking: bool = True
+    """False: `malformed_thinking_advantage` has no effect."""
+    seq_logprob_error_threshold: float | None = Field(default=None, gt=0)
+    """Sequences are not trained on whose mean factor between the trainer's and the engine's probabilities is larger;
+    None: all are."""
+    val_period: int = Field(default=0, ge=0)
+    """Steps between validations; 0: none meanwhile."""
+    val_at_start: bool = False
+    val_at_end: bool = False
+    val_num_generations_per_prompt: int = Field(default=1, ge=1)
+    val_batch_size: int = Field(default=256, ge=1)
+    """Validation rollouts in flight."""
+    max_val_samples: int | None = Field(default=None, ge=1)
+    """Validation prompts; None: all."""
+    seed: int = 42
+    """Of the order of prompts and of everything that is drawn."""
+    async_grpo: AsyncGrpoSettings = AsyncGrpoSettings()
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        low, high = self.advantage_clip_low, self.advantage_clip_high
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"advantage_clip_low ({low}) is above advantage_clip_high ({high})")
+        if self.use_leave_one_out_baseline and self.num_generations_per_prompt < 2:
+            raise ValueError("use_leave_one_out_baseline needs num_generations_per_prompt of 2 or more")
+        return self
+
+    @property
+    def max_age(self) -> int:
+        """In versions of the weights."""
+        return self.async_grpo.max_trajectory_age_steps if self.async_grpo.enabled else 0
+
+
+class GroupSettings(_Settings):
+    """`paddock.groups`: what NeMo-RL has no name for."""
+
+    repair: Literal["drop", "leave_one_out"] = "leave_one_out"
+    """A group whose missing members could not be re-rolled: `drop` it, or train on those that are there, the baseline
+    from them alone."""
+    min_members: int = Field(default=2, ge=2)
+    """Members with a reward that a group needs."""
+    max_rerolls: int = Field(default=1, ge=0)
+    """Further rollouts for members that failed (infra, verifier) in all their attempts."""
+    leak_penalty: float | None = None
+    """Reward of a member with outcome `leak`; None: it is masked."""
+    sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
+    """How a rollout becomes samples; see `paddock.tokens.export`."""
+
+
+class LossSettings(_Settings):
+    """`loss_fn`."""
+
+    reference_policy_kl_penalty: float = Field(default=0.0, ge=0)
+    """Weight of the KL term (theirs: 0.01); 0: no reference policy is kept."""
+    reference_policy_kl_type: Literal["k1", "k2", "k3"] = "k3"
+    kl_input_clamp_value: float | None = Field(default=20.0, gt=0)
+    kl_output_clamp_value: float | None = Field(default=10.0, gt=0)
+    ratio_clip_min: float = Field(default=0.2, ge=0, lt=1)
+    ratio_clip_max: float = Field(default=0.28, ge=0)
+    """Theirs: 0.2; the published recipes: 0.28."""
+    ratio_clip_c: float | None = Field(default=None, gt=1)
+    """Dual clip for negative advantages (arXiv 1912.09729); None: off."""
+    use_on_policy_kl_approximation: bool = False
+    use_importance_sampling_correction: bool = True
+    """Theirs: false; an asynchronous run can't be without."""
+    truncated_importance_sampling_ratio: float | None = Field(default=None, gt=0)
+    truncated_importance_sampling_ratio_min: float | None = Field(default=None, ge=0)
+    truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = None
+    sequence_level_importance_ratios: bool = False
+    """GSPO (arXiv 2507.18071)."""
+    token_level_loss: bool = True
+    """Mean over all trained tokens of the batch; False: over rows of the mean over their tokens."""
+    force_on_policy_ratio: bool = False
+    """The clipped ratio is 1 (value only); needs one optimiser step per batch."""
+    disable_ppo_ratio: bool = False
+    """REINFORCE: no ratio, no clipping."""
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        kind, high = self.truncated_importance_sampling_type, self.truncated_importance_sampling_ratio
+        if (kind is None) != (high is None):
+            raise ValueError(
+                "truncated_importance_sampling_type and truncated_importance_sampling_ratio go together: set both "
+                "(recipes: `tis` and 5.0) or neither"
+            )
+        if kind in ("icepop", "seq-mask-tis") and self.truncated_importance_sampling_ratio_min is None:
+            raise ValueError(
+                f"truncated_importance_sampling_type {kind!r} needs truncated_importance_sampling_ratio_min"
+            )
+        if self.disable_ppo_ratio and self.sequence_level_importance_ratios:
+            raise ValueError("disable_ppo_ratio leaves no ratio for sequence_level_importance_ratios")
+        return self
