@@ -92,5 +92,5 @@ def test_the_hash_is_that_of_the_canonical_whole(key: str, more: JsonObject) -> 
         assert request_hash({**body, "stream": True}) == hashlib.sha256(canonical).hexdigest()
         asked = read_asked(body, key)
         assert asked.hash == request_hash(body)
-        told = bytes(asked.begun.history) + b"]" if asked.begun else b""
-        assert told == (b"" if history == "text" else orjson.dumps(history, option=orjson.OPT_SORT_KEYS))
+        told = asked.begun.history.items if asked.begun else ""
+        assert told == ("" if history == "text" else history)

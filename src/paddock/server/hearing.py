@@ -1,14 +1,15 @@
 """Requests as conversations, each in proportion to what it tells beyond one that was heard before.
 
 Law     what is heard is what `conversation` reads of the whole request, and its hash is that of the whole: a history
-        counts as begun before only where its canonical JSON begins with the other's, byte by byte.
+        counts as begun before only where its canonical JSON begins with the other's (`paddock.tokens.private`). It is
+        heard from a copy: what its client then does to its own items changes nothing.
 Bounds  of each rollout the latest histories, in memory as long as its turns are.
 """
 
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from paddock.server.dialects import Conversation, Dialect, History, conversation
+from paddock.server.dialects import Conversation, Dialect, History, conversation, history_key
 from paddock.tokens import MAX_PATHS, Asked, Begun, TurnIndex, read_asked
 from paddock.types import JsonObject
 
@@ -28,7 +29,7 @@ class Hearing:
     def asked(self, index: TurnIndex, dialect: Dialect, request: JsonObject) -> Asked:
         """What identifies a request; changes nothing."""
         known = [each.begun for each in self._heard.get(index, ()) if each.dialect == dialect]
-        return read_asked(request, "input" if dialect == "responses" else "messages", known)
+        return read_asked(request, history_key(dialect), known)
 
     def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, asked: Asked) -> Conversation:
         """`asked`: the request, as `asked` has just read it."""
@@ -36,6 +37,7 @@ class Hearing:
             return conversation(dialect, request)
         heard = self._heard.setdefault(index, [])
         place = next((nth for nth, each in enumerate(heard) if each.begun is asked.earlier), None)
+        request = {**request, history_key(dialect): asked.begun.history.items}
         told = conversation(dialect, request, earlier=None if place is None else heard[place].history)
         if place is not None:
             del heard[place]

@@ -42,6 +42,7 @@ from paddock.tokens import (
     TurnStore,
     TurnStoreSettings,
     place,
+    private,
     rollout_of,
     root_of,
 )
@@ -135,6 +136,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     def root(self, told: Conversation) -> bytes:
         """What has to be the same besides the history for a turn to be continued."""
         return root_of(told.tools, told.arguments)
+
+    def recorded(self, asking: Asking, answer: Answer) -> None:
+        """The turn was added to the record: nobody needs the answer's `tokens` any more."""
 
     async def start(self) -> None:
         self._opened = self.config.turn_store.open(self.name, self.engine_kind)
@@ -267,6 +271,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise InfraError("the answer came after its rollout's end", kind="given_up", stage="model")
         self.store.append(asking.secret, self._turn(asking, answer), asking.matched.digest)
         running.recorded = True
+        self.recorded(asking, answer)
         running.exchange.close()
 
     def _turn(self, asking: Asking, answer: Answer) -> Turn:
@@ -286,9 +291,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 weight_spans=list(answer.weight_spans),
                 finish_reason=answer.finish_reason,
                 request_hash=asking.hash,
-                output=answer.output,
+                output=[private(item) for item in answer.output],
                 usage=answer.counts.usage() if answer.counts else None,
-                sampling=asking.sampling,
+                sampling=private(asking.sampling),
                 overridden=asking.overridden,
             )
         except ValidationError as error:
@@ -318,4 +323,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
 
 def _answer_of(turn: Turn) -> Answer:
     counts = None if turn.usage is None else Counts(turn.usage.input_tokens, turn.usage.output_tokens)
-    return Answer(turn.output, turn.finish_reason, counts, weight_version=turn.weight_version, handle=turn.id)
+    return Answer(
+        [private(item) for item in turn.output],
+        turn.finish_reason,
+        counts,
+        weight_version=turn.weight_version,
+        handle=turn.id,
+    )

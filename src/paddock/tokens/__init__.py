@@ -22,6 +22,7 @@ from paddock.tokens.export import (
     skipped,
 )
 from paddock.tokens.matching import MAX_PATHS, Matched, TurnIndex, root_of
+from paddock.tokens.private import private
 from paddock.tokens.prompting import Prompter
 from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
@@ -55,6 +56,7 @@ __all__ = [
     "inline",
     "place",
     "plan_rollout",
+    "private",
     "read_asked",
     "request_hash",
     "rollout_of",

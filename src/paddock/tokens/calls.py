@@ -13,6 +13,7 @@ import orjson
 
 from paddock.errors import RequestError
 from paddock.http import Call
+from paddock.tokens.private import NOTHING, Copied, canonical
 from paddock.types import JsonObject
 
 SECRET_PREFIX = "ro_"
@@ -33,10 +34,9 @@ class Begun(NamedTuple):
 
     before: bytes
     """What stands before the history."""
-    history: memoryview
-    """Canonical JSON of the history, without the closing bracket."""
+    history: Copied
     hashed: "hashlib._Hash"
-    """SHA-256 of both; not to be updated."""
+    """SHA-256 of both, without the history's closing bracket; not to be updated."""
 
 
 class Asked(NamedTuple):
@@ -51,42 +51,41 @@ class Asked(NamedTuple):
 
 
 def read_asked(body: JsonObject, key: str = "input", known: Iterable[Begun] = ()) -> Asked:
-    """`key`: of the history. What is known is not hashed again."""
+    """`key`: of the history. What is known is neither written nor hashed again."""
     asked = {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
     try:
-        if not isinstance(asked.get(key), list):
-            return Asked(hashlib.sha256(_canonical(asked)).hexdigest(), None, None)
-        history = _canonical(asked[key])
-        before = _canonical({name: value for name, value in asked.items() if name < key})[:-1]
-        after = _canonical({name: value for name, value in asked.items() if name > key})[1:]
+        history = asked.get(key)
+        if not isinstance(history, list):
+            return Asked(hashlib.sha256(canonical(asked)).hexdigest(), None, None)
+        before = canonical({name: value for name, value in asked.items() if name < key})[:-1]
+        before = b'%b%b"%b":' % (before, b"," if len(before) > 1 else b"", key.encode())
+        after = canonical({name: value for name, value in asked.items() if name > key})[1:]
+        earlier = max((each for each in known if each.history.begins(history)), key=_length, default=None)
+        begun = _begun(before, history, earlier)
     except orjson.JSONEncodeError as error:
         raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
-    before = b'%b%b"%b":' % (before, b"," if len(before) > 1 else b"", key.encode())
-    told = memoryview(history)[:-1]
-    earlier = max((each for each in known if _begins(history, each.history)), key=_length, default=None)
-    if earlier is not None and earlier.before == before:
-        hashed = earlier.hashed.copy()
-        hashed.update(told[len(earlier.history) :])
-    else:
-        hashed = hashlib.sha256(before)
-        hashed.update(told)
-    digest = hashed.copy()
+    digest = begun.hashed.copy()
     digest.update(b"]%b" % (after if len(after) == 1 else b"," + after))
-    return Asked(digest.hexdigest(), Begun(before, told, hashed), earlier)
+    return Asked(digest.hexdigest(), begun, earlier)
 
 
-def _begins(history: bytes, other: memoryview) -> bool:
-    return history.startswith(other) and history[len(other) : len(other) + 1] in (b",", b"]")
+def _begun(before: bytes, history: list[Any], earlier: Begun | None) -> Begun:
+    """`earlier`: of a history with which this one begins."""
+    if earlier is None:
+        earlier = Begun(before, NOTHING, hashlib.sha256(before + b"["))
+    known = earlier.history
+    same = earlier.before == before
+    hashed = earlier.hashed.copy() if same else hashlib.sha256(before + canonical(known.items)[:-1])
+    new = history[len(known.items) :]
+    if new:
+        hashed.update(b"%b%b" % (b"," if known.items else b"", canonical(new)[1:-1]))
+    return Begun(before, known.and_more(new), hashed)
 
 
 def _length(begun: Begun) -> int:
-    return len(begun.history)
+    return len(begun.history.items)
 
 
 def request_hash(body: JsonObject) -> str:
     """SHA-256 (hex) of the canonical JSON of what was asked."""
     return read_asked(body).hash
-
-
-def _canonical(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

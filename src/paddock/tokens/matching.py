@@ -131,18 +131,20 @@ class TurnIndex:
         return found
 
     def full_ids(self, turn_id: str) -> list[int]:
-        """All ids up to the turn's end; not to be changed by the caller. ValueError where a turn has none."""
+        """All ids up to the turn's end; the list is the caller's. ValueError where a turn has none."""
         known, ids = self._joined
-        turns: list[Turn] = []
-        before: str | None = turn_id
-        while before is not None and before != known:
-            turns.append(self.by_id[before])
-            before = turns[-1].parent
-        new = full_ids(reversed(turns))
-        ids = ids if known is not None and before == known else []
-        ids += new
-        self._joined = (turn_id, ids)
-        return ids
+        self._joined = (None, [])
+        return ids if known == turn_id else full_ids(self.chain(turn_id))
+
+    def keep_ids(self, turn_id: str, prompt: list[int]) -> None:
+        """`prompt`: the turn's whole one, which its caller gives away. The next call joins nothing anew."""
+        turn = self.by_id[turn_id]
+        if turn.prompt_ids is None or turn.sampled_ids is None:
+            return
+        # Equal ids in the turn's own objects: those are shared between all turns, the prompt's would live beside them.
+        prompt[len(prompt) - len(turn.prompt_ids) :] = turn.prompt_ids
+        prompt += turn.sampled_ids
+        self._joined = (turn_id, prompt)
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> Matched:
         """`root`: what stands before all items (`root_of`)."""

@@ -6,7 +6,7 @@
 """
 
 from paddock.server.dialects.answers import Answer, Counts, Dialect, Tokens
-from paddock.server.dialects.conversation import Conversation, History, conversation, require_renderable
+from paddock.server.dialects.conversation import Conversation, History, conversation, history_key, require_renderable
 from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply
 from paddock.server.dialects.items import custom_call_item, reasoning_item, with_ids
 from paddock.server.dialects.messages_replies import message_body
@@ -39,6 +39,7 @@ __all__ = [
     "custom_call_item",
     "dialect_of",
     "error_reply",
+    "history_key",
     "make_writer",
     "message_body",
     "named_event",

@@ -57,10 +57,15 @@ class Conversation(NamedTuple):
     """That of `items` which can be `earlier` of a request that goes on; None: nothing can."""
 
 
+def history_key(dialect: Dialect) -> str:
+    """Of a request's list of items or messages."""
+    return "input" if dialect == "responses" else "messages"
+
+
 def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | None = None) -> Conversation:
     """`request` as the client sent it, which is not changed. `earlier`: of one in the same dialect whose list of items
     or messages this one's begins with: it is not read again."""
-    key = "input" if dialect == "responses" else "messages"
+    key = history_key(dialect)
     taken = take(dialect, request if earlier is None else {**request, key: _rest(request[key], earlier)})
     body = taken.body
     offered = chat_tools(body.get("tools"))

@@ -123,7 +123,9 @@ class ExactServer(RecordingServer[ExactConfigT]):
         before = self._before(asking)
         new = self._new(asking, before)
         asking.placed = Placed(asking.matched.turn, new)
-        prompt = before + new
+        # No third list: a long prompt costs as much to copy as the rest of a call.
+        prompt = before
+        prompt += new
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
             raise RequestError(
@@ -137,6 +139,10 @@ class ExactServer(RecordingServer[ExactConfigT]):
         if asking.secret is None or asking.matched.turn is None:
             return []
         return self.store.index(asking.secret).full_ids(asking.matched.turn)
+
+    def recorded(self, asking: Asking, answer: Answer) -> None:
+        if asking.secret is not None and answer.tokens is not None:
+            self.store.index(asking.secret).keep_ids(asking.turn_id, answer.tokens.prompt_ids)
 
     def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
         told = asking.conversation
