@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock.errors import RequestError
-from paddock.tokens import read_asked, request_hash
+from paddock.tokens import Begun, read_asked, request_hash
 from paddock.tokens.private import NOTHING, Copied, canonical, private
 
 LEAVES = st.sampled_from([None, True, False, 0, 1, 0.0, -0.0, 1.0, 10**18, 1e18, "", "1", "a", "é", "true", "null"])
@@ -77,7 +77,7 @@ def spoil(value: Any, rng: random.Random) -> None:
 def test_a_hash_that_goes_on_from_known_ones_is_that_of_the_whole(
     pieces: list[list[Any]], tools: list[Any], rng: Any
 ) -> None:
-    known = []
+    known: list[Begun] = []
     history: list[Any] = []
     for piece in pieces:
         history = like(history, rng) + piece
