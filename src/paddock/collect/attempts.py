@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from paddock.collect.endings import RETRIED, Ending, FailedAttempt, ending_of, uuid_of
-from paddock.collect.journal import Journal
 from paddock.collect.plan import Group
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
@@ -33,6 +32,22 @@ class Prompter(Protocol):
     async def prepare(self, agent: Agent, row: Row, secret: str) -> None: ...
 
 
+class Keeper(Protocol):
+    """Stores how attempts ended; see `journal`."""
+
+    async def rollout(self, ending: Ending, line: bytes) -> Ending: ...
+
+    async def failure(self, failed: FailedAttempt) -> None: ...
+
+
+class Ended(NamedTuple):
+    """How a member ended, in short and in full."""
+
+    ending: Ending
+    rollout: Rollout | None
+    """None: its row can't be read."""
+
+
 class _Failed(NamedTuple):
     outcome: Outcome
     failure: Failure
@@ -43,30 +58,30 @@ class Attempts:
     """Runs members; holds what all of them share."""
 
     def __init__(
-        self, peers: Mapping[str, Peer], journal: Journal, settings: EvalSettings, prompter: Prompter | None = None
+        self, peers: Mapping[str, Peer], keeper: Keeper, settings: EvalSettings, prompter: Prompter | None = None
     ) -> None:
         self._peers = peers
-        self._journal = journal
+        self._keeper = keeper
         self._settings = settings
         self._prompter = prompter
 
-    async def run_member(self, group: Group, member: int, failed_before: int) -> Ending:
-        """Attempt until the member has ended; `failed_before` earlier commands' attempts are counted on."""
+    async def run_member(self, group: Group, member: int, failed_before: int) -> Ended:
+        """Attempt until the member has ended; `failed_before` earlier attempts are counted on."""
         made = 0
         while True:
             attempt = failed_before + made
             made += 1
             result = await self._attempt(group, member, attempt)
-            if isinstance(result, Ending):
+            if isinstance(result, Ended):
                 return result
             again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
             failed = _failed_attempt(group, member, attempt, result, final=not again)
-            await self._journal.failure(failed)
+            await self._keeper.failure(failed)
             if not again:
-                return failed.ending()
+                return Ended(failed.ending(), result.rollout)
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
-    async def _attempt(self, group: Group, member: int, attempt: int) -> Ending | _Failed:
+    async def _attempt(self, group: Group, member: int, attempt: int) -> Ended | _Failed:
         if group.error is not None or group.row is None or group.agent is None:
             error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
             return _Failed(error.outcome, error.failure())
@@ -79,8 +94,9 @@ class Attempts:
             stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
             line = _line(stored)
         except PaddockError as error:
-            return _Failed(error.outcome, error.failure())
-        return await self._journal.rollout(ending_of(stored), line)
+            failure = error.failure()
+            return _Failed(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
+        return Ended(await self._keeper.rollout(ending_of(stored), line), stored)
 
     async def _run(self, agent: Agent, row: Row) -> Rollout:
         secret = new_secret()

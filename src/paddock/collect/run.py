@@ -134,8 +134,8 @@ class Run:
 async def _worker(work: Iterator[_Work], journal: Journal, attempts: Attempts) -> None:
     # All workers draw from one iterator: a row is read when a worker is free for it.
     for item in work:
-        ending = await attempts.run_member(item.group, item.member, item.failed_before)
-        journal.ended(ending, item.group.size)
+        ended = await attempts.run_member(item.group, item.member, item.failed_before)
+        journal.ended(ended.ending, item.group.size)
 
 
 async def _all_done(workers: list[asyncio.Task[None]]) -> None:
