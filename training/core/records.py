@@ -86,6 +86,15 @@ class Group(NamedTuple):
         return min(known, default=self.version)
 
 
+class VersionSpan(NamedTuple):
+    """Trained tokens of a row that one version of the weights sampled."""
+
+    start: int
+    end: int
+    """Index after its last."""
+    version: int
+
+
 class TrainRow(NamedTuple):
     """One sample as the loss sees it."""
 
@@ -104,6 +113,8 @@ class TrainRow(NamedTuple):
     oldest: int | None
     """Oldest version of the weights that sampled a trained token of it."""
     newest: int | None
+    versions: tuple[VersionSpan, ...] = ()
+    """Of the trained tokens, in order."""
 
 
 class Masked(NamedTuple):
@@ -114,6 +125,7 @@ class Masked(NamedTuple):
     sample: int | None
     """None: the whole member."""
     reason: MaskReason
+    """Of a flaw or of unknown weights: only those tokens of the sample are masked."""
 
 
 class Batch(NamedTuple):

@@ -1,0 +1,39 @@
+"""From a rollout to a member of its group: what of it may teach, and what is kept for the figures.
+
+Law     the reward is the verdict's, or the penalty that the config sets for a leak; any other failure has none, and no
+        samples: nothing of it can be trained on by mistake.
+Errors  ValueError for a rollout that nobody stamped with its place in a group.
+"""
+
+from paddock.tokens.export import plan_rollout, rollout_samples
+from paddock.training.core.flaws import FlawRules, flaws_of
+from paddock.training.core.records import Member
+from paddock.training.core.settings import GroupSettings
+from paddock.types import Rollout
+
+
+def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) -> Member:
+    nth = rollout.row.stamp.member
+    if nth is None:
+        raise ValueError("a rollout without _ng_rollout_index is no group's: whoever collects stamps it")
+    planned = plan_rollout(rollout, settings.sample_mode)
+    reward = reward_of(rollout, settings)
+    samples = () if reward is None else tuple(rollout_samples(rollout, settings.sample_mode, planned))
+    verdict, failure = rollout.verdict, rollout.failure
+    return Member(
+        nth=nth,
+        outcome=rollout.outcome,
+        reward=reward,
+        samples=samples,
+        flaws=tuple(flaw for turn in rollout.turns for flaw in flaws_of(turn, flaw_rules)),
+        turns=len(rollout.turns),
+        reason=verdict.reason if verdict else failure.kind if failure else None,
+        metrics=dict(verdict.metrics) if verdict else {},
+        skipped=len(planned.skipped),
+        total_s=rollout.timing.total_s,
+    )
+
+
+def reward_of(rollout: Rollout, settings: GroupSettings) -> float | None:
+    """What it enters the baseline with; None: it does not."""
+    return settings.leak_penalty if rollout.outcome == "leak" else rollout.reward

@@ -1,0 +1,99 @@
+"""What a batch was like, in numbers: `batch_metrics`.
+
+Names   those of the published recipes where they have one (`train/total_reward/mean`, `train/turns_per_sample/mean`,
+        `train/invalid_tool_call_rate`, ...).
+Law     a mean is over what has the value: rewards, turns and reasons over the rollouts with a verdict. A failure is in
+        `train/outcome/*` and in nothing else. Where nothing has the value, the name is missing.
+Units   shares are 0 to 1; staleness in versions of the weights; seconds end in `_s`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import get_args
+
+from paddock.training.core.records import Batch, Group, MaskReason, Member
+from paddock.types import OUTCOMES, REWARDED
+
+REASONS: Mapping[str, str] = {"no_patch": "no_patch", "patch_does_not_apply": "patch_cannot_apply"}
+"""Of a verdict, by the name of its rate."""
+
+
+def batch_metrics(batch: Batch) -> dict[str, float]:
+    members = [member for group in batch.groups for member in group.members]
+    return {f"train/{name}": value for name, value in _all(batch, members)}
+
+
+def _all(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, float]]:
+    yield from _verdicts([member for member in members if member.outcome in REWARDED])
+    yield from _outcomes(batch, members)
+    yield from _groups(batch)
+    yield from _rows(batch)
+
+
+def _verdicts(members: Sequence[Member]) -> Iterator[tuple[str, float]]:
+    if not members:
+        return
+    yield from spread("total_reward", [member.reward for member in members if member.reward is not None])
+    yield from spread("turns_per_sample", [float(member.turns) for member in members])
+    yield from spread("rollout_s", [member.total_s for member in members])
+    for reason, name in REASONS.items():
+        yield f"{name}_rate", fmean(member.reason == reason for member in members)
+    yield "truncation_rate", fmean(member.outcome == "truncated" for member in members)
+    turns = sum(member.turns for member in members)
+    for kind in ("invalid_tool_call", "malformed_thinking"):
+        flawed = sum(flaw.kind == kind for member in members for flaw in member.flaws)
+        yield f"{kind}_rate", flawed / max(turns, 1)
+    for name in sorted({name for member in members for name in member.metrics}):
+        yield f"verdict/{name}/mean", fmean(member.metrics[name] for member in members if name in member.metrics)
+
+
+def _outcomes(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, float]]:
+    outcomes = Counter(member.outcome for member in members)
+    for outcome in OUTCOMES:
+        yield f"outcome/{outcome}", float(outcomes[outcome])
+    yield "outcome/missing", float(sum(group.size for group in batch.groups) - len(members))
+    masked = Counter(one.reason for one in batch.masked)
+    for reason in get_args(MaskReason):
+        yield f"masked/{reason}", float(masked[reason])
+    yield "turns_skipped", float(sum(member.skipped for member in members))
+
+
+def _groups(batch: Batch) -> Iterator[tuple[str, float]]:
+    used = [group for group in batch.groups if group.id not in batch.dropped]
+    yield "groups", float(len(used))
+    yield "groups_dropped", float(len(batch.dropped))
+    if used:
+        yield "groups_alike_rate", fmean(_alike(group) for group in used)
+        yield "group_size/mean", fmean(sum(member.reward is not None for member in group.members) for group in used)
+
+
+def _alike(group: Group) -> bool:
+    """All its rewards are the same: it teaches nothing."""
+    return len({member.reward for member in group.members if member.reward is not None}) < 2
+
+
+def _rows(batch: Batch) -> Iterator[tuple[str, float]]:
+    rows = batch.rows
+    yield "samples", float(len(rows))
+    yield "tokens", float(batch.tokens)
+    yield "context_tokens", float(sum(len(row.ids) for row in rows) - batch.tokens)
+    if not rows:
+        return
+    yield from spread("tokens_per_sample", [float(sum(row.loss_mask)) for row in rows])
+    ages = [batch.step - span.version for row in rows for span in row.versions]
+    lengths = [span.end - span.start for row in rows for span in row.versions]
+    yield "staleness/mean", sum(age * length for age, length in zip(ages, lengths, strict=True)) / sum(lengths)
+    yield "staleness/max", float(max(ages))
+    yield "mixed_versions_rate", fmean(row.oldest != row.newest for row in rows)
+    given = [value for row in rows for value, on in zip(row.advantages, row.loss_mask, strict=True) if on]
+    yield from spread("advantages", given)
+
+
+def spread(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """Mean, standard deviation (of the values themselves) and extremes; none of them for no values."""
+    if values:
+        yield f"{name}/mean", fmean(values)
+        yield f"{name}/stddev", pstdev(values)
+        yield f"{name}/min", min(values)
+        yield f"{name}/max", max(values)

@@ -1,0 +1,55 @@
+"""In which order a run takes the rows of its dataset.
+
+Law     each epoch has every row once, in an order that seed and epoch alone decide; a position in it is two numbers.
+        A row whose group was lost is not put back: it comes again in the next epoch.
+"""
+
+import random
+from typing import NamedTuple
+
+
+class Next(NamedTuple):
+    """A row's turn."""
+
+    epoch: int
+    row: int
+
+
+class RowOrder:
+    """Where a run stands in its dataset."""
+
+    def __init__(
+        self, n_rows: int, *, seed: int, shuffle: bool, max_epochs: int, epoch: int = 0, position: int = 0
+    ) -> None:
+        if n_rows < 1:
+            raise ValueError("a dataset has at least one row")
+        self.n_rows = n_rows
+        self.epoch = epoch
+        self.position = position
+        """Rows of this epoch that were taken."""
+        self._seed = seed
+        self._shuffle = shuffle
+        self._max_epochs = max_epochs
+        self._rows = self._order()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all epochs are over."""
+        return self.epoch >= self._max_epochs
+
+    def take(self) -> Next | None:
+        """The next row; None: at the end."""
+        if self.at_end:
+            return None
+        taken = Next(self.epoch, self._rows[self.position])
+        self.position += 1
+        if self.position >= self.n_rows:
+            self.epoch, self.position = self.epoch + 1, 0
+            self._rows = self._order()
+        return taken
+
+    def _order(self) -> list[int]:
+        rows = list(range(self.n_rows))
+        if self._shuffle:
+            random.Random(f"{self._seed}/{self.epoch}").shuffle(rows)
+        return rows

@@ -1,0 +1,112 @@
+"""Rollouts, members, groups and batches made by hand: for tests of what trains on them.
+
+Lengths are in tokens; a span is (turn, start, end, version of the weights).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paddock.tokens.export import RolloutSample, Sample, Span
+from paddock.training.core.batches import make_batch
+from paddock.training.core.records import Batch, Flaw, Group, Member
+from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.types import OUTCOMES, REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
+
+FAILED: tuple[Outcome, ...] = tuple(outcome for outcome in OUTCOMES if outcome not in REWARDED)
+OWNERS: Mapping[Outcome, Any] = {
+    "infra": "infra",
+    "row": "row",
+    "verifier": "verifier",
+    "leak": "policy",
+    "cancelled": "user",
+}
+
+
+def turn(turn_id: str, parent: str | None = None, sampled: int = 2, **known: Any) -> Turn:
+    fields: dict[str, Any] = {
+        "prompt_ids": [1, 2],
+        "sampled_ids": list(range(10, 10 + sampled)),
+        "log_probs": [-0.5] * sampled,
+        "weight_version": "0",
+        "finish_reason": "stop",
+        "request_hash": "",
+        "output": [],
+    }
+    return Turn(id=turn_id, parent=parent, **{**fields, **known})
+
+
+def rollout(outcome: Outcome = "completed", reward: float = 1.0, *, nth: int | None = 0, **known: Any) -> Rollout:
+    fields: dict[str, Any] = {"engine": "exact", "turns": [turn("a")]}
+    if outcome in REWARDED:
+        fields["verdict"] = Verdict(reward=reward, reason="match", metrics={"close": 0.5})
+    else:
+        fields["failure"] = Failure(owner=OWNERS[outcome], kind="timeout", message="")
+    row = Row(responses_create_params={}, stamp=Stamp(group_id=0, group_size=4, member=nth))
+    return Rollout(row=row, outcome=outcome, **{**fields, **known})
+
+
+def sample(
+    spans: Sequence[tuple[str, int, int, str | None]] = (("a", 2, 4, "0"),),
+    *,
+    index: int = 0,
+    length: int = 6,
+    cut: bool = False,
+    trained: bool = True,
+) -> RolloutSample:
+    """`spans`: turn, start, end, version."""
+    mask = [0] * length
+    for _, start, end, _ in spans:
+        mask[start:end] = [int(trained)] * (end - start)
+    return RolloutSample(
+        stamp=Stamp(),
+        row=None,
+        outcome="completed",
+        reward=None,
+        engine="exact",
+        mode="whole",
+        index=index,
+        count=1,
+        cut=cut,
+        sample=Sample(
+            ids=list(range(length)),
+            loss_mask=mask,
+            log_probs=[-0.25 * on for on in mask],
+            spans=[Span(turn=t, start=s, end=e, weight_version=v, trained=trained) for t, s, e, v in spans],
+        ),
+    )
+
+
+def member(
+    nth: int,
+    reward: float | None = 1.0,
+    *,
+    outcome: Outcome | None = None,
+    samples: Sequence[RolloutSample] | None = None,
+    flaws: Sequence[Flaw] = (),
+    **known: Any,
+) -> Member:
+    own: Outcome = outcome or ("infra" if reward is None else "completed")
+    given = ([] if reward is None else [sample()]) if samples is None else samples
+    return Member(nth, own, reward, tuple(given), tuple(flaws), turns=1, **known)
+
+
+def group(*members: Member, group_id: int = 0, size: int | None = None, version: int = 0) -> Group:
+    return Group(group_id, 0, 0, members, len(members) if size is None else size, version)
+
+
+def batch(
+    *groups: Group,
+    step: int = 0,
+    grpo: GrpoSettings | None = None,
+    settings: GroupSettings | None = None,
+    max_length: int = 100,
+    known: Any = range(3),
+) -> Batch:
+    return make_batch(
+        groups,
+        step=step,
+        grpo=grpo or GrpoSettings(),
+        settings=settings or GroupSettings(),
+        max_length=max_length,
+        known_versions=known,
+    )
