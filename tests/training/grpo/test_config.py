@@ -1,0 +1,79 @@
+"""The settings of a run: what can't be together is refused with what would be right."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from paddock.training.grpo.config import TrainConfig
+
+SMALL: dict[str, Any] = {
+    "grpo": {"num_prompts_per_step": 4, "num_generations_per_prompt": 8},
+    "policy": {"model_name": "model"},
+    "data": {"train": {"data_path": "rows.jsonl"}},
+}
+
+
+def config(**changes: Any) -> TrainConfig:
+    """The small config with keys `block__key` changed."""
+    tree: dict[str, Any] = {name: dict(block) for name, block in SMALL.items()}
+    for path, value in changes.items():
+        *above, last = path.split("__")
+        node = tree
+        for key in above:
+            node = node.setdefault(key, {})
+        node[last] = value
+    return TrainConfig.model_validate(tree)
+
+
+def test_what_nobody_says_is_derived() -> None:
+    read = config()
+    assert (read.rollouts_per_step, read.global_batch_size, read.optimizer_steps) == (32, 32, 1)
+    assert read.groups_in_flight == 8
+    assert not read.validates
+    assert config(policy__train_global_batch_size=8).optimizer_steps == 4
+    assert config(grpo__async_grpo={"enabled": False}).groups_in_flight == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"policy__train_global_batch_size": 7}, "does not divide the 32 rollouts"),
+        ({"policy__train_micro_batch_size": 5}, "train_micro_batch_size"),
+        ({"policy__train_global_batch_size": 8, "loss_fn__force_on_policy_ratio": True}, "to 32, or leave it out"),
+        ({"paddock__groups__min_members": 9}, "min_members"),
+        ({"loss_fn__use_importance_sampling_correction": False}, "use_importance_sampling_correction"),
+        ({"grpo__val_period": 5}, "data.validation.data_path"),
+        ({"checkpointing__metric_name": "val:accuracy"}, "needs validations"),
+        ({"checkpointing__metric_name": "accuracy"}, "train:total_reward/mean"),
+        ({"policy__generation__colocated__enabled": True}, "devices of its own"),
+        ({"policy__generation__top_p": 0.9}, "val_top_p"),
+        ({"policy__generation__max_new_tokens": 5000}, "max_total_sequence_length"),
+        ({"policy__torch_cfg__processes": 2, "policy__dtensor_cfg__enabled": False}, "there is one"),
+        ({"policy__scheduler": [{"name": "torch.optim.lr_scheduler.LinearLR"}, {"milestones": [5]}]}, "milestones"),
+        ({"policy__optimizer__kwargs__lr2": 1}, "lr2"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_what_would_be_right(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        config(**changes)
+
+
+def test_a_run_that_waits_for_its_rollouts_needs_no_correction() -> None:
+    config(loss_fn__use_importance_sampling_correction=False, grpo__async_grpo={"max_trajectory_age_steps": 0})
+
+
+def test_a_schedule_is_read_in_the_recipes_form_and_written_so() -> None:
+    written = [
+        {"name": "torch.optim.lr_scheduler.LinearLR", "kwargs": {"start_factor": 0.1, "total_iters": 5}},
+        {"name": "torch.optim.lr_scheduler.ConstantLR", "kwargs": {"factor": 1.0}},
+        {"milestones": [5]},
+    ]
+    assert config(policy__scheduler=written).policy.scheduler.entries == written
+    assert config(policy__scheduler=None).policy.scheduler.entries == []
+
+
+def test_metrics_are_named_as_they_are_logged() -> None:
+    both = {"train:total_reward/mean": "train/total_reward/mean", "train/loss": "train/loss"}
+    for name, metric in both.items():
+        assert config(checkpointing__metric_name=name).checkpointing.metric == metric

@@ -1,0 +1,197 @@
+"""The settings of a training run: NeMo-RL's blocks under their names, ours under `paddock` and `policy.torch_cfg`.
+
+Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `examples/nemo_gym/`; a default is ours where theirs
+        asks for what is not here (generation beside training on the same GPUs). `reading` makes it of files.
+Units   tokens, rows (samples), rollouts, steps; seconds where a name ends in `_s`.
+Law     every key here has an effect; those of the recipes that have none are `recipe.yaml`'s. Values of the environment
+        in `env.nemo_gym` and `policy.generation.vllm` are not here: the servers' config reads them late.
+Errors  a value, or values that can't be together, are a ValidationError that says what would be right.
+"""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from paddock.training.core.settings import GroupSettings, GrpoSettings, LossSettings
+from paddock.training.grpo.policy_config import Block, PolicyConfig
+
+
+class DataFile(Block):
+    """`data.train`, `data.validation`."""
+
+    data_path: str
+    """JSONL of rows; found in the working directory, then in the installed package."""
+
+
+class DataConfig(Block):
+    """`data`."""
+
+    train: DataFile
+    validation: DataFile | None = None
+    shuffle: bool = True
+    """Each epoch has the rows in an order of its own, drawn from `grpo.seed`; False: as in the file."""
+
+
+class DetectionConfig(Block):
+    """What of `env.nemo_gym` is the trainer's; the rest is the servers' config."""
+
+    invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
+    """Texts that, left in what was sampled, tell of a call that did not parse."""
+    thinking_tags: tuple[str, ...] = ("<think>", "</think>")
+
+
+class EnvConfig(Block):
+    """`env`."""
+
+    nemo_gym: DetectionConfig = DetectionConfig()
+
+
+class CheckpointConfig(Block):
+    """`checkpointing`."""
+
+    enabled: bool = True
+    checkpoint_dir: Path | None = None
+    """None: `checkpoints` in the folder of the run."""
+    metric_name: str | None = "train:total_reward/mean"
+    """By which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are."""
+    higher_is_better: bool = True
+    keep_top_k: int | None = Field(default=3, ge=1)
+    """None: all. The newest is kept besides, to go on from."""
+    save_period: int = Field(default=10, ge=1)
+    """Steps."""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        name = self.metric_name
+        if name is not None and not name.startswith(("train:", "train/", "val:", "validation/")):
+            raise ValueError(f"metric_name {name!r} says neither `train:` nor `val:`: such as train:total_reward/mean")
+        return self
+
+    @property
+    def metric(self) -> str | None:
+        """The metric's name as it is logged: `train/total_reward/mean`, `validation/accuracy`."""
+        if self.metric_name is None:
+            return None
+        return self.metric_name.replace("train:", "train/", 1).replace("val:", "validation/", 1)
+
+
+class WandbConfig(Block):
+    """`logger.wandb`."""
+
+    project: str = "paddock"
+    name: str | None = None
+    """None: the folder of the run."""
+
+
+class LoggerConfig(Block):
+    """`logger`."""
+
+    log_dir: Path | None = None
+    """Of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
+    tensorboard_enabled: bool = False
+    wandb_enabled: bool = False
+    wandb: WandbConfig = WandbConfig()
+    progress_every_s: float = Field(default=30.0, gt=0)
+    """Between two lines of progress where there is no terminal."""
+
+
+class ClusterConfig(Block):
+    """`cluster`."""
+
+    num_nodes: int = Field(default=1, ge=1)
+    """Of a Ray cluster that runs; 1: this machine."""
+    gpus_per_node: int = Field(default=0, ge=0)
+    """For the policy and the engines together; 0: nothing is counted."""
+
+
+class PaddockConfig(Block):
+    """`paddock`: what NeMo-RL has no name for."""
+
+    groups: GroupSettings = GroupSettings()
+
+
+class TrainConfig(Block):
+    """The whole of a run's settings."""
+
+    grpo: GrpoSettings = GrpoSettings()
+    loss_fn: LossSettings = LossSettings()
+    policy: PolicyConfig
+    data: DataConfig
+    env: EnvConfig = EnvConfig()
+    checkpointing: CheckpointConfig = CheckpointConfig()
+    logger: LoggerConfig = LoggerConfig()
+    cluster: ClusterConfig = ClusterConfig()
+    paddock: PaddockConfig = PaddockConfig()
+
+    @property
+    def rollouts_per_step(self) -> int:
+        return self.grpo.num_prompts_per_step * self.grpo.num_generations_per_prompt
+
+    @property
+    def global_batch_size(self) -> int:
+        """Rows of one optimiser step, where each rollout is one row."""
+        return self.policy.train_global_batch_size or self.rollouts_per_step
+
+    @property
+    def optimizer_steps(self) -> int:
+        """Of one step, where each rollout is one row."""
+        return self.rollouts_per_step // self.global_batch_size
+
+    @property
+    def groups_in_flight(self) -> int:
+        """Groups begun and not trained on, at most."""
+        return self.grpo.num_prompts_per_step * (self.grpo.max_age + 1)
+
+    @property
+    def validates(self) -> bool:
+        return bool(self.grpo.val_period) or self.grpo.val_at_start or self.grpo.val_at_end
+
+    @model_validator(mode="after")
+    def _batches(self) -> Self:
+        rollouts, batch = self.rollouts_per_step, self.global_batch_size
+        if rollouts % batch:
+            raise ValueError(
+                f"policy.train_global_batch_size ({batch}) does not divide the {rollouts} rollouts of a step "
+                "(grpo.num_prompts_per_step x grpo.num_generations_per_prompt)"
+            )
+        if batch % self.policy.train_micro_batch_size:
+            raise ValueError(
+                f"policy.train_micro_batch_size ({self.policy.train_micro_batch_size}) does not divide "
+                f"policy.train_global_batch_size ({batch})"
+            )
+        if self.loss_fn.force_on_policy_ratio and batch != rollouts:
+            raise ValueError(
+                "loss_fn.force_on_policy_ratio needs one optimiser step per batch: set policy.train_global_batch_size "
+                f"to {rollouts}, or leave it out"
+            )
+        if self.paddock.groups.min_members > self.grpo.num_generations_per_prompt:
+            raise ValueError(
+                f"paddock.groups.min_members ({self.paddock.groups.min_members}) is above "
+                f"grpo.num_generations_per_prompt ({self.grpo.num_generations_per_prompt})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _asynchronous(self) -> Self:
+        if self.grpo.max_age and not self.loss_fn.use_importance_sampling_correction:
+            raise ValueError(
+                "an asynchronous run needs loss_fn.use_importance_sampling_correction: set it to true, or "
+                "grpo.async_grpo.max_trajectory_age_steps to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _validation(self) -> Self:
+        if self.validates and self.data.validation is None:
+            raise ValueError(
+                "grpo.val_period, val_at_start and val_at_end need rows: set data.validation.data_path, or val_period "
+                "to 0 and the others to false"
+            )
+        metric = self.checkpointing.metric or ""
+        if self.checkpointing.enabled and metric.startswith("validation/") and not self.validates:
+            raise ValueError(
+                f"checkpointing.metric_name {self.checkpointing.metric_name!r} needs validations: set grpo.val_period, "
+                "or take a `train:` metric"
+            )
+        return self

@@ -1,0 +1,193 @@
+"""The `policy` block: the model that is trained, how, and what samples from it.
+
+Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml`; `torch_cfg` and `generation.vllm` are ours.
+Units   tokens, rows.
+Errors  a value, or values that can't be together, are a ValidationError that says what would be right.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from paddock.types import JsonObject
+
+
+class Block(BaseModel):
+    """A block of the settings: strict, and as it was read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TokenizerConfig(Block):
+    """`policy.tokenizer`."""
+
+    name: str | None = None
+    """Folder or name; None: the model's."""
+
+
+class TorchConfig(Block):
+    """`policy.torch_cfg`: where the policy is trained."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto`: GPUs where there are some."""
+    processes: int = Field(default=1, ge=1)
+    """Over which the weights are sharded (FSDP); on GPUs one for each."""
+    threads: int | None = Field(default=1, ge=1)
+    """Of each process on a CPU; None: torch's own choice."""
+    attention: Literal["sdpa", "eager"] = "sdpa"
+
+
+class DtensorConfig(Block):
+    """`policy.dtensor_cfg`."""
+
+    enabled: bool = True
+    """Several processes shard the weights; False: there is one."""
+    activation_checkpointing: bool = False
+    """Activations are computed anew for the gradient: less memory, more time."""
+
+
+class OptimizerKwargs(Block):
+    """`policy.optimizer.kwargs`."""
+
+    lr: float = Field(default=5e-6, gt=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+
+
+class OptimizerConfig(Block):
+    """`policy.optimizer`."""
+
+    name: Literal["torch.optim.AdamW"] = "torch.optim.AdamW"
+    kwargs: OptimizerKwargs = OptimizerKwargs()
+
+
+class SchedulerPart(Block):
+    """One schedule of the learning rate; arguments are torch's own."""
+
+    name: Literal[
+        "torch.optim.lr_scheduler.LinearLR",
+        "torch.optim.lr_scheduler.ConstantLR",
+        "torch.optim.lr_scheduler.CosineAnnealingLR",
+    ]
+    kwargs: Mapping[str, int | float] = {}
+
+
+class SchedulerConfig(Block):
+    """`policy.scheduler`: schedules one after the other; a list that ends in `{milestones: [...]}`."""
+
+    parts: tuple[SchedulerPart, ...] = ()
+    """None: the learning rate stays."""
+    milestones: tuple[int, ...] = ()
+    """Optimiser steps at which the second, third, ... part begins."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        marks = [part for part in value if isinstance(part, Mapping) and set(part) == {"milestones"}]
+        parts = [part for part in value if part not in marks]
+        return {"parts": parts, "milestones": [step for mark in marks for step in mark["milestones"] or ()]}
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Self:
+        if self.parts and len(self.milestones) != len(self.parts) - 1:
+            raise ValueError(
+                f"{len(self.parts)} schedules need {len(self.parts) - 1} milestones, there are {len(self.milestones)}"
+            )
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError("milestones must rise")
+        return self
+
+    @property
+    def entries(self) -> list[JsonObject]:
+        """In the form of a recipe."""
+        parts: list[JsonObject] = [part.model_dump(mode="json") for part in self.parts]
+        return [*parts, {"milestones": list(self.milestones)}] if parts else []
+
+
+class ColocatedConfig(Block):
+    """`policy.generation.colocated`."""
+
+    enabled: bool = False
+
+    @field_validator("enabled")
+    @classmethod
+    def _apart(cls, value: bool) -> bool:
+        if value:
+            raise ValueError("generation has devices of its own here: set policy.generation.colocated.enabled to false")
+        return value
+
+
+class GenerationConfig(Block):
+    """`policy.generation`: how training samples, and validation."""
+
+    backend: Literal["vllm"] = "vllm"
+    temperature: float = Field(default=1.0, gt=0)
+    top_p: float = 1.0
+    top_k: int | None = None
+    val_temperature: float | None = Field(default=None, ge=0)
+    """In validations; None, here and below: as in training."""
+    val_top_p: float | None = Field(default=None, gt=0, le=1)
+    val_top_k: int | None = Field(default=None, ge=1)
+    max_new_tokens: int | None = Field(default=None, ge=1)
+    """Of one answer; None: as many as there is room for."""
+    colocated: ColocatedConfig = ColocatedConfig()
+    vllm: JsonObject = Field(default_factory=dict)
+    """Fields of the model server `vllm`, laid over the one that `env.nemo_gym` composes; not resolved here."""
+
+    @field_validator("top_k", "val_top_k", mode="before")
+    @classmethod
+    def _all_tokens(cls, value: Any) -> Any:
+        """vLLM's words for all tokens."""
+        return None if value in (-1, 0) else value
+
+    @model_validator(mode="after")
+    def _whole_distribution(self) -> Self:
+        if self.top_p != 1 or self.top_k is not None:
+            raise ValueError(
+                "training samples from all tokens, for the loss knows no cut: set top_p to 1 and top_k to null "
+                "(val_top_p and val_top_k are free)"
+            )
+        return self
+
+
+class PolicyConfig(Block):
+    """`policy`."""
+
+    model_name: str
+    """Folder or name of the model that training begins with."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    max_total_sequence_length: int = Field(default=4096, ge=2)
+    """Longest row that is trained on, and longest sequence of the engine."""
+    train_global_batch_size: int | None = Field(default=None, ge=1)
+    """Rows of one optimiser step; None: a whole batch."""
+    train_micro_batch_size: int = Field(default=1, ge=1)
+    """Rows of one forward pass; the loss does not depend on it."""
+    precision: Literal["bfloat16", "float32"] = "bfloat16"
+    max_grad_norm: float | None = Field(default=1.0, gt=0)
+    """None: gradients are not clipped."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    scheduler: SchedulerConfig = SchedulerConfig()
+    dtensor_cfg: DtensorConfig = DtensorConfig()
+    torch_cfg: TorchConfig = TorchConfig()
+    generation: GenerationConfig = GenerationConfig()
+
+    @field_validator("optimizer", "scheduler", mode="before")
+    @classmethod
+    def _none_given(cls, value: Any) -> Any:
+        """The recipes' null."""
+        return {} if value is None else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        new, longest = self.generation.max_new_tokens, self.max_total_sequence_length
+        if new is not None and new > longest:
+            raise ValueError(f"generation.max_new_tokens ({new}) is above max_total_sequence_length ({longest})")
+        if self.torch_cfg.processes > 1 and not self.dtensor_cfg.enabled:
+            raise ValueError(
+                f"torch_cfg.processes is {self.torch_cfg.processes}, and with dtensor_cfg.enabled false there is one"
+            )
+        return self
