@@ -3,7 +3,7 @@
 Law     `base_url` (running servers) or `launch` (servers of our own), never both.
 Units   seconds, GiB, tokens.
 Errors  a field that can't be used is refused when the config is read; a missing folder when it is asked for
-        (`tokenizer_folder`, `template_path`: ConfigError).
+        (`tokenizer_folder`, `template`: ConfigError).
 """
 
 from pathlib import Path
@@ -18,6 +18,8 @@ from paddock.server.exact import ExactConfig
 from paddock.types import JsonObject
 
 TEMPLATES = Path(__file__).parent / "templates"
+INLINE = ("{{", "{%")
+"""What no file's name holds, and every template does."""
 
 
 class VllmConfig(ExactConfig):
@@ -30,11 +32,13 @@ class VllmConfig(ExactConfig):
     launch: LaunchSettings | None = None
     """Servers of our own, started and ended with this one. None: see `base_url`."""
     api_key: SecretStr | None = Field(default=None, repr=False)
-    """None or empty: the servers ask for none."""
+    """None or empty: the servers ask for none. Never told on any route: a trainer that needs it has it from the same
+    config; vLLM's routes for weights do not ask for it."""
     tokenizer: Path | None = None
     """Folder with `tokenizer.json`; None: the model's folder."""
     chat_template: str | None = None
-    """File of a chat template, or the name of one of ours (`thinking`); None: the tokenizer's own."""
+    """File of a chat template, the name of one of ours (`thinking`), or the template itself; None: the tokenizer's
+    own."""
     tool_parser: str | None = None
     """vLLM's name of the parser of tool calls (`hermes`, `qwen3_coder`, ...); None: answers hold no calls."""
     reasoning_parser: str | None = None
@@ -113,13 +117,13 @@ class VllmConfig(ExactConfig):
         return folder
 
     @property
-    def template_path(self) -> Path | None:
-        """File of the chat template; None: the tokenizer's own."""
-        if self.chat_template is None:
-            return None
+    def template(self) -> str | None:
+        """Source of the chat template; None: the tokenizer's own."""
+        if self.chat_template is None or any(mark in self.chat_template for mark in INLINE):
+            return self.chat_template
         for path in (TEMPLATES / f"{self.chat_template}.jinja", Path(self.chat_template).expanduser()):
             if path.is_file():
-                return path
+                return path.read_text("utf-8")
         ours = ", ".join(sorted(path.stem for path in TEMPLATES.glob("*.jinja")))
         raise ConfigError(
             f"chat_template: no file {self.chat_template}, and none of ours has that name ({ours})",

@@ -18,9 +18,11 @@ import aiohttp
 from paddock.errors import BugError, PaddockError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import Endpoint
+from paddock.models_servers.vllm.launch import Device
 from paddock.models_servers.vllm.processes import VllmProcess
-from paddock.models_servers.vllm.traits import Traits, find_traits
+from paddock.models_servers.vllm.traits import Traits, find_traits, weight_version, world_size
 from paddock.server.upstream_failures import UpstreamError
+from paddock.types import JsonObject
 
 MAX_WAIT_S = 60.0
 PROBE_FACTOR = 6.0
@@ -40,8 +42,9 @@ class Replica:
         *,
         url: str | None = None,
         make_process: Callable[[], VllmProcess] | None = None,
+        device: Device | None = None,
     ) -> None:
-        """Either `url` of a running server, or `make_process` for one of our own."""
+        """Either `url` of a running server, or `make_process` for one of our own. `device`: None: not known."""
         self.name = name
         self.state: Literal["down", "ready", "draining", "lost"] = "down"
         self.why = "it has not started"
@@ -54,6 +57,7 @@ class Replica:
         self._changed = changed
         self._url = url
         self._make_process = make_process
+        self._device = device
         self._known: tuple[Endpoint, Traits] | None = None
         self._clocks: set[asyncio.Timeout] = set()
         self._suspected = asyncio.Event()
@@ -108,6 +112,26 @@ class Replica:
             await self._come_up()
         finally:
             self.live()
+
+    async def described(self) -> JsonObject:
+        """Name, place and state; of a ready one also the label of its weights and the number of its workers. None is
+        what is not known: the device of one that others started, weights where vLLM's routes for them are closed."""
+        version = workers = None
+        if self.state == "ready":
+            with suppress(PaddockError):
+                version = await weight_version(self.endpoint, self._config.health_timeout_s)
+                workers = await world_size(self.endpoint, self._config.health_timeout_s)
+        launch = self._config.launch
+        return {
+            "name": self.name,
+            "url": self._url if self.process is None else self.process.url,
+            "state": self.state,
+            "why": self.why,
+            "device": self._device,
+            "weight_transfer": launch.weight_transfer if launch is not None else None,
+            "weight_version": version,
+            "world_size": workers,
+        }
 
     @contextmanager
     def use(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from paddock.http.transport import make_session
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.launching import Launcher
 from paddock.models_servers.vllm.replica import Replica
+from paddock.types import JsonObject
 
 MAX_ROLLOUTS = 100_000
 
@@ -43,7 +44,12 @@ class Replicas:
             launcher = await Launcher.make(self._config, self._config.launch, name=self.name)
             self.all = [
                 Replica(
-                    f"{self.name}-{nth}", self._config, session, self._notify, make_process=launcher.maker(nth, session)
+                    f"{self.name}-{nth}",
+                    self._config,
+                    session,
+                    self._notify,
+                    make_process=launcher.maker(nth, session),
+                    device=launcher.device,
                 )
                 for nth in range(self._config.launch.replicas)
             ]
@@ -85,6 +91,10 @@ class Replicas:
                 return
         names = ", ".join(replica.name for replica in self.all)
         raise ConfigError(f"{self.name}: no replica {name!r}; there are {names}", kind="replica_unknown")
+
+    async def described(self) -> list[JsonObject]:
+        """What a trainer has to know of each; see `Replica.described`."""
+        return list(await asyncio.gather(*(replica.described() for replica in self.all)))
 
     @property
     def max_tokens(self) -> int | None:

@@ -2,26 +2,41 @@
 
 Law     that of `paddock.server.exact`. Always in a process of its own, under the interpreter of the environment that
         has vLLM (`python`): what reads its answers is vLLM's own code.
+Routes  those of every model server, and `GET /replicas`, which asks for the server's token like the others.
 Errors  those of `engine`, `replicas`, `parsing`; ConfigError for a tokenizer or chat template that can't be used.
 """
 
 import asyncio
 import logging
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from paddock.errors import ConfigError
+from paddock.http import Call, Route
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.models_servers.vllm.parsing import VllmParsers
+from paddock.server.base import Handler
 from paddock.server.exact import Equipment, ExactServer
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
+from paddock.types import JsonObject
 
+REPLICAS: Route[JsonObject, JsonObject] = Route(
+    "GET",
+    "/replicas",
+    "The vLLM servers: where a trainer sends weights, and which they have; no key of theirs is told",
+    lambda body: body,
+    lambda wire: wire,
+    lambda _body, reply: reply,
+    lambda _body, wire: wire,
+)
 _log = logging.getLogger(__name__)
 
 
 class VllmServer(ExactServer[VllmConfig]):
     OWN_PROCESS: ClassVar[bool] = True
     config_type = VllmConfig
+    _engine: VllmEngine | None = None
 
     @property
     def model_name(self) -> str:
@@ -30,8 +45,7 @@ class VllmServer(ExactServer[VllmConfig]):
     async def equip(self) -> Equipment:
         config = self.config
         vocabulary = Vocabulary.load(config.tokenizer_folder)
-        path = config.template_path
-        source = path.read_text() if path else vocabulary.chat_template
+        source = config.template or vocabulary.chat_template
         if source is None:
             raise ConfigError(
                 f"{self.name}: the tokenizer has no chat template: set `chat_template`", kind="template_missing"
@@ -49,4 +63,11 @@ class VllmServer(ExactServer[VllmConfig]):
             reasoning_parser=config.reasoning_parser,
             chat_template_kwargs=config.chat_template_kwargs,
         )
-        return Equipment(VllmEngine(config, name=self.name), vocabulary, prompter, parsers)
+        self._engine = VllmEngine(config, name=self.name)
+        return Equipment(self._engine, vocabulary, prompter, parsers)
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        return {**super().handlers(), REPLICAS: self._replicas}
+
+    async def _replicas(self, _body: JsonObject, _call: Call) -> JsonObject:
+        return {"replicas": await self._engine.replicas.described() if self._engine is not None else []}

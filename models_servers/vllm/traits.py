@@ -67,6 +67,13 @@ async def weight_version(endpoint: Endpoint, timeout_s: float) -> str | None:
     return None if version is None else str(version)
 
 
+async def world_size(endpoint: Endpoint, timeout_s: float) -> int | None:
+    """Number of its workers; None: it does not say."""
+    found = await endpoint.get("/get_world_size", timeout_s)
+    number = found.get("world_size") if isinstance(found, dict) else None
+    return number if isinstance(number, int) else None
+
+
 def request_body(form: Form, model: str, prompt_ids: list[int], sampled: JsonObject, *, stream: bool) -> JsonObject:
     """One answer to `prompt_ids`, with ids and log-probs."""
     body: JsonObject = {"model": model, "stream": stream}

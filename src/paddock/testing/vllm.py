@@ -67,8 +67,10 @@ class ScriptedVllm:
         chunk_delay_s: float = 0.0,
         model: str = "scripted",
         port: int = 0,
+        workers: int | None = None,
     ) -> None:
-        """`text`: an old server without ids. `processed`: log-probs are those of what is sampled from."""
+        """`text`: an old server without ids. `processed`: log-probs are those of what is sampled from.
+        `workers`: as it says; None: it does not."""
         self.form = form
         self.count = count
         self.fault = fault
@@ -89,6 +91,7 @@ class ScriptedVllm:
         self._chunk_delay_s = chunk_delay_s
         self._port = port
         self._model = model
+        self._workers = workers
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -96,6 +99,7 @@ class ScriptedVllm:
         app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/weight_info", self._weight_info)
+        app.router.add_get("/get_world_size", self._world_size)
         app.router.add_post("/inference/v1/generate", self._generate)
         app.router.add_post("/v1/completions", self._completions)
         self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
@@ -141,6 +145,11 @@ class ScriptedVllm:
         if self.version is None:
             return web.json_response({"detail": "Not Found"}, status=404)
         return web.json_response({"weight_version": self.version})
+
+    async def _world_size(self, _request: web.Request) -> web.StreamResponse:
+        if self._workers is None:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        return web.json_response({"world_size": self._workers})
 
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         if self.form != "generate":

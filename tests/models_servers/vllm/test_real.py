@@ -4,10 +4,9 @@ import asyncio
 import math
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -15,48 +14,20 @@ import pytest_asyncio
 
 from paddock.errors import InfraError, RequestError
 from paddock.http import Call
-from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.server.exact.engine import Chunk
 
-PYTHON = os.environ.get("PADDOCK_VLLM_PYTHON")
-ROOT = Path(__file__).resolve().parents[3]
+if TYPE_CHECKING:
+    from tests.models_servers.vllm.conftest import SmallVllm
+
 PROMPT = list(range(20, 60))
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random one."""
-    if not PYTHON:
-        pytest.skip("PADDOCK_VLLM_PYTHON is not set: scripts/setup_vllm.sh")
-    folder = tmp_path_factory.mktemp("model")
-    command = [PYTHON, str(ROOT / "scripts" / "tiny_model.py"), str(folder), "--steps", "0"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=400, env={**os.environ, "HF_HUB_OFFLINE": "1"}
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VllmEngine]:
-    launch = {"kv_cache_gib": 1, "dtype": "float32", "max_model_len": 4096, "max_num_seqs": 32, "enforce_eager": True}
-    config = VllmConfig.model_validate(
-        {
-            "model": str(model),
-            "launch": {**launch, "python": PYTHON, "folder": tmp_path_factory.mktemp("logs")},
-            "api_key": "geheim",
-            "health_interval_s": 0.5,
-            "first_retry_s": 0.1,
-        }
-    )
-    made = VllmEngine(config, name="policy")
-    try:
-        await made.start()
+async def engine(small_vllm: "SmallVllm") -> AsyncIterator[VllmEngine]:
+    async with small_vllm.engine() as made:
         yield made
-    finally:
-        await made.stop()
 
 
 async def answer(engine: VllmEngine, prompt: list[int] = PROMPT, *, stream: bool = True, **params: Any) -> Chunk:

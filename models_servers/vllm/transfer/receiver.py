@@ -1,0 +1,132 @@
+"""The side of vLLM: each worker receives the weights and loads them into its model.
+
+Law     an update replaces all weights layer by layer; between `start` and `finish` the model can't run, so vLLM has to
+        be paused (`/pause?mode=keep`, whose default clears the KV cache: what was computed with the old weights is
+        computed again at `/resume`).
+CPU     two defects of vLLM 0.32 are made up for. The base's `update_weights` synchronises an accelerator, and raises
+        where there is none. An output head that is tied to the embedding keeps a packed copy of it, made at load; it
+        is packed again after each update, or logits would be those of the old embedding.
+Errors  what loading raises, after all of the update was received: the trainer, which sends on, is not left hanging.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from vllm.distributed.weight_transfer.base import (
+    WeightTransferEngine,
+    WeightTransferInitInfo,
+    WeightTransferUpdateInfo,
+)
+
+from paddock.models_servers.vllm.transfer.group import address_towards, arrived, broadcast, join_store, make_group
+
+RELOAD = "vllm.model_executor.model_loader.reload"
+EMBEDDING = "vllm.model_executor.layers.vocab_parallel_embedding"
+
+
+@dataclass
+class Meeting(WeightTransferInitInfo):  # type: ignore[misc]
+    """Where the trainer waits; as its sender tells it."""
+
+    master_address: str
+    master_port: int
+    rank_offset: int
+    """Rank of this vLLM's first worker."""
+    world_size: int
+    """The trainer and all workers."""
+
+
+@dataclass
+class Update(WeightTransferUpdateInfo):  # type: ignore[misc]
+    """What the trainer is about to send, in its order."""
+
+    number: int
+    """Counts the trainer's updates, from 1."""
+    names: list[str]
+    """Of the checkpoint format."""
+    dtype_names: list[str]
+    shapes: list[list[int]]
+
+
+class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
+    """Made by vLLM in each worker."""
+
+    init_info_cls = Meeting
+    update_info_cls = Update
+    _group: Any = None
+    _store: Any = None
+    _rank = 0
+    _tied: tuple[tuple[Any, Any], ...] = ()
+    """Output heads of the model and the embeddings whose weights they share."""
+
+    def init_transfer_engine(self, init_info: Meeting) -> None:
+        self.shutdown()
+        parallel = self.parallel_config
+        self._rank = init_info.rank_offset + parallel.data_parallel_index * parallel.world_size + parallel.rank
+        address, port = init_info.master_address, init_info.master_port
+        self._store = join_store(address, port)
+        self._arrive(0)
+        self._group = make_group(self._store, self._rank, init_info.world_size, address_towards(address, port))
+
+    def start_weight_update(self) -> None:
+        self._tied = _tied(self.model) if self.device.type == "cpu" else ()
+        import_module(RELOAD).initialize_layerwise_reload(self.model)
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        self.receive_weights(self.parse_update_info(update_info))
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+
+    def receive_weights(self, update_info: Update) -> None:
+        if self._group is None:
+            raise RuntimeError("no trainer is connected: it has to call trainer_init first")
+        self._arrive(update_info.number)
+        failure: Exception | None = None
+        entries = zip(update_info.names, update_info.dtype_names, update_info.shapes, strict=True)
+        for name, dtype, shape in entries:
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+            broadcast(self._group, tensor)
+            if failure is None:
+                failure = self._loaded(name, tensor)
+        if failure is not None:
+            raise failure
+
+    def finish_weight_update(self) -> None:
+        import_module(RELOAD).finalize_layerwise_reload(self.model, self.model_config)
+        for head, embedding in self._tied:
+            head.weight = embedding.weight
+            head.quant_method.process_weights_after_loading(head)
+
+    def shutdown(self) -> None:
+        if self._group is not None:
+            self._group.abort()
+        self._group = self._store = None
+
+    def _loaded(self, name: str, tensor: torch.Tensor) -> Exception | None:
+        try:
+            self.model.load_weights([(name, tensor.to(self.device))])
+        except Exception as error:  # noqa: BLE001 - raised when all was received
+            return error
+        return None
+
+    def _arrive(self, number: int) -> None:
+        (key,) = arrived(number, (self._rank,))
+        self._store.set(key, "")
+
+
+def _tied(model: Any) -> tuple[tuple[Any, Any], ...]:
+    module = import_module(EMBEDDING)
+    heads, embeddings = [], []
+    for layer in model.modules():
+        if isinstance(layer, module.ParallelLMHead):
+            heads.append(layer)
+        elif isinstance(layer, module.VocabParallelEmbedding):
+            embeddings.append(layer)
+    return tuple(
+        (head, embedding)
+        for head in heads
+        for embedding in embeddings
+        if head.weight.data_ptr() == embedding.weight.data_ptr()
+    )
