@@ -99,6 +99,8 @@ class Link:
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[_Answer]] = {}
         self._exits: dict[int, asyncio.Future[int]] = {}
+        self._opened: dict[int, list[int]] = {}
+        """Descriptors of files that the keeper has open too, for a moment."""
         self.ended: asyncio.Future[str] = self._loop.create_future()
         """Why no more can be asked of it; never an exception."""
         self.gone = asyncio.Event()
@@ -212,6 +214,10 @@ class Link:
             if exited and not exited.done():
                 exited.set_result(message["code"])
             return
+        if op == "opened":
+            self._opened[number] = fds
+            return
+        fds = fds or self._opened.pop(number, [])
         answer = self._answers.pop(number, None)
         if answer is None or answer.done():
             for fd in fds:
@@ -225,6 +231,10 @@ class Link:
         if self.ended.done():
             return
         self.ended.set_result(why)
+        for fds in self._opened.values():
+            for fd in fds:
+                os.close(fd)
+        self._opened.clear()
         waiters: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
         for waiting in waiters:
             if not waiting.done():

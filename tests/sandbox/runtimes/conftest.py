@@ -67,7 +67,7 @@ async def sandbox(provider: LocalProvider, image: str) -> str:
 def sh(provider: LocalProvider, sandbox: str) -> Sh:
     """Run a script in it."""
 
-    async def run(script: str, *, timeout_s: float | None = 20.0, sandbox_id: str = "") -> ExecResult:
+    async def run(script: str, *, timeout_s: float | None = 60.0, sandbox_id: str = "") -> ExecResult:
         request = ExecRequest(argv=["sh", "-c", script], timeout_s=timeout_s, merge_stderr=True)
         return await provider.exec(sandbox_id or sandbox, request, request_id=uuid.uuid4().hex)
 

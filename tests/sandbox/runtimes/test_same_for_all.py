@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox import ExecResult, SandboxLimits, SandboxSpec
+from paddock.sandbox import ExecResult, SandboxLimits, SandboxSpec, ShellRequest
 from paddock.sandbox.local import LocalProvider
 
 Sh = Callable[..., Awaitable[ExecResult]]
@@ -61,7 +61,8 @@ async def test_terminals_can_be_opened_and_devices_are_there(sh: Sh) -> None:
 
 async def test_orphans_do_not_stay_as_zombies(sh: Sh) -> None:
     await sh("for i in 1 2 3; do (sh -c 'sleep 0.05 &' &); done; true")
-    script = "sleep 0.3; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true"
+    zombies = "grep -ls '^State:.Z' /proc/[0-9]*/status"
+    script = f"sleep 0.3; for i in $(seq 300); do {zombies} >/dev/null || break; sleep 0.1; done; {zombies}; true"
     assert lines(await sh(script)) == []
 
 
@@ -102,3 +103,12 @@ async def test_git_resets_a_repository_of_the_image_layers(sh: Sh) -> None:
     echo 1 > d/f && git add -A && git commit -qm 1 && rm -rf d && mv .git/HEAD .git/h && mv .git/h .git/HEAD &&
     git reset -q --hard && git clean -fdxq && cat d/f"""
     assert lines(await sh(script)) == ["1"]
+
+
+async def test_a_program_can_be_started_as_soon_as_it_is_written(provider: LocalProvider, sandbox: str) -> None:
+    """Also by a shell that is already there, while other processes keep this machine busy."""
+    shell = await provider.open_shell(sandbox, ShellRequest())
+    for _ in range(100):
+        await provider.write(sandbox, "/tmp/program", b"#!/bin/sh\necho started\n", mode=0o755)
+        done = await provider.shell_run(sandbox, shell, "/tmp/program", timeout_s=60)
+        assert bytes(done.output) == b"started\n"

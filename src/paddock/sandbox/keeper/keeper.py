@@ -99,6 +99,8 @@ class _Keeper:
             elif message["op"] == "open":
                 with files.opened(message) as file:
                     self._send({"op": "opened", "id": name}, [file])
+                # Not before: a program that anybody still has open for writing can't be started.
+                self._send({"op": "closed", "id": name})
             elif message["op"] == "listen":
                 with socket.socket() as listener:
                     listener.bind(("127.0.0.1", message["port"]))
