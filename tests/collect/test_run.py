@@ -17,6 +17,12 @@ ReadLines = Callable[..., list[dict[str, Any]]]
 ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 
 
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
 def key(line: dict[str, Any]) -> tuple[int, int]:
     return line["_ng_task_index"], line["_ng_rollout_index"]
 
@@ -116,7 +122,7 @@ async def test_a_row_of_an_unknown_agent_ends_as_row_and_names_the_nearest(
 async def test_a_rollout_that_never_answers_is_ended_as_infra(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines
 ) -> None:
-    plan = make_case([ROW, {**ROW, "grade": "hang"}], rollout_timeout_s=0.1, max_attempts=1)
+    plan = make_case([ROW, {**ROW, "grade": "hang"}], rollout_timeout_s=1.0, max_attempts=1)
     collected = await run_plan(plan)
     assert collected.summary[0]["outcomes"] == {"completed": 1, "infra": 1}
     assert [line["kind"] for line in read_lines("failures.jsonl")] == ["timeout"]
@@ -249,9 +255,9 @@ async def test_a_mistake_found_on_resuming_leaves_the_run_as_it_was(make_case: M
     assert (await run_plan(make_case(2), resume=True)).n_verdicts == 2
 
 
-async def test_two_collectors_can_not_share_a_folder(make_case: MakeCase, run_plan: RunPlan) -> None:
+async def test_two_collectors_can_not_share_a_folder(make_case: MakeCase, run_plan: RunPlan, tmp_path: Path) -> None:
     first = asyncio.create_task(run_plan(make_case([{**ROW, "grade": "hang"}])))
-    await asyncio.sleep(0.1)
+    await until((tmp_path / "run/rollouts.jsonl").exists)
     with pytest.raises(ConfigError, match="is collecting into it"):
         await run_plan(make_case([{**ROW, "grade": "hang"}]), resume=True)
     first.cancel()
@@ -259,11 +265,12 @@ async def test_two_collectors_can_not_share_a_folder(make_case: MakeCase, run_pl
 
 
 async def test_a_cancelled_collection_keeps_what_ended_and_can_be_resumed(
-    make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines
+    make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines, tmp_path: Path
 ) -> None:
-    case = {"model": {"delay_s": 0.02}, "concurrency": 4}
+    case = {"model": {"delay_s": 0.1}, "concurrency": 4}
     task = asyncio.create_task(run_plan(make_case(40, **case)))
-    await asyncio.sleep(0.15)
+    stored = tmp_path / "run/rollouts.jsonl"
+    await until(lambda: stored.exists() and stored.read_bytes().count(b"\n") >= 4)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -276,8 +283,8 @@ async def test_a_cancelled_collection_keeps_what_ended_and_can_be_resumed(
 
 
 async def test_the_deadline_of_the_run_ends_it_and_it_can_be_resumed(make_case: MakeCase, run_plan: RunPlan) -> None:
-    case = {"model": {"delay_s": 0.02}, "concurrency": 2}
-    collected = await run_plan(make_case(40, deadline_s=0.15, **case))
+    case = {"model": {"delay_s": 0.1}, "concurrency": 2}
+    collected = await run_plan(make_case(40, deadline_s=1.0, **case))
     assert collected.how == "deadline"
     assert 0 < collected.n_verdicts < 40
     assert (await run_plan(make_case(40, **case), resume=True)).n_verdicts == 40

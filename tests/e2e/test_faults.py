@@ -85,7 +85,7 @@ async def test_an_upstream_that_never_answers_well_gives_no_reward_and_ends(
         plan = make_plan(quick, settings(data, max_attempts=2))
         started = time.monotonic()
         await evaluate(plan, tmp_path / "run", quiet=True)
-    assert time.monotonic() - started < 10.0
+    assert time.monotonic() - started < 60
     assert assert_lawful(tmp_path / "run", 3) == {"infra": 3}
     assert {(line["owner"], line["kind"], line.get("stage")) for line in lines(tmp_path / "run/failures.jsonl")} == {
         ("infra", kind, "model")
@@ -134,7 +134,7 @@ def arguments(url: str, data: Path, out: Path) -> list[str]:
 
 
 def until(path: Path, count: int) -> None:
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + 60
     # Only whole lines count: the last one may be in mid-write.
     while not path.exists() or path.read_bytes().count(b"\n") < count:
         assert time.monotonic() < end, f"{path} has no {count} lines"
@@ -158,10 +158,10 @@ def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
         until(out / "rollouts.jsonl", 10)
         family = command.family()
         child(command, victim).kill()
-        code = command.code(timeout_s=40.0)
+        code = command.code(timeout_s=100.0)
         family += command.family()
     assert code in (0, 1, 3), command.told()
-    assert gone(family, within_s=5.0)
+    assert gone(family, within_s=20.0)
     assert all(line["reward"] == 1.0 for line in lines(out / "rollouts.jsonl"))
     assert not any("reward" in line for line in lines(out / "failures.jsonl"))
     assert main([*arguments(slow_upstream, data, out), "--resume"]) == 0
@@ -177,7 +177,7 @@ def test_the_collector_killed_in_mid_run_leaves_no_process_and_resumes(slow_upst
         family = command.family()
         command.send(signal.SIGKILL)
         command.code()
-        assert gone(family, within_s=5.0)
+        assert gone(family, within_s=20.0)
     before = (out / "rollouts.jsonl").read_bytes().count(b"\n")
     assert main([*arguments(slow_upstream, data, out), "--resume"]) == 0
     assert before >= 10

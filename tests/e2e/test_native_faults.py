@@ -186,7 +186,7 @@ async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[St
 
 
 async def _in_a_command(mark: str, count: int) -> None:
-    await eventually(lambda: len(marked(mark)) >= count, "its command did not start", within_s=15)
+    await eventually(lambda: len(marked(mark)) >= count, "its command did not start", within_s=60)
 
 
 async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, list[Rollout], Conversation]:
@@ -217,7 +217,7 @@ async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, li
         siblings.append(stand.run(name, other))
     victim.append(stand.run("victim", secret))
     if point == "create":
-        await eventually(lambda: bool(stand.sandbox_of("victim")), "its sandbox was not made", within_s=15)
+        await eventually(lambda: bool(stand.sandbox_of("victim")), "its sandbox was not made", within_s=60)
         await strike()
     elif in_command:
         await _in_a_command(mark, 1)
@@ -319,9 +319,9 @@ def test_a_process_killed_in_mid_run_pays_nobody_leaves_nothing_and_is_made_good
         _until(lambda: len(case.lines("rollouts.jsonl")) >= 2)
         family = command.family()
         next(one for one in family if one.cmdline()[-1] == victim).send_signal(signal.SIGKILL)
-        code = command.code(timeout_s=60.0)
+        code = command.code(timeout_s=100.0)
         assert code in (0, 1, 3), command.told()
-        assert gone(family, within_s=10.0)
+        assert gone(family, within_s=20.0)
     assert all(line["reward"] == 1.0 for line in case.lines("rollouts.jsonl"))
     assert not any("reward" in line for line in case.lines("failures.jsonl"))
     assert main([*case.words, "--resume", "--quiet"]) == 0
@@ -330,7 +330,7 @@ def test_a_process_killed_in_mid_run_pays_nobody_leaves_nothing_and_is_made_good
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30.0
+    end = time.monotonic() + 60.0
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -107,12 +107,13 @@ def test_a_taken_port_is_a_mistake_that_names_it(flags: list[str], attempt: Atte
 def test_a_child_that_can_not_start_says_why_through_its_parent(
     fields: str, code: int, message: str, attempt: Attempt
 ) -> None:
-    timeout_s = 1 if "hang" in fields else 20
+    before = set(psutil.Process().children(recursive=True))  # zygotes of other tests go on
+    timeout_s = 1 if "hang" in fields else 60
     text = f"serve: {{start_timeout_s: {timeout_s}, stop_timeout_s: 0.5}}\n" + CUE % fields
     found, err = attempt(text, "--isolate")
     assert message in err
     assert found == code
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,8 @@ def test_a_child_that_can_not_start_says_why_through_its_parent(
     ],
 )
 def test_a_server_that_can_not_start_here_ends_with_code_1(fields: str, message: str, attempt: Attempt) -> None:
-    code, err = attempt("serve: {start_timeout_s: 0.3}\n" + MODEL + CUE % fields)
+    timeout_s = 0.3 if "hang" in fields else 60
+    code, err = attempt(f"serve: {{start_timeout_s: {timeout_s}}}\n" + MODEL + CUE % fields)
     assert (code, err.strip()) == (1, message)
 
 
@@ -132,11 +134,11 @@ def test_a_signal_during_a_start_that_hangs_ends_it(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(CUE % "start: hang")
     with running("paddock", "serve", config, "--isolate") as command:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not command.family() and time.monotonic() < deadline:
             time.sleep(0.05)
         command.send(signal.SIGINT)
-        assert command.code(timeout_s=3.0) == 0
+        assert command.code() == 0
     assert command.out == []
 
 

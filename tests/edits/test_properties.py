@@ -263,8 +263,8 @@ LARGE: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("edit, text", LARGE.values(), ids=list(LARGE))
 def test_time_is_linear_in_the_text(edit: Edit, text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with contextlib.suppress(EditError):
         apply([edit], {"f": text})
     same_edit([edit], [edit, Insert("f", 1, "x")])
-    assert time.perf_counter() - started < 6
+    assert time.process_time() - started < 6

@@ -66,7 +66,7 @@ async def test_a_reader_reads_until_the_writers_have_gone() -> None:
     reader = Reader(read, kept)
     await asyncio.to_thread(os.write, write, b"x" * 60_000)
     os.close(write)
-    await asyncio.wait_for(reader.ended.wait(), 5)
+    await asyncio.wait_for(reader.ended.wait(), 60)
     assert len(kept.output().head) == 60_000
     reader.close()
 

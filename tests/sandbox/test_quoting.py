@@ -16,7 +16,7 @@ SHELLS = [name for name in ("bash", "dash", "sh", "busybox") if shutil.which(nam
 
 def said(shell: str, script: bytes) -> bytes:
     words = [shell, "sh"] if shell == "busybox" else [shell]
-    return subprocess.run(words, input=script, capture_output=True, check=True, timeout=10).stdout
+    return subprocess.run(words, input=script, capture_output=True, check=True, timeout=60).stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

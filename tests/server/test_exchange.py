@@ -145,7 +145,7 @@ async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_
     await asyncio.sleep(0.7)
     assert (source.left, getattr(source, "ends", 0)) == (0, 0)
     back.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not source.left:
             await asyncio.sleep(0.05)
     assert (source.left, source.ends) == (1, 1)
@@ -183,7 +183,7 @@ async def test_readers_of_a_closed_exchange_are_told_also_where_it_had_not_begun
         exchange.close()
         exchange.close()
         with pytest.raises(InfraError) as caught:
-            await asyncio.wait_for(waiting, 1)
+            await asyncio.wait_for(waiting, 60)
         assert caught.value.kind == "given_up"
         assert (source.begun, source.left, source.ends) == (int(wait), int(wait), 1)
 

@@ -43,14 +43,14 @@ async def listening(folder: Path, upstream: ScriptedUpstream, **config: Any) -> 
     settings: JsonObject = {"base_url": upstream.url, "model": "policy", "first_retry_s": 0.001, "max_retry_s": 0.01}
     settings |= {"turn_store": {"folder": str(folder)}, "attempts": 1, **config}
     server = OpenAIServer(OpenAIConfig.model_validate(settings), name="policy", peers={})
-    async with over("http", server) as peers, httpx.AsyncClient(timeout=20) as client:
+    async with over("http", server) as peers, httpx.AsyncClient(timeout=60) as client:
         peer = peers["policy"]
         assert isinstance(peer, HttpPeer)
         yield Listening(server, f"{peer.base_url}/r/ro_1/v1/chat/completions", client)
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)
 

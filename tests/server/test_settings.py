@@ -76,7 +76,7 @@ def test_a_port_is_held_from_the_moment_it_is_bound() -> None:
 def test_every_interface_is_reached_through_loopback() -> None:
     with closing(bind("a", Address("0.0.0.0", 0)).sock) as sock:
         port = sock.getsockname()[1]
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=5)):
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=60)):
             pass
     bound = bind("a", Address("0.0.0.0", 0))
     with closing(bound.sock):

@@ -101,7 +101,7 @@ def run(tree: str, command: str, base: str) -> tuple[str, int, dict[str, str]]:
     before = {str(path) for path in ROOT.rglob("*")}
     done = subprocess.run(
         ["/bin/bash", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=10, check=False,
+        stderr=subprocess.STDOUT, timeout=60, check=False,
     )  # fmt: skip
     after = files()
     output = done.stdout.decode(errors="replace")

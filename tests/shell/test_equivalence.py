@@ -141,9 +141,9 @@ def test_another_word_of_an_unknown_program_is_another_command(
 
 def test_an_ordinary_pair_is_judged_in_well_under_a_millisecond() -> None:
     def once(index: int) -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         equivalent(f"cd /repo && grep -rn 'name{index}' src | head -20", f"grep -rn name{index} /repo/src | head -n 20")
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     times = sorted(once(index) for index in range(200))
     assert times[100] < 0.001

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 """Longest wait for a line or an end on a busy machine."""
 
 

@@ -125,7 +125,7 @@ async def test_what_is_typed_is_refused_too_and_at_once(open_tools: Tools, open_
     said = await call("execute_bash", command="shutdown now", is_input="true")
     assert said.startswith("[Below is the output of the previous command.]\n")
     assert "Not run" in said
-    assert asyncio.get_running_loop().time() - started < 5
+    assert asyncio.get_running_loop().time() - started < 20
 
 
 async def test_a_memory_kill_is_told(open_tools: Tools, open_workspace: Open) -> None:

@@ -150,7 +150,7 @@ async def test_what_a_command_leaves_in_the_background_neither_delays_nor_outliv
     call = codex()
     started = time.monotonic()
     assert told(await call("exec_command", cmd="sleep 97 & echo bg", tty=tty)) == ("exited with code 0", "bg\n")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert told(await call("exec_command", cmd="ps -e -o args"))[1].count("sleep 97") == 0
 
 
@@ -211,8 +211,8 @@ async def test_no_rule_against_commands_is_met_by_what_is_put_around_them(
 async def test_a_limit_on_tool_time_shortens_the_wait(codex: Any) -> None:
     call = codex(limits=Limits(tool_s=0.3))
     started = time.monotonic()
-    assert "running" in told(await call("exec_command", cmd="sleep 20"))[0]
-    assert time.monotonic() - started < 5
+    assert "running" in told(await call("exec_command", cmd="sleep 80"))[0]
+    assert time.monotonic() - started < 60
 
 
 async def test_calls_side_by_side_get_numbers_in_their_order(codex: Any) -> None:

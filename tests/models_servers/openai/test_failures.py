@@ -20,6 +20,12 @@ LONG = Said("word " * 40)
 TOO_LONG = Status(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded")
 
 
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("fault", "kind", "tries"),
@@ -85,26 +91,26 @@ async def test_a_stream_that_breaks_ends_in_an_error_and_is_not_recorded(
 async def test_an_endpoint_that_hangs_is_given_up_in_time(proxied: Proxied, stream: bool) -> None:
     async with (
         ScriptedUpstream(faults=first(99, "hang")) as upstream,
-        proxied(upstream, attempts=2, timeout_s=0.1) as (client, _),
+        proxied(upstream, attempts=2, timeout_s=0.4) as (client, _),
     ):
         started = time.monotonic()
         got = await client.ask("chat", {**CHAT, "stream": stream})
         took_s = time.monotonic() - started
-        await asyncio.sleep(0.05)
+        await until(lambda: upstream.left == 2)
     assert (got.body["error"]["kind"], upstream.calls, upstream.left) == ("upstream_timeout", 2, 2)
-    assert took_s < 2
+    assert took_s < 20
 
 
 async def test_a_stream_that_stops_coming_is_given_up_in_time(proxied: Proxied) -> None:
     async with (
-        ScriptedUpstream(LONG, event_delay_s=0.08) as upstream,
-        proxied(upstream, timeout_s=0.5) as (client, _),
+        ScriptedUpstream(LONG, event_delay_s=0.2) as upstream,
+        proxied(upstream, timeout_s=2.0) as (client, _),
     ):
         started = time.monotonic()
         got = await client.ask("responses", {**RESPONSES, "stream": True})
         took_s = time.monotonic() - started
     assert read_responses_stream(got.stream)["error"]["code"] == "upstream_timeout"
-    assert 0.5 <= took_s < 1.4
+    assert 2.0 <= took_s < 7  # all of it would take 9
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -118,7 +124,7 @@ async def test_the_callers_deadline_ends_the_tries(proxied: Proxied, stream: boo
             await server.chat({**CHAT, "stream": stream}, Call().within(0.5))
     # The last try may be the one that the deadline cuts short.
     assert caught.value.kind in ("upstream_status", "upstream_timeout")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
     assert upstream.calls < 5
 
 
@@ -130,7 +136,7 @@ async def test_retry_after_is_honoured_up_to_the_longest_wait(proxied: Proxied) 
         started = time.monotonic()
         got = await client.ask("chat", CHAT)
     assert (got.status, upstream.calls) == (200, 2)
-    assert 0.3 <= time.monotonic() - started < 3
+    assert 0.3 <= time.monotonic() - started < 30
 
 
 async def test_one_call_in_three_may_fail_and_every_call_is_answered(proxied: Proxied) -> None:
@@ -196,7 +202,7 @@ async def test_cancelling_a_call_that_nobody_may_come_back_for_cancels_the_excha
             await asyncio.sleep(0.01)
         asking.cancel()
         await asyncio.wait([asking])
-        await asyncio.sleep(0.05)
+        await until(lambda: upstream.left)
         assert (upstream.left, upstream.in_flight) == (1, 0)
         assert (await client.ask("chat", CHAT)).status == 200
 
@@ -210,13 +216,12 @@ async def test_a_stream_that_is_left_or_never_read_gives_back_its_place(proxied:
         events = aiter(left.events)
         await anext(events)
         await events.aclose()
-        await asyncio.sleep(0.1)
-        assert upstream.left == 1
+        await until(lambda: upstream.left == 1)
         unread = await server.chat({**CHAT, "stream": True}, Call(path={"secret": "ro_1"}))
         upstream.event_delay_s = 0
         started = time.monotonic()
         assert (await client.ask("chat", CHAT)).status == 200
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 20
         assert (await server.turns("ro_1")).turns == []
         await unread.events.aclose()
 

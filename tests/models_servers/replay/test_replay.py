@@ -112,7 +112,7 @@ async def test_an_answer_takes_as_long_as_told(replay: Opened) -> None:
         await put(server, "ro_1", ITEMS)
         started = time.monotonic()
         await client.ask("chat", ASKED["chat"], "ro_1")
-    assert 0.1 <= time.monotonic() - started < 2
+    assert 0.1 <= time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -257,7 +257,7 @@ async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stan
 
 @pytest.mark.slow
 async def test_endless_tests_are_the_patchs_fault_where_the_fix_ends_in_time(stand: Open, row: JsonObject) -> None:
-    grade = await stand(tests_timeout_s=4, official=False).grade(row, in_source("while True: pass"))
+    grade = await stand(tests_timeout_s=10, official=False).grade(row, in_source("while True: pass"))
     assert grade.reason == "timeout"
 
 

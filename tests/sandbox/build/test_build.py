@@ -187,7 +187,9 @@ async def test_an_index_that_does_not_answer_is_the_machines_fault(
 
 async def test_a_cancelled_build_leaves_nothing_and_no_process(store: ImageStore, tiny: Recipe) -> None:
     started = asyncio.Event()
-    recipe = tiny.model_copy(update={"install": "sleep 4711 & wait"})
+    # Nobody else's on this machine.
+    words = f"sleep 4711.{os.getpid()}"
+    recipe = tiny.model_copy(update={"install": f"{words} & wait"})
 
     def follow(line: str) -> None:
         if "without a network" in line:
@@ -199,9 +201,10 @@ async def test_a_cancelled_build_leaves_nothing_and_no_process(store: ImageStore
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.sleep(0.2)
-    found = await asyncio.to_thread(subprocess.run, ["pgrep", "-f", "^sleep 4711"], capture_output=True)
-    assert found.stdout == b""
+    look = ["pgrep", "-f", f"^{words}$"]
+    async with asyncio.timeout(60):
+        while (await asyncio.to_thread(subprocess.run, look, capture_output=True)).stdout:
+            await asyncio.sleep(0.1)
     assert leftovers(store) == []
 
 

@@ -55,7 +55,7 @@ def _line(process: "subprocess.Popen[bytes]") -> str:
 
 
 def _until(claim: Callable[[], Any]) -> None:
-    due = time.monotonic() + 20
+    due = time.monotonic() + 60
     while not claim():
         assert time.monotonic() < due, "it did not come true"
         time.sleep(0.01)

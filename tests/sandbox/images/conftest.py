@@ -61,11 +61,11 @@ def docker_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1].decode()
@@ -74,4 +74,4 @@ def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:
             return
         except URLError:
             time.sleep(0.02)
-    raise AssertionError("the registry did not start in 20 s")
+    raise AssertionError("the registry did not start in 60 s")

@@ -86,7 +86,7 @@ def test_layers_that_a_sandbox_stands_on_stay(store: ImageStore, tmp_path: Path)
         assert layers_in_use() >= {"0" * 32}
         assert prune(store).layers == 0
         holder.stdin.close()
-        holder.wait(timeout=10)
+        holder.wait(timeout=60)
     assert prune(store).layers == 1
 
 

@@ -114,14 +114,14 @@ async def _streamed(inside: Inside) -> None:
     inside.upstream.go = asyncio.Event()
     asking = asyncio.create_task(inside.ask(keep="while [ ! -e /tmp/end ]; do sleep 0.05; done"))
     answer = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while b"data: 1" not in answer:
             await asyncio.sleep(0.02)
             answer = await _answer(inside)
     assert b"200" in answer.splitlines()[0]
     assert b"data: 2" not in answer
     inside.upstream.go.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while b"data: 2" not in await _answer(inside):
             await asyncio.sleep(0.02)
     await inside.provider.write(inside.sandbox_id, "/tmp/end", b"")

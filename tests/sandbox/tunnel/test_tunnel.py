@@ -39,7 +39,7 @@ def raw(method: str, target: str, body: str = "", host: str = "127.0.0.1", **hea
     return "\r\n".join([*lines, *([f"content-length: {len(body)}"] if body else []), "", body])
 
 
-async def until(holds: Any, *, wait_s: float = 5.0) -> None:
+async def until(holds: Any, *, wait_s: float = 60.0) -> None:
     async with asyncio.timeout(wait_s):
         while not holds():
             await asyncio.sleep(0.005)
@@ -213,7 +213,7 @@ async def test_a_client_that_hangs_up_ends_its_call(open_tunnel: Any, upstream: 
 
 async def test_a_client_that_does_not_read_holds_up_nobody_and_is_dropped(open_tunnel: Any, upstream: Any) -> None:
     upstream.parts = [b"x" * (1 << 20)] * 32
-    tunnel = await open_tunnel(settings=TunnelSettings(write_timeout_s=0.3))
+    tunnel = await open_tunnel(settings=TunnelSettings(write_timeout_s=2.0))
     _, writer = await asyncio.open_connection("127.0.0.1", port_of(tunnel), limit=1024)
     writer.write(raw("POST", "/v1/responses", "{}").encode())
     await until(lambda: upstream.running == 1)

@@ -20,7 +20,7 @@ from paddock.sandbox.records import Killed, SandboxLimits
 from paddock.sandbox.watchdog import Watched
 
 PYTHON = f"{sys.executable} -S -c"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def _children(pid: int) -> list[int]:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.sandbox
 MIB = 2**20
 QUICK = WatchdogSettings(period_s=0.2, disk_period_s=0.2, grace_s=0.5, dying_s=5.0)
 FREE = SandboxLimits(memory_mib=None, pids=None, disk_mib=None)
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def limits(**fields: Any) -> SandboxLimits:

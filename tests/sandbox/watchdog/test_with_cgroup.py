@@ -20,7 +20,7 @@ QUICK = WatchdogSettings(period_s=0.1, grace_s=0.5, margin_share=0.2)
 
 
 async def until(claim: Callable[[], Any]) -> None:
-    due = time.monotonic() + 20
+    due = time.monotonic() + 60
     while not claim():
         assert time.monotonic() < due, "it did not come true"
         await asyncio.sleep(0.01)
