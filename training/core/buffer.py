@@ -7,6 +7,7 @@ Errors  BugError for a group that is there already.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from paddock.errors import BugError
 from paddock.training.core.admission import Admission
@@ -18,36 +19,43 @@ class ReplayBuffer:
 
     def __init__(self, admission: Admission, groups: Iterable[Group] = ()) -> None:
         self._admission = admission
-        self._groups: dict[int, Group] = {}
+        self._held: dict[int, _Held] = {}
         for group in groups:
             self.put(group)
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return len(self._held)
 
     @property
     def groups(self) -> list[Group]:
         """In the order in which they come out."""
-        return sorted(self._groups.values(), key=lambda group: (group.oldest_version, group.id))
+        return [held.group for held in sorted(self._held.values())]
 
     def put(self, group: Group) -> None:
-        if group.id in self._groups:
+        if group.id in self._held:
             raise BugError(f"group {group.id} ended twice", kind="group_doubled")
-        self._groups[group.id] = group
+        self._held[group.id] = _Held(group.oldest_version, group.id, group)
 
     def give_up(self, step: int) -> list[Group]:
         """Takes out those that are too old for `step`, and so for each that follows."""
-        old = [group for group in self.groups if not self._admission.usable(group.oldest_version, step)]
-        for group in old:
-            del self._groups[group.id]
-        return old
+        return self._out([held for held in sorted(self._held.values()) if not self._usable(held, step)])
 
     def take(self, step: int) -> list[Group] | None:
         """The oldest that `step` may train on; None while there are not enough."""
-        usable = [group for group in self.groups if self._admission.usable(group.oldest_version, step)]
-        if len(usable) < self._admission.num_prompts_per_step:
-            return None
-        taken = usable[: self._admission.num_prompts_per_step]
-        for group in taken:
-            del self._groups[group.id]
-        return taken
+        usable = [held for held in sorted(self._held.values()) if self._usable(held, step)]
+        needed = self._admission.num_prompts_per_step
+        return self._out(usable[:needed]) if len(usable) >= needed else None
+
+    def _usable(self, held: "_Held", step: int) -> bool:
+        return self._admission.usable(held.oldest_version, step)
+
+    def _out(self, taken: "list[_Held]") -> list[Group]:
+        return [self._held.pop(held.id).group for held in taken]
+
+
+class _Held(NamedTuple):
+    """Sorts as groups come out: ids differ."""
+
+    oldest_version: int
+    id: int
+    group: Group

@@ -18,14 +18,12 @@ class Next(NamedTuple):
 class RowOrder:
     """Where a run stands in its dataset."""
 
-    def __init__(
-        self, n_rows: int, *, seed: int, shuffle: bool, max_epochs: int, epoch: int = 0, position: int = 0
-    ) -> None:
+    def __init__(self, n_rows: int, *, seed: int, shuffle: bool, max_epochs: int) -> None:
         if n_rows < 1:
             raise ValueError("a dataset has at least one row")
         self.n_rows = n_rows
-        self.epoch = epoch
-        self.position = position
+        self.epoch = 0
+        self.position = 0
         """Rows of this epoch that were taken."""
         self._seed = seed
         self._shuffle = shuffle
@@ -44,9 +42,12 @@ class RowOrder:
         taken = Next(self.epoch, self._rows[self.position])
         self.position += 1
         if self.position >= self.n_rows:
-            self.epoch, self.position = self.epoch + 1, 0
-            self._rows = self._order()
+            self.move_to(self.epoch + 1, 0)
         return taken
+
+    def move_to(self, epoch: int, position: int) -> None:
+        self.epoch, self.position = epoch, position
+        self._rows = self._order()
 
     def _order(self) -> list[int]:
         rows = list(range(self.n_rows))

@@ -1,0 +1,52 @@
+"""Sampling weights: what the engine sampled, corrected to what the trainer would have.
+
+Formula w = exp(trainer's log-prob before the step - engine's log-prob), per token, or, with
+        `sequence_level_importance_ratios`, exp of the sum over the row. What is no number weighs 0.
+Bounds  `tis`: w within [min or 0, max]. `icepop`: tokens with w outside [min, max] weigh 0. `seq-mask-tis`: rows whose
+        geometric mean of w is outside [min, max] weigh 0, others keep their tokens' w.
+Source  NeMo-RL, `ClippedPGLossFn` and `docs/guides/grpo.md`.
+Law     weights have no gradient.
+"""
+
+from typing import Generic, NamedTuple
+
+from paddock.training.core.arrays import A, Arrays
+from paddock.training.core.loss_inputs import Tokens, row_means
+from paddock.training.core.settings import LossSettings
+
+
+class Weights(NamedTuple, Generic[A]):
+    """One entry per token; with `sequence_level_importance_ratios` a row's tokens have the row's."""
+
+    values: A
+    """Bounded; measured also where the loss does not use them."""
+    outside: A
+    """1 where a bound took effect."""
+
+
+def weights(tokens: Tokens[A], before: A, settings: LossSettings, arrays: Arrays[A]) -> Weights[A]:
+    difference = arrays.detach(before - tokens.engine_log_probs)
+    if settings.truncated_importance_sampling_type == "seq-mask-tis":
+        return _masked_rows(tokens, difference, settings, arrays)
+    if settings.sequence_level_importance_ratios:
+        sums = arrays.row_totals(difference, tokens.rows, tokens.n_rows)
+        difference = arrays.of_rows(sums, tokens.rows)
+    return _bounded(arrays.finite(arrays.exp(difference)), settings, arrays)
+
+
+def _bounded(raw: A, settings: LossSettings, arrays: Arrays[A]) -> Weights[A]:
+    kind, high = settings.truncated_importance_sampling_type, settings.truncated_importance_sampling_ratio
+    none = arrays.full(raw, 0.0)
+    if kind is None:
+        return Weights(raw, none)
+    low = settings.truncated_importance_sampling_ratio_min or 0.0
+    kept = arrays.within(raw, low, high)
+    values = arrays.clamp(raw, low, high) if kind == "tis" else arrays.where(kept, raw, none)
+    return Weights(values, -kept + 1.0)
+
+
+def _masked_rows(tokens: Tokens[A], difference: A, settings: LossSettings, arrays: Arrays[A]) -> Weights[A]:
+    mean = arrays.exp(row_means(arrays.finite(difference), tokens, arrays))
+    low, high = settings.truncated_importance_sampling_ratio_min, settings.truncated_importance_sampling_ratio
+    kept = arrays.of_rows(arrays.within(mean, low, high), tokens.rows)
+    return Weights(arrays.finite(arrays.exp(difference)) * kept, -kept + 1.0)

@@ -1,0 +1,41 @@
+"""The loss of a micro-batch: `policy_loss`.
+
+Formula sum of `weight * surrogate` over its trained tokens, divided by the trained tokens of the whole batch
+        (`token_level_loss`), or the sum over its rows of the mean over their tokens, divided by the rows of the whole
+        batch; and `reference_policy_kl_penalty` times the KL likewise.
+Law     the divisors are the whole batch's, whoever has how much of it: the losses and gradients of micro-batches and of
+        processes, added, are those of the batch in one piece, however it was split. An average over processes (as data
+        parallelism makes) has to be multiplied by their number.
+Source  NeMo-RL, `ClippedPGLossFn` with `global_valid_toks` and `global_valid_seqs`.
+"""
+
+from paddock.training.core import kl
+from paddock.training.core.arrays import A, Arrays
+from paddock.training.core.importance import weights
+from paddock.training.core.loss_inputs import Tokens, Totals, before_of, row_means
+from paddock.training.core.loss_metrics import LossMetrics, Parts, measured
+from paddock.training.core.settings import LossSettings
+from paddock.training.core.surrogate import ratios, surrogate
+
+
+def policy_loss(tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]) -> tuple[A, LossMetrics]:
+    """The micro-batch's part of the loss, to be added to the others', and of the metrics, likewise."""
+    before = before_of(tokens, settings, arrays)
+    found = ratios(tokens, before, settings, arrays)
+    corrected = weights(tokens, before, settings, arrays)
+    per_token = surrogate(found, tokens.advantages, settings, arrays)
+    if settings.use_importance_sampling_correction:
+        per_token = corrected.values * per_token
+    loss = _mean(per_token, tokens, totals, settings, arrays)
+    divergence = None
+    if settings.reference_policy_kl_penalty > 0:
+        divergence = _mean(kl.penalty(tokens, settings, arrays), tokens, totals, settings, arrays)
+        loss = loss + divergence * settings.reference_policy_kl_penalty
+    return loss, measured(Parts(loss, divergence, before, found, corrected), tokens, totals, settings, arrays)
+
+
+def _mean(x: A, tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]) -> A:
+    """Its part of the mean over the whole batch."""
+    if settings.token_level_loss:
+        return arrays.total(x) / max(totals.tokens, 1)
+    return arrays.total(row_means(x, tokens, arrays)) / max(totals.rows, 1)

@@ -1,0 +1,84 @@
+"""What the loss was like, in numbers that can be added: of micro-batches, of processes.
+
+Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penalty`, `token_mult_prob_error` (mean of
+        exp |trainer - engine|), `gen_kl_error` and `policy_kl_error` (either way round), `sampling_importance_ratio`,
+        `is_oob_ratio` (share of tokens that a bound of the sampling weights changed), `approx_entropy`; ours:
+        `ratio_clipped` (share of tokens whose ratio is outside the clip).
+Law     means are over the whole batch's tokens: each part is divided by the total, so that the sum of the parts is the
+        mean. `loss` and `kl_penalty` are divided as the loss is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple
+
+from paddock.training.core.arrays import A, Arrays
+from paddock.training.core.importance import Weights
+from paddock.training.core.kl import estimate
+from paddock.training.core.loss_inputs import Tokens, Totals
+from paddock.training.core.settings import LossSettings
+from paddock.training.core.surrogate import Ratios
+
+
+@dataclass(frozen=True)
+class LossMetrics:
+    """Without a name: no token had it."""
+
+    sums: Mapping[str, float] = field(default_factory=dict)
+    smallest: Mapping[str, float] = field(default_factory=dict)
+    largest: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: "LossMetrics") -> "LossMetrics":
+        sums = {name: self.sums.get(name, 0.0) + other.sums.get(name, 0.0) for name in {**self.sums, **other.sums}}
+        return LossMetrics(
+            sums,
+            {**self.smallest, **{n: min(v, self.smallest.get(n, v)) for n, v in other.smallest.items()}},
+            {**self.largest, **{n: max(v, self.largest.get(n, v)) for n, v in other.largest.items()}},
+        )
+
+    def metrics(self) -> dict[str, float]:
+        return {f"train/{name}": value for name, value in {**self.sums, **self.smallest, **self.largest}.items()}
+
+
+class Parts(NamedTuple, Generic[A]):
+    """Of one micro-batch's loss."""
+
+    loss: A
+    divergence: A | None
+    before: A
+    ratios: Ratios[A]
+    weights: Weights[A]
+
+
+def measured(
+    parts: Parts[A], tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]
+) -> LossMetrics:
+    now, before, engine = arrays.detach(tokens.log_probs), parts.before, tokens.engine_log_probs
+    raw, clipped = arrays.detach(parts.ratios.raw), arrays.detach(parts.ratios.clipped)
+    kind, error = settings.reference_policy_kl_type, before - engine
+    means = {
+        "probs_ratio": raw,
+        "probs_ratio_clamped": clipped,
+        "token_mult_prob_error": arrays.exp(arrays.absolute(error)),
+        "gen_kl_error": estimate(error, kind, arrays),
+        "policy_kl_error": estimate(-error, kind, arrays),
+        "sampling_importance_ratio": parts.weights.values,
+        "is_oob_ratio": parts.weights.outside,
+        "approx_entropy": -arrays.exp(now - engine) * now,
+    }
+    if not settings.disable_ppo_ratio:
+        inside = arrays.within(raw, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max)
+        means["ratio_clipped"] = -inside + 1.0
+    sums = {name: arrays.number(arrays.total(x)) / max(totals.tokens, 1) for name, x in means.items()}
+    sums["loss"] = arrays.number(arrays.detach(parts.loss))
+    sums["num_valid_samples"] = float(tokens.n_rows)
+    if parts.divergence is not None:
+        sums["kl_penalty"] = arrays.number(arrays.detach(parts.divergence))
+    if not arrays.size(raw):
+        return LossMetrics(sums)
+    ends = {"probs_ratio": raw, "probs_ratio_clamped": clipped}
+    return LossMetrics(
+        sums,
+        {f"{name}_min": arrays.smallest(x) for name, x in ends.items()},
+        {f"{name}_max": arrays.largest(x) for name, x in ends.items()},
+    )

@@ -1,0 +1,45 @@
+"""What is minimised per token: the clipped ratio times the advantage, or one of its plainer relatives.
+
+Formula `max(-A r, -A clip(r, 1 - ratio_clip_min, 1 + ratio_clip_max))`, r = exp(log-prob now - before the step):
+        PPO (arXiv 1707.06347), GRPO (arXiv 2402.03300), the two bounds apart as in DAPO (arXiv 2503.14476).
+        Dual clip (arXiv 1912.09729): for A < 0 at most `-A c`. GSPO (arXiv 2507.18071): r of a row is exp of the mean
+        over its tokens. `force_on_policy_ratio`: r is 1 in value and has the log-prob's gradient.
+        REINFORCE (`disable_ppo_ratio`; arXiv 2402.14740): `-A log-prob`.
+Source  NeMo-RL, `ClippedPGLossFn`.
+"""
+
+from typing import Generic, NamedTuple
+
+from paddock.training.core.arrays import A, Arrays
+from paddock.training.core.loss_inputs import Tokens, row_means
+from paddock.training.core.settings import LossSettings
+
+
+class Ratios(NamedTuple, Generic[A]):
+    """Per token."""
+
+    raw: A
+    clipped: A
+
+
+def ratios(tokens: Tokens[A], before: A, settings: LossSettings, arrays: Arrays[A]) -> Ratios[A]:
+    """REINFORCE: the log-probs."""
+    now = tokens.log_probs
+    if settings.force_on_policy_ratio:
+        ratio = arrays.exp(now - arrays.detach(now))
+        return Ratios(ratio, ratio)
+    if settings.disable_ppo_ratio:
+        return Ratios(now, now)
+    difference = now - before
+    if settings.sequence_level_importance_ratios:
+        difference = arrays.of_rows(row_means(difference, tokens, arrays), tokens.rows)
+    ratio = arrays.exp(difference)
+    return Ratios(ratio, arrays.clamp(ratio, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max))
+
+
+def surrogate(found: Ratios[A], advantages: A, settings: LossSettings, arrays: Arrays[A]) -> A:
+    loss = arrays.maximum(-advantages * found.raw, -advantages * found.clipped)
+    if settings.ratio_clip_c is None:
+        return loss
+    bounded = arrays.minimum(loss, -advantages * settings.ratio_clip_c)
+    return arrays.where(arrays.within(advantages, 0.0, None), loss, bounded)
