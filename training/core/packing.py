@@ -16,29 +16,23 @@ from paddock.training.core.records import TrainRow
 
 
 def packs(lengths: Sequence[int], capacity: int, max_rows: int | None = None) -> list[list[int]]:
-    """Indices of the rows of each pack, the largest first. `capacity`: tokens of a pack; `max_rows`: None: any number."""
+    """Indices of the rows of each pack, longest first. `capacity`: tokens of a pack; `max_rows`: None: any number."""
     found: list[list[int]] = []
     room: list[int] = []
     for nth in sorted(range(len(lengths)), key=lambda nth: (-lengths[nth], nth)):
-        place = next(
-            (
-                at
-                for at, left in enumerate(room)
-                if lengths[nth] <= left and (max_rows is None or len(found[at]) < max_rows)
-            ),
-            None,
-        )
-        if place is None:
+        for at, left in enumerate(room):
+            if lengths[nth] <= left and (max_rows is None or len(found[at]) < max_rows):
+                found[at].append(nth)
+                room[at] -= lengths[nth]
+                break
+        else:
             found.append([nth])
             room.append(capacity - lengths[nth])
-        else:
-            found[place].append(nth)
-            room[place] -= lengths[nth]
     return found
 
 
 def shares(lengths: Sequence[int], parts: int) -> list[list[int]]:
-    """Rows for each of several processes, with about the same number of tokens: the longest first, to whom has least."""
+    """Rows for each of several processes, about as many tokens for each: the longest first, to whom has least."""
     found: list[list[int]] = [[] for _ in range(parts)]
     loads = [0] * parts
     for nth in sorted(range(len(lengths)), key=lambda nth: (-lengths[nth], nth)):

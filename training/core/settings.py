@@ -142,6 +142,25 @@ class LossSettings(_Settings):
             raise ValueError(
                 f"truncated_importance_sampling_type {kind!r} needs truncated_importance_sampling_ratio_min"
             )
-        if self.disable_ppo_ratio and self.sequence_level_importance_ratios:
-            raise ValueError("disable_ppo_ratio leaves no ratio for sequence_level_importance_ratios")
+        low = self.truncated_importance_sampling_ratio_min
+        if low is not None and high is not None and low > high:
+            raise ValueError(
+                f"truncated_importance_sampling_ratio_min ({low}) is above truncated_importance_sampling_ratio ({high})"
+            )
+        if kind is not None and not self.use_importance_sampling_correction:
+            raise ValueError("truncated_importance_sampling_type needs use_importance_sampling_correction: true")
+        self._check_levels()
         return self
+
+    def _check_levels(self) -> None:
+        if not self.sequence_level_importance_ratios:
+            return
+        if self.disable_ppo_ratio:
+            raise ValueError("disable_ppo_ratio leaves no ratio for sequence_level_importance_ratios")
+        if self.token_level_loss:
+            raise ValueError("sequence_level_importance_ratios needs token_level_loss: false (GSPO)")
+        if self.truncated_importance_sampling_type == "seq-mask-tis":
+            raise ValueError(
+                "seq-mask-tis corrects token by token: it can't go with sequence_level_importance_ratios; "
+                "`tis` and `icepop` can"
+            )
