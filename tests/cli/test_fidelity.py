@@ -46,11 +46,24 @@ def test_what_is_worse_than_required_is_exit_1(capsys: pytest.CaptureFixture[str
     assert asked(capsys, *naive)[0] == 0
 
 
-def test_a_template_that_refuses_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["client:codex_cli", "--template", "instruct", "--scenario", "loop", "--require", "split"]
-    code, out, _ = asked(capsys, *words)
-    assert code == 1
+def test_a_template_that_refuses_is_said_and_found_neither_exact_nor_inexact(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    refused = ["client:codex_cli", "--template", "instruct", "--scenario", "loop"]
+    code, out, err = asked(capsys, *refused, "--require", "exact")
+    assert (code, err) == (3, "nothing was measured: each run was refused\n")
     assert "client:codex_cli over instruct: chat template: user and assistant must take turns (loop)" in out
+    assert "1 combinations, 1 runs in" in out
+    assert "1 refused" in out
+    assert asked(capsys, *refused)[0] == 3
+    assert asked(capsys, *refused, "--template", "chatml", "--require", "exact")[0] == 0, "the other one is exact"
+
+
+def test_a_refusal_hides_nothing_inexact(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["client:mini_swe_agent", "client:codex_cli", "--scenario", "uncommon_ids", "--naive"]
+    code, _, err = asked(capsys, *words, "--template", "instruct", "--template", "chatml", "--require", "exact")
+    assert code == 1
+    assert "worse than exact" in err
 
 
 def test_a_models_own_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

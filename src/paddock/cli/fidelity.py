@@ -1,7 +1,8 @@
 """`paddock fidelity`: how exact the tokens of harnesses are, in each dialect and over each chat template.
 
 Output  tables to stdout, all figures to `--json`.
-Exit    0 reported; 1 a combination is worse than `--require`; 2 a mistake in the command.
+Exit    0 reported; 1 a combination was found worse than `--require`; 2 a mistake in the command; 3 each run was
+        refused: nothing was measured.
 """
 
 import argparse
@@ -26,6 +27,7 @@ verdicts, each proven id by id in the engine's own log:
   split    several samples do, each exact
   masked   some of what was sampled can't be trained on
   failed   a run did not get to its end
+  refused  a run did not, because the server or the template refused a request: nothing was found inexact
 
 columns:
   append-only    answers whose prompt starts with all ids of the answer before
@@ -63,14 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--naive", action="store_true", help="try a server that tokenises the whole history each time")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
-    parser.add_argument("--require", choices=["exact", "split"], help="exit with 1 where a combination is worse")
+    parser.add_argument("--require", choices=["exact", "split"], help="exit with 1 where a combination was found worse")
 
 
 def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from paddock.errors import ConfigError
-    from paddock.fidelity import VERDICTS, BenchServer, NaiveServer, report, scenarios, subjects
+    from paddock.fidelity import BenchServer, NaiveServer, report, scenarios, subjects
 
     chosen, played = subjects(args.subject or ()), scenarios(args.scenario or ())
     server_type = NaiveServer if args.naive else BenchServer
@@ -91,11 +93,12 @@ def run(args: argparse.Namespace) -> int:
         except OSError as error:
             raise ConfigError(f"{args.json}: can't be written: {error.strerror}", kind="out_unwritable") from error
     _show(found)
-    if args.require is None:
-        return 0
-    worse = [one for one in found.combinations if VERDICTS.index(one.verdict) > VERDICTS.index(args.require)]
+    if found.refused:
+        _say("nothing was measured: each run was refused")
+        return 3
+    worse = found.worse_than(args.require) if args.require is not None else []
     if worse:
-        print(f"{len(worse)} combinations are worse than {args.require}", file=sys.stderr)  # noqa: T201 - the command's voice
+        _say(f"{len(worse)} combinations are worse than {args.require}")
     return 1 if worse else 0
 
 
@@ -118,6 +121,10 @@ def _show(found: "Report") -> None:
     console.print(_table(TRAITS_HEADER, trait_rows(found)))
     for line in lines(found):
         console.print(line)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201 - this is the command's voice
 
 
 def _table(header: "Sequence[str]", rows: "Iterable[Row]", right: "Sequence[int]" = ()) -> object:

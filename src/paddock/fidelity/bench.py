@@ -2,8 +2,8 @@
 
 Law     each run is a rollout of its own. Bodies go through JSON both ways, as over a wire. What the server tokenises is
         counted apart from what the policy does.
-Errors  a run that an error ends has a `problem`, and one whose last prompt lacks what the client told; those of the
-        bench itself (BugError) are raised.
+Errors  a run that an error ends has a `problem`, and one whose last prompt lacks what the client told; a RequestError
+        of the server is a refusal. Those of the bench itself (BugError) are raised.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -16,7 +16,7 @@ import orjson
 
 from paddock.conformance.behaviours import NotApplicable
 from paddock.conformance.harnesses.face import Face
-from paddock.errors import BugError, ConfigError, PaddockError
+from paddock.errors import BugError, ConfigError, PaddockError, RequestError
 from paddock.fidelity.languages import Language
 from paddock.fidelity.measuring import Logged, measure
 from paddock.fidelity.policy import Policy, RawParser, closing, words
@@ -65,6 +65,8 @@ class Stage:
         """A client that makes another of its own adds it."""
         self.problem: str | None = None
         """What ended it too early."""
+        self.refused = False
+        """The last request was: where the run has a problem, it is that."""
         self.tokenised_chars = 0
         """By the server."""
         self._last: tuple[Dialect, bytes] | None = None
@@ -116,7 +118,12 @@ class Stage:
         self._last = dialect, wire
         answer = {"responses": self._server.responses, "chat": self._server.chat, "messages": self._server.messages}
         before = self.language.vocabulary.encoded_chars
-        reply = await answer[dialect](orjson.loads(wire), call)
+        try:
+            reply = await answer[dialect](orjson.loads(wire), call)
+        except RequestError:
+            self.refused = True
+            raise
+        self.refused = False
         self.tokenised_chars += self.language.vocabulary.encoded_chars - before
         if isinstance(reply, EventStream):
             raise BugError("a stream came where a whole answer was asked for", kind="unscripted")
@@ -176,6 +183,7 @@ class Bench:
             requests=stage.requests,
             branches_by_design=stage.branches_by_design,
             problem=stage.problem,
+            refused=stage.refused and stage.problem is not None,
             figures=figures,
         )
 

@@ -1,7 +1,8 @@
 """What a report says.
 
 Verdict `exact`: one sample holds all that was sampled; `split`: several do, each exact; `masked`: some of it is trained
-        on in none, or is not what the engine sampled; `failed`: the run did not get to its end.
+        on in none, or is not what the engine sampled; `failed`: the run did not get to its end; `refused`: it did not
+        because the server or the template refused a request, which says nothing of tokens.
 Units   tokens; characters; shares from 0 to 1.
 """
 
@@ -11,9 +12,9 @@ from typing import Literal
 from paddock.tokens import Traits
 from paddock.types import Record
 
-Verdict = Literal["exact", "split", "masked", "failed"]
-VERDICTS: tuple[Verdict, ...] = ("exact", "split", "masked", "failed")
-"""From the best to the worst."""
+Verdict = Literal["exact", "refused", "split", "masked", "failed"]
+VERDICTS: tuple[Verdict, ...] = ("exact", "refused", "split", "masked", "failed")
+"""From the best to the worst; whatever was found inexact shows before what could not be tried."""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -80,11 +81,15 @@ class Run(Record):
     """Conversations that the client itself starts beside the first."""
     problem: str | None = None
     """What ended it too early."""
+    refused: bool = False
+    """The problem is a refusal: of the server, or of the template."""
     figures: Figures
 
     @property
     def verdict(self) -> Verdict:
-        return "failed" if self.problem else self.figures.verdict
+        if self.problem:
+            return "refused" if self.refused else "failed"
+        return self.figures.verdict
 
     @property
     def counted(self) -> Verdict:
@@ -135,3 +140,13 @@ class Report(Record):
     combinations: list[Combination]
     templates: list[TemplateTraits]
     wall_s: float
+
+    @property
+    def refused(self) -> bool:
+        """Nothing was measured: each run was refused."""
+        return all(run.verdict == "refused" for one in self.combinations for run in one.runs)
+
+    def worse_than(self, required: Verdict) -> list[Combination]:
+        """Those that were found worse; a refusal is no finding."""
+        found = [one for one in self.combinations if one.verdict != "refused"]
+        return [one for one in found if VERDICTS.index(one.verdict) > VERDICTS.index(required)]
