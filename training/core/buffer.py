@@ -40,11 +40,17 @@ class ReplayBuffer:
         """Takes out those that are too old for `step`, and so for each that follows."""
         return self._out([held for held in sorted(self._held.values()) if not self._usable(held, step)])
 
+    def ready(self, step: int) -> bool:
+        """Whether there are enough for `step`."""
+        usable = sum(self._usable(held, step) for held in self._held.values())
+        return usable >= self._admission.num_prompts_per_step
+
     def take(self, step: int) -> list[Group] | None:
         """The oldest that `step` may train on; None while there are not enough."""
+        if not self.ready(step):
+            return None
         usable = [held for held in sorted(self._held.values()) if self._usable(held, step)]
-        needed = self._admission.num_prompts_per_step
-        return self._out(usable[:needed]) if len(usable) >= needed else None
+        return self._out(usable[: self._admission.num_prompts_per_step])
 
     def _usable(self, held: "_Held", step: int) -> bool:
         return self._admission.usable(held.oldest_version, step)

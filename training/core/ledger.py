@@ -69,6 +69,11 @@ class Ledger:
         there = len(self.running) + len(self.waiting)
         return self.order.at_end and there < self.admission.num_prompts_per_step
 
+    @property
+    def ready(self) -> bool:
+        """Whether there are enough groups for `step`."""
+        return self.waiting.ready(self.step)
+
     def begin(self) -> Begun | None:
         """The next group, if one may begin."""
         if not self.admission.room(step=self.step, version=self.version, alive=self.n_alive):

@@ -1,0 +1,105 @@
+"""Which engine has which weights, and how each that is well gets the newest.
+
+Law     an engine that was started anew has none of what was sent before, whatever it was called. Weights are sent to
+        those that lack them, and to nobody twice.
+Errors  what fails for now (a PaddockError that may be retried, an engine that does not take the weights, none that is
+        well) is tried again until the deadline; then, or when it can't be retried, it is raised.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from paddock.errors import InfraError, PaddockError, boundary
+from paddock.training.grpo.roles import Policy, Replica, Rollouts
+
+_log = logging.getLogger("paddock.training")
+
+
+class Brought(NamedTuple):
+    """What it took to bring engines up to date."""
+
+    sends: int
+    pause_s: float
+    """How long engines did not sample, from the first pause asked for to the last that went on."""
+
+
+class _Weights(NamedTuple):
+    started: int
+    version: int
+
+
+class Engines:
+    """Of one run."""
+
+    def __init__(
+        self,
+        rollouts: Rollouts,
+        policy: Policy,
+        *,
+        clear_cache: bool,
+        deadline_s: float,
+        retry_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._rollouts = rollouts
+        self._policy = policy
+        self._clear_cache = clear_cache
+        self._deadline_s = deadline_s
+        self._retry_s = retry_s
+        self._clock = clock
+        self._has: dict[str, _Weights] = {}
+
+    async def bring(self, version: int) -> Brought:
+        """Every engine that is well has the policy's weights, and there is one."""
+        deadline = self._clock() + self._deadline_s
+        brought = Brought(0, 0.0)
+        while True:
+            problem: PaddockError
+            try:
+                found = await self._found()
+                brought = await self._send(version, self._behind(found, version), brought)
+                if found and not self._behind(found, version):
+                    return brought
+                problem = InfraError(self._says(found, version), kind="weights_not_sent", stage="send")
+            except PaddockError as error:
+                if not error.retryable:
+                    raise
+                problem = error
+            if self._clock() >= deadline:
+                raise problem
+            _log.warning("weights %s were not sent: %s; trying again", version, problem.message)
+            await asyncio.sleep(self._retry_s)
+
+    async def look(self, version: int) -> None:
+        """Engines that were started anew get the policy's weights; what fails for now is left to the next time."""
+        try:
+            await self._send(version, self._behind(await self._found(), version), Brought(0, 0.0))
+        except PaddockError as error:
+            if not error.retryable:
+                raise
+            _log.warning("weights %s were not sent again: %s", version, error.message)
+
+    async def _found(self) -> list[Replica]:
+        with boundary(InfraError, "the rollout worker failed", stage="replicas"):
+            return await self._rollouts.replicas()
+
+    def _behind(self, found: list[Replica], version: int) -> list[Replica]:
+        return [one for one in found if self._has.get(one.name) != _Weights(one.started, version)]
+
+    async def _send(self, version: int, behind: list[Replica], before: Brought) -> Brought:
+        if not behind:
+            return before
+        with boundary(InfraError, "the policy failed", stage="send"):
+            sent = await self._policy.send(version, behind, clear_cache=self._clear_cache)
+        for one in behind:
+            if one.name in sent.replicas:
+                self._has[one.name] = _Weights(one.started, version)
+        return Brought(before.sends + 1, before.pause_s + sent.pause_s + sent.send_s + sent.resume_s)
+
+    def _says(self, found: list[Replica], version: int) -> str:
+        if not found:
+            return "no engine is well"
+        names = ", ".join(one.name for one in self._behind(found, version))
+        return f"these engines did not take weights {version}: {names}"
