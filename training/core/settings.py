@@ -127,6 +127,9 @@ class LossSettings(_Settings):
     """Mean over all trained tokens of the batch; False: over rows of the mean over their tokens."""
     force_on_policy_ratio: bool = False
     """The clipped ratio is 1 (value only); needs one optimiser step per batch."""
+    ratio_against: Literal["previous", "generation"] = "previous"
+    """Whose log-probs the clipped ratio is taken of: the trainer's before the step (theirs; the sampling correction is
+    a weight beside it), or the engine's, so that the clip acts on old tokens and the ratio is the correction itself."""
     disable_ppo_ratio: bool = False
     """REINFORCE: no ratio, no clipping."""
 
@@ -149,6 +152,8 @@ class LossSettings(_Settings):
             )
         if kind is not None and not self.use_importance_sampling_correction:
             raise ValueError("truncated_importance_sampling_type needs use_importance_sampling_correction: true")
+        if kind is not None and self.ratio_against == "generation":
+            raise ValueError("ratio_against `generation` leaves no sampling weights that could be truncated")
         self._check_levels()
         return self
 

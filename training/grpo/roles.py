@@ -54,9 +54,13 @@ class Sent(NamedTuple):
 
     version: int
     replicas: tuple[str, ...]
+    """That have them now."""
     pause_s: float
+    """All of them together; so the two below."""
     send_s: float
     resume_s: float
+    failed: Mapping[str, str] = {}
+    """Names of those that have not, and why: dead, refusing, or broken meanwhile."""
 
 
 class Rollouts(Protocol):
