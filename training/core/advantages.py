@@ -30,17 +30,22 @@ def _advantage(rewards: Sequence[float], nth: int, grpo: GrpoSettings) -> float:
     if len(rewards) < 2:
         return 0.0
     others = [*rewards[:nth], *rewards[nth + 1 :]] if grpo.use_leave_one_out_baseline else rewards
-    found = rewards[nth] - fmean(others)
+    found = rewards[nth] - _mean(others)
     std = _std(others)
     if grpo.normalize_rewards and std > 0:
         found /= std + STD_EPSILON
     return _clipped(found, grpo)
 
 
+def _mean(values: Sequence[float]) -> float:
+    """Of values that are all alike exactly theirs, whatever was rounded."""
+    return min(max(fmean(values), min(values)), max(values))
+
+
 def _std(values: Sequence[float]) -> float:
     if len(values) < 2 or min(values) == max(values):
         return 0.0
-    mean = fmean(values)
+    mean = _mean(values)
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 

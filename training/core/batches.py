@@ -135,6 +135,8 @@ def _row(
         log_probs[start:end] = sample.log_probs[start:end]
         given[start:end] = [flawed.own.get(span.turn, advantage)] * (end - start)
         versions.append(VersionSpan(start, end, version))
+    if not versions and not reasons:
+        reasons.append("not_exact")
     masked.extend(place.masked(one.index, reason) for reason in dict.fromkeys(reasons))
     return TrainRow(
         group=place.group,

@@ -4,15 +4,17 @@ Lengths are in tokens; a span is (turn, start, end, version of the weights).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from paddock.tokens.export import RolloutSample, Sample, Span
 from paddock.training.core.batches import make_batch
 from paddock.training.core.records import Batch, Flaw, Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.types import OUTCOMES, REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
+from paddock.types import REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
 
-FAILED: tuple[Outcome, ...] = tuple(outcome for outcome in OUTCOMES if outcome not in REWARDED)
+FAILED: tuple[Literal["infra", "row", "verifier", "leak", "cancelled"], ...]
+FAILED = ("infra", "row", "verifier", "leak", "cancelled")
+"""Outcomes without a verdict."""
 OWNERS: Mapping[Outcome, Any] = {
     "infra": "infra",
     "row": "row",

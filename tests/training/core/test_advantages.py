@@ -1,0 +1,93 @@
+"""Claims about advantages: those computed by hand, NeMo-RL's formula, and nothing of a member without a reward."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.training.core.advantages import advantages
+from paddock.training.core.settings import GrpoSettings
+
+THEIRS = GrpoSettings()
+REWARDS = st.floats(-10, 10).map(lambda value: round(value, 3))
+
+
+def approx(values: Sequence[float | None]) -> list[Any]:
+    return [None if value is None else pytest.approx(value, abs=1e-12) for value in values]
+
+
+def test_one_gold_and_three_failing() -> None:
+    """The gold's others are all alike: its difference of 1 stays. The others' others are 1, 0, 0: mean 1/3, variance
+    ((2/3)^2 + 2 (1/3)^2) / 2 = 1/3."""
+    other = -(1 / 3) / (math.sqrt(1 / 3) + 1e-6)
+    assert advantages([1.0, 0.0, 0.0, 0.0], THEIRS) == approx([1.0, other, other, other])
+    assert other == pytest.approx(-0.57735, abs=1e-5)
+
+
+def test_without_normalisation_it_is_the_difference() -> None:
+    settings = GrpoSettings(normalize_rewards=False)
+    assert advantages([1.0, 0.0, 0.5], settings) == approx([0.75, -0.75, 0.0])
+
+
+def test_the_mean_of_all_as_baseline() -> None:
+    """1, 0, 0, 0: mean 1/4, variance (9/16 + 3/16) / 3 = 1/4."""
+    settings = GrpoSettings(use_leave_one_out_baseline=False)
+    unit = 0.5 + 1e-6
+    assert advantages([1.0, 0.0, 0.0, 0.0], settings) == approx([0.75 / unit, *[-0.25 / unit] * 3])
+
+
+def test_rewards_all_alike_teach_nothing() -> None:
+    for own in (True, False):
+        settings = GrpoSettings(use_leave_one_out_baseline=own)
+        assert advantages([0.1] * 7, settings) == [0.0] * 7
+
+
+def test_of_two_each_has_the_other_as_baseline_and_no_deviation() -> None:
+    assert advantages([1.0, 0.25], THEIRS) == approx([0.75, -0.75])
+
+
+def test_one_alone_has_nothing_to_be_compared_with() -> None:
+    assert advantages([None, 1.0, None], THEIRS) == [None, 0.0, None]
+    assert advantages([None, None], THEIRS) == [None, None]
+    assert advantages([], THEIRS) == []
+
+
+def test_clipped_after_normalisation() -> None:
+    settings = GrpoSettings(advantage_clip_low=-0.5, advantage_clip_high=0.9)
+    assert advantages([1.0, 0.0, 0.0, 0.0], settings) == approx([0.9, -0.5, -0.5, -0.5])
+
+
+@given(st.lists(REWARDS, min_size=2, max_size=9), st.booleans(), st.booleans())
+def test_as_nemo_rl(rewards: list[float], own: bool, normalised: bool) -> None:
+    """Its baseline and deviation, written down from its matrices: sums over all but the member's own."""
+    settings = GrpoSettings(use_leave_one_out_baseline=own, normalize_rewards=normalised)
+    for nth, found in enumerate(advantages(rewards, settings)):
+        n = len(rewards) - own
+        sums = [math.fsum(value**power for at, value in enumerate(rewards) if at != nth or not own) for power in (1, 2)]
+        baseline, square = sums[0] / n, sums[1] / n
+        variance = (square - baseline**2) * (n / (n - 1)) if n > 1 else 0.0
+        std = math.sqrt(variance) if variance > 1e-12 else 0.0
+        expected = rewards[nth] - baseline
+        if normalised and std > 0:
+            expected /= std + 1e-6
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+@given(st.lists(REWARDS, max_size=8), st.data())
+def test_who_has_no_reward_changes_nobodys_advantage(rewards: list[float], data: st.DataObject) -> None:
+    alone = advantages(rewards, THEIRS)
+    mixed: list[float | None] = list(rewards)
+    for _ in range(data.draw(st.integers(0, 4))):
+        mixed.insert(data.draw(st.integers(0, len(mixed))), None)
+    found = advantages(mixed, THEIRS)
+    assert [one for one in found if one is not None] == alone
+    assert [one is None for one in found] == [one is None for one in mixed]
+
+
+@given(st.lists(REWARDS, min_size=2, max_size=8))
+def test_unnormalised_they_sum_to_nothing(rewards: list[float]) -> None:
+    found = advantages(rewards, GrpoSettings(normalize_rewards=False))
+    assert math.fsum(one for one in found if one is not None) == pytest.approx(0, abs=1e-9)

@@ -1,0 +1,93 @@
+"""Claims about members and flaws: a failure teaches nothing, a verdict is kept whole, a bad call is found."""
+
+from typing import Any
+
+import pytest
+
+from paddock.training.core.flaws import FlawRules, flaws_of
+from paddock.training.core.members import member_of
+from paddock.training.core.records import Flaw
+from paddock.training.core.settings import GroupSettings
+from paddock.training.core.testing import FAILED, rollout, turn
+from paddock.types import Outcome
+from paddock.types.responses import call_item, message_item
+
+RULES = FlawRules()
+WHOLE = GroupSettings()
+
+
+def reasoning(text: str) -> dict[str, Any]:
+    return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
+
+
+def test_a_verdict_is_kept_with_its_exact_samples() -> None:
+    ended = rollout("truncated", 0.5, nth=3, turns=[turn("a"), turn("b", "a")])
+    found = member_of(ended, WHOLE, RULES)
+    assert (found.nth, found.outcome, found.reward, found.turns) == (3, "truncated", 0.5, 2)
+    assert found.reason == "match"
+    assert found.metrics == {"close": 0.5}
+    (one,) = found.samples
+    assert one.cut
+    assert one.sample.loss_mask == [0, 0, 1, 1, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("outcome", FAILED)
+def test_a_failure_has_neither_reward_nor_samples(outcome: Outcome) -> None:
+    found = member_of(rollout(outcome), WHOLE, RULES)
+    assert (found.reward, found.samples, found.reason) == (None, (), "timeout")
+
+
+def test_only_a_leak_has_the_penalty_of_the_config() -> None:
+    settings = GroupSettings(leak_penalty=-1.0)
+    rewards = {outcome: member_of(rollout(outcome), settings, RULES).reward for outcome in FAILED}
+    assert rewards == {outcome: -1.0 if outcome == "leak" else None for outcome in FAILED}
+    assert member_of(rollout("leak"), settings, RULES).samples
+
+
+def test_what_an_engine_without_ids_gave_has_a_verdict_and_no_samples() -> None:
+    found = member_of(rollout("completed", 1.0, engine="text"), WHOLE, RULES)
+    assert (found.reward, found.samples, found.skipped) == (1.0, (), 1)
+
+
+def test_a_sample_per_turn_where_the_config_says_so() -> None:
+    ended = rollout("completed", 1.0, turns=[turn("a"), turn("b", "a"), turn("c", "b")])
+    found = member_of(ended, GroupSettings(sample_mode="dynamic_history"), RULES)
+    assert [len(one.sample.ids) for one in found.samples] == [4, 8, 12]
+
+
+def test_an_unstamped_rollout_is_refused() -> None:
+    with pytest.raises(ValueError, match="_ng_rollout_index"):
+        member_of(rollout(nth=None), WHOLE, RULES)
+
+
+@pytest.mark.parametrize(
+    ("items", "kinds"),
+    [
+        ([message_item("done"), call_item("run", '{"a": 1}')], []),
+        ([call_item("run", "{}")], []),
+        ([message_item("<tool_call>{run")], ["invalid_tool_call"]),
+        ([reasoning("so I say </function_call>")], ["invalid_tool_call"]),
+        ([call_item("run", '{"a": ')], ["invalid_tool_call"]),
+        ([call_item("run", "[1]")], ["invalid_tool_call"]),
+        ([call_item("run", '{"a": "<tool_call>"}')], []),
+        ([message_item("<think>hm</think> done")], ["malformed_thinking"]),
+        ([reasoning("<think>hm</think>")], []),
+        ([reasoning("<think>hm <think>")], ["malformed_thinking"]),
+        ([message_item("</think><tool_call>")], ["invalid_tool_call", "malformed_thinking"]),
+        ([{"type": "custom_tool_call", "input": "<tool_call>"}, {}, {"type": "message", "content": 3}], []),
+    ],
+)
+def test_flaws(items: list[dict[str, Any]], kinds: list[str]) -> None:
+    assert [flaw.kind for flaw in flaws_of(turn("a", output=items), RULES)] == kinds
+
+
+def test_what_to_look_for_is_the_configs() -> None:
+    rules = FlawRules(("[CALL]",), ())
+    said = turn("a", output=[message_item("<tool_call> <think> [CALL]")])
+    assert list(flaws_of(said, rules)) == [Flaw("a", "invalid_tool_call")]
+
+
+def test_flaws_are_told_by_turn() -> None:
+    bad = [call_item("run", "nothing")]
+    found = member_of(rollout(turns=[turn("a"), turn("b", "a", output=bad)]), WHOLE, RULES)
+    assert found.flaws == (Flaw("b", "invalid_tool_call"),)
