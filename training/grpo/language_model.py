@@ -1,0 +1,71 @@
+"""The model that is trained: read in the form of Hugging Face, and log-probs of given tokens under it.
+
+Formula log-prob of the id at position i = log_softmax(logits at i - 1, divided by the temperature) in float32, at that
+        id: of the distribution that the engine sampled from and told (vLLM's processed log-probs) as long as `top_p`
+        is 1 and there is no `top_k`, `min_p` or penalty; with those the engine's are of a cut distribution, and differ.
+Law     no dropout, as in the engine, though the model is in training mode (for activation checkpointing). The weights
+        are float32; with `bfloat16` each computation has its own copies of them in bfloat16, through which
+        gradients flow back: as FSDP does it, and as an engine in bfloat16 computes.
+Errors  ConfigError for a model that can't be read.
+"""
+
+from typing import Any
+
+import torch
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForCausalLM
+
+from paddock.errors import ConfigError
+from paddock.training.grpo.policy_config import PolicyConfig
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def load_model(policy: PolicyConfig) -> Any:
+    """In this process's memory, float32."""
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            policy.model_name, dtype=torch.float32, attn_implementation=policy.torch_cfg.attention
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"policy.model_name: {policy.model_name}: {error}", kind="model") from error
+    if policy.dtensor_cfg.activation_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    _without_dropout(model)
+    return model.train()
+
+
+class LanguageModel:
+    """Log-probs under a model, which may be sharded."""
+
+    def __init__(self, model: Any, policy: PolicyConfig, *, sharded: bool) -> None:
+        self.model = model
+        self._temperature = policy.generation.temperature
+        self._dtype = DTYPES[policy.precision]
+        self._cast = not sharded and self._dtype != torch.float32  # FSDP casts itself
+
+    def log_probs(self, ids: torch.Tensor, row: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """Float32, of `ids[row, at]`; logits are made for positions before one of `at` alone."""
+        columns, nth = torch.unique(at, return_inverse=True)
+        if not at.numel():  # nothing asked: all processes compute all the same
+            columns = at.new_ones(1)
+        inputs = {"input_ids": ids, "use_cache": False, "logits_to_keep": columns - 1}
+        if self._cast:
+            weights = {name: value.to(self._dtype) for name, value in self.model.named_parameters()}
+            answer = functional_call(self.model, weights, kwargs=inputs)
+        else:
+            answer = self.model(**inputs)
+        logits = answer.logits[row, nth].float()
+        if self._temperature != 1:
+            logits = logits / self._temperature
+        return -cross_entropy(logits, ids[row, at], reduction="none")
+
+
+def _without_dropout(model: Any) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        for name, value in list(vars(module).items()):
+            if name.endswith("dropout") and isinstance(value, float):
+                setattr(module, name, 0.0)

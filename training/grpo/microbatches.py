@@ -1,0 +1,90 @@
+"""Rows of a batch as tensors: cut into optimiser steps, dealt to processes, padded into micro-batches.
+
+Shapes  `ids` [rows, length], padded on the right with 0. The other tensors are flat, one entry per trained token:
+        entry i is about `ids[row[i], at[i]]`, which is predicted at the position before.
+Padding is never seen: it is on the right, and attention is causal, so that no trained token attends to what comes after
+        it. A mask would say the same, and cost the fast kernels.
+Law     every process has the same number of micro-batches, whatever its rows (with FSDP all compute together); one
+        that has no row left gets a row without a trained token. Rows of like length are together.
+Errors  BugError for a row that is longer than the policy was made for, or trained on at its first id.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+
+from paddock.errors import BugError
+from paddock.training.core.packing import shares
+from paddock.training.core.records import TrainRow
+
+
+class MicroBatch(NamedTuple):
+    """Some rows."""
+
+    rows: list[int]
+    """Indices in the batch; empty: there is nothing to train on in it."""
+    ids: torch.Tensor
+    row: torch.Tensor
+    at: torch.Tensor
+    engine_log_probs: torch.Tensor
+    advantages: torch.Tensor
+
+    def flat(self, values: Mapping[int, torch.Tensor]) -> torch.Tensor:
+        """Of values for each trained token of each row of the batch, those of this micro-batch."""
+        own = [values[nth] for nth in self.rows]
+        return torch.cat(own).to(self.ids.device) if own else self.engine_log_probs
+
+    def by_row(self, values: torch.Tensor) -> dict[int, torch.Tensor]:
+        """The other way, on the CPU."""
+        counts = torch.bincount(self.row, minlength=len(self.rows)).tolist() if self.rows else []
+        return dict(zip(self.rows, values.detach().to("cpu").split(counts), strict=True)) if self.rows else {}
+
+
+def step_parts(indices: Sequence[int], n_steps: int) -> list[list[int]]:
+    """The rows of each optimiser step, as they come, in parts of like size; none is empty."""
+    bounds = [len(indices) * nth // n_steps for nth in range(n_steps + 1)]
+    return [list(indices[start:end]) for start, end in pairwise(bounds) if end > start]
+
+
+def micro_batches(
+    rows: Sequence[TrainRow], indices: Sequence[int], *, size: int, rank: int, world_size: int, device: torch.device
+) -> Iterator[MicroBatch]:
+    """This process's part of `indices`, the longest rows first: what does not fit in memory shows at once."""
+    dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
+    own = [indices[nth] for nth in dealt[rank]]
+    for start in range(0, max(map(len, dealt)), size):
+        yield _micro_batch(rows, own[start : start + size], device)
+
+
+def trained(row: TrainRow) -> list[int]:
+    """Positions of its trained tokens."""
+    return [at for at, on in enumerate(row.loss_mask) if on]
+
+
+def check(rows: Sequence[TrainRow], max_length: int) -> None:
+    for row in rows:
+        if len(row.ids) > max_length:
+            raise BugError(f"a row of {len(row.ids)} tokens came to a policy for {max_length}: it had to be masked")
+        if not row.ids or row.loss_mask[0]:
+            raise BugError("a row is trained on at its first id, which nothing predicts")
+
+
+def _micro_batch(rows: Sequence[TrainRow], own: list[int], device: torch.device) -> MicroBatch:
+    chosen = [rows[nth] for nth in own]
+    length = max((len(row.ids) for row in chosen), default=2)
+    places = [(nth, at) for nth, row in enumerate(chosen) for at in trained(row)]
+
+    def tensor(values: list[float], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    ids = [row.ids + [0] * (length - len(row.ids)) for row in chosen] or [[0] * length]
+    return MicroBatch(
+        rows=own,
+        ids=torch.tensor(ids, dtype=torch.long, device=device),
+        row=tensor([nth for nth, _ in places], torch.long),
+        at=tensor([at for _, at in places], torch.long),
+        engine_log_probs=tensor([chosen[nth].generation_log_probs[at] for nth, at in places]),
+        advantages=tensor([chosen[nth].advantages[at] for nth, at in places]),
+    )

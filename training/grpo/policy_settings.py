@@ -1,0 +1,48 @@
+"""What the policy is constructed from. Without torch, so that it can be made where there is none."""
+
+from typing import NamedTuple, Self
+
+from paddock.training.core.settings import LossSettings
+from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.policy_config import Block, PolicyConfig
+
+
+class PolicySettings(Block):
+    """Of a run's settings those that the policy knows."""
+
+    policy: PolicyConfig
+    """Its `generation` for the temperature alone."""
+    loss: LossSettings = LossSettings()
+    seq_logprob_error_threshold: float | None = None
+    seed: int = 42
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Self:
+        return cls(
+            policy=config.policy,
+            loss=config.loss_fn,
+            seq_logprob_error_threshold=config.grpo.seq_logprob_error_threshold,
+            seed=config.grpo.seed,
+        )
+
+    def optimizer_steps(self, n_rows: int) -> int:
+        """Of a batch of so many rows: the number for which each is made of nearest to `train_global_batch_size`. A few
+        rows more or less than planned, by masks or samples per turn, make no step of a few rows."""
+        size = self.policy.train_global_batch_size
+        if size is None or self.loss.force_on_policy_ratio:
+            return 1
+        return max(1, (n_rows + size // 2) // size)
+
+
+class Place(NamedTuple):
+    """One process among those that hold the weights together."""
+
+    rank: int = 0
+    world_size: int = 1
+    master_address: str = "127.0.0.1"
+    """Where rank 0 listens; a vLLM finds rank 0 there as well."""
+    master_port: int = 0
+    """Free there; without meaning for one process."""
+
+
+ALONE = Place()

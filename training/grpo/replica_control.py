@@ -1,0 +1,84 @@
+"""What is said to one vLLM over HTTP around an update: is it well, pause, resume, its label, how many workers it has.
+
+Source  vLLM 0.32, `entrypoints/rl/online/api_router.py`; the routes are there with `VLLM_SERVER_DEV_MODE=1` alone.
+Law     `/pause` always has `mode=keep`: without it vLLM ends what runs. Every call has a deadline, in seconds: a vLLM
+        whose engine died may keep its process, and not answer at all.
+Errors  InfraError: no answer, or another than 200.
+"""
+
+import time
+from collections.abc import Mapping
+
+import httpx
+
+from paddock.errors import InfraError
+
+HEALTH_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S = 120.0
+"""A pause waits for what the engine computes at that moment."""
+RESUME_ATTEMPTS = 3
+RETRY_S = 0.2
+
+
+class ReplicaControl:
+    """One vLLM."""
+
+    def __init__(self, url: str, *, health_timeout_s: float = HEALTH_TIMEOUT_S, call_timeout_s: float = CALL_TIMEOUT_S):
+        self.url = url.rstrip("/")
+        self._health_timeout_s = health_timeout_s
+        self._call_timeout_s = call_timeout_s
+
+    def check_health(self) -> None:
+        """Before anything else: a rendezvous with one that is dead takes minutes to fail."""
+        self._call("GET", "/health", timeout_s=self._health_timeout_s)
+
+    def pause(self, *, clear_cache: bool) -> None:
+        """What runs is kept. With `clear_cache` its prefixes are computed again under the new weights."""
+        self._call("POST", "/pause", params={"mode": "keep", "clear_cache": str(clear_cache).lower()})
+
+    def resume(self) -> None:
+        """Tried again: one that stays paused answers nothing, and looks well."""
+        for left in reversed(range(RESUME_ATTEMPTS)):
+            try:
+                self._call("POST", "/resume")
+            except InfraError:
+                if not left:
+                    raise
+                time.sleep(RETRY_S)
+            else:
+                return
+
+    def set_version(self, label: str) -> None:
+        self._call("POST", "/update_weight_version", json={"new_version": label})
+
+    def n_workers(self) -> int:
+        body = self._call("GET", "/get_world_size").json()
+        if not isinstance(body, dict) or not isinstance(count := body.get("world_size"), int):
+            raise InfraError(f"{self.url}: /get_world_size answered {body!r}, not a number of workers", kind="replica")
+        return count
+
+    def forget_trainer(self) -> None:
+        self._call("POST", "/shutdown_weight_transfer_engine", timeout_s=self._health_timeout_s)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        json: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> httpx.Response:
+        timeout_s = timeout_s or self._call_timeout_s
+        try:
+            # Not through a proxy of the environment: replicas are beside the trainer.
+            answer = httpx.request(
+                method, f"{self.url}{path}", params=params, json=json, timeout=timeout_s, trust_env=False
+            )
+        except httpx.HTTPError as error:
+            raise InfraError(f"{self.url}: {method} {path}: {type(error).__name__} {error}", kind="replica") from error
+        if answer.status_code != httpx.codes.OK:
+            raise InfraError(
+                f"{self.url}: {method} {path} answered {answer.status_code}: {answer.text[:300]}", kind="replica"
+            )
+        return answer

@@ -1,0 +1,127 @@
+"""The policy on disk: a state that training goes on from exactly, and an export in the form of Hugging Face.
+
+State   one file, `policy.pt`: weights, optimiser state and learning rates by the parameters' names and whole, the
+        schedule, random states by rank. It does not depend on how many processes wrote it: others may read it; random
+        states are then those of a start.
+Law     on one process the steps after a load are those without it, to the bit.
+Export  weights in the computation's precision under the names of the checkpoint format, config, generation config, and
+        the tokenizer's files and chat template, copied.
+Errors  InfraError for a folder without a state, or with that of another model.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from paddock.errors import InfraError
+from paddock.training.grpo.language_model import DTYPES
+from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.sharding import Processes, part_as, whole, whole_weights
+
+STATE_FILE = "policy.pt"
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "*.tiktoken",
+    "spiece.model",
+    "sentencepiece*",
+    "chat_template*",
+)
+
+
+def save_state(folder: Path, processes: Processes, model: Any, optimizer: Any, scheduler: Any | None) -> None:
+    """Called by every process; rank 0 writes."""
+    weights = dict(whole_weights(model, processes, torch.float32))
+    states = {name: _whole_state(optimizer.state.get(value, {})) for name, value in model.named_parameters()}
+    groups = [{key: value for key, value in one.items() if key != "params"} for one in optimizer.param_groups]
+    random = processes.share(_random_state())
+    if not processes.first:
+        return
+    state = {
+        "weights": weights,
+        "optimizer": states,
+        "groups": groups,
+        "scheduler": None if scheduler is None else scheduler.state_dict(),
+        "random": random,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(state, folder / STATE_FILE)
+
+
+def load_state(folder: Path, processes: Processes, model: Any, optimizer: Any, scheduler: Any | None) -> None:
+    """Called by every process; each reads."""
+    try:
+        state = torch.load(folder / STATE_FILE, map_location="cpu", mmap=True, weights_only=True)
+    except FileNotFoundError as error:
+        raise InfraError(f"{folder} has no {STATE_FILE}: it is no state of a policy", kind="checkpoint") from error
+    named = dict(model.named_parameters())
+    if (told := {name: tuple(value.shape) for name, value in state["weights"].items()}) != {
+        name: tuple(value.shape) for name, value in named.items()
+    }:
+        raise InfraError(f"{folder} has {len(told)} weights, not those of this model", kind="checkpoint")
+    with torch.no_grad():
+        for name, value in named.items():
+            value.copy_(part_as(value, state["weights"][name]))
+            kept = state["optimizer"][name]
+            optimizer.state[value] = {key: _placed(value, one) for key, one in kept.items()}
+    for group, stored in zip(optimizer.param_groups, state["groups"], strict=True):
+        group.update(stored)
+    if scheduler is not None and state["scheduler"] is not None:
+        scheduler.load_state_dict(state["scheduler"])
+    if len(state["random"]) == processes.place.world_size:
+        _set_random_state(state["random"][processes.place.rank])
+
+
+def export_model(folder: Path, processes: Processes, model: Any, policy: PolicyConfig) -> None:
+    """Called by every process; rank 0 writes."""
+    dtype = DTYPES[policy.precision]
+    weights = dict(whole_weights(model, processes, dtype))
+    if not processes.first:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.device("meta"):
+        empty = type(model)._from_config(model.config, dtype=dtype)
+    empty.load_state_dict({name: value.to("cpu") for name, value in weights.items()}, strict=False, assign=True)
+    empty.tie_weights()
+    empty.save_pretrained(folder)
+    _export_tokenizer(policy.tokenizer.name or policy.model_name, folder)
+
+
+def _export_tokenizer(source: str, folder: Path) -> None:
+    """As it is, from a folder; of a name what transformers knows of it."""
+    if not Path(source).is_dir():
+        AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+        return
+    for pattern in TOKENIZER_FILES:
+        for file in Path(source).glob(pattern):
+            if file.is_file():
+                shutil.copyfile(file, folder / file.name)
+
+
+def _whole_state(state: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: whole(value).to("cpu", copy=True) if isinstance(value, torch.Tensor) else value
+        for key, value in state.items()
+    }
+
+
+def _placed(parameter: torch.Tensor, value: Any) -> Any:
+    """A copy of the process's own: what was read is a view of the file. Counts are on the CPU, where torch has them."""
+    return part_as(parameter, value.clone()) if isinstance(value, torch.Tensor) else value
+
+
+def _random_state() -> dict[str, Any]:
+    cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    return {"cpu": torch.get_rng_state(), "cuda": cuda}
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["cpu"])
+    if state["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])

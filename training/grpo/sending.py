@@ -1,0 +1,154 @@
+"""Weights to the engines that sample: to each vLLM in turn, through its own interface for weight transfer.
+
+One     is it well; connect, where it is not connected (a replica that was started anew is not); pause, keeping what
+        runs; send; resume, in any case. One that is dead or refuses is left out and named, and the others get theirs.
+Broken  an update that failed half-way leaves weights of which nobody knows what they are: the engine's label is set to
+        `BROKEN`, so that what it samples then is masked as of unknown weights, and the next sending connects anew. It
+        is resumed all the same: paused it would look well, and keep its rollouts waiting for ever.
+Place   rank 0 of the trainer alone; weights of a sharded model are gathered before. It listens on `address`, on a free
+        port for each replica. Over `gloo` between CPUs (a plugin of vLLM that registers itself), `nccl` between GPUs.
+Units   seconds. Every wait ends: this module's HTTP calls after their deadlines, those of vLLM's client after
+        `TRANSFER_TIMEOUT_S`, broadcasts after the transfer's own (two minutes).
+Errors  none of a replica: see `Sent.failed`. An environment without vLLM is an ImportError.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from paddock.errors import InfraError
+from paddock.training.grpo.replica_control import ReplicaControl
+from paddock.training.grpo.roles import Replica, Sent
+
+if TYPE_CHECKING:
+    import torch
+
+Backend = Literal["gloo", "nccl"]
+Weights = Callable[[], Mapping[str, "torch.Tensor"]]
+"""Those that are to be sent now: names of the checkpoint format and whole tensors, the same in each update."""
+TRANSFER_TIMEOUT_S = 180.0
+BROKEN = "broken"
+LOOPBACK = "127.0.0.1"
+
+
+class Link(Protocol):
+    """One connection: vLLM's `TrainerWeightTransferEngine`."""
+
+    def send_weights(self, weight_version: str | None = None) -> None: ...
+
+    def shutdown(self) -> None: ...
+
+
+class Connection(NamedTuple):
+    replica: Replica
+    link: Link
+
+
+class Times(NamedTuple):
+    """Of one replica."""
+
+    pause_s: float
+    send_s: float
+    resume_s: float
+
+
+Connect = Callable[[str, int], Link]
+"""URL and number of workers of a vLLM -> connected."""
+
+
+class Sender:
+    """All connections of a trainer."""
+
+    def __init__(
+        self, connect: Connect, *, backend: Backend, control: Callable[[str], ReplicaControl] = ReplicaControl
+    ):
+        self._connect = connect
+        self._backend = backend
+        self._control = control
+        self._connections: dict[str, Connection] = {}
+
+    def send(self, version: int, replicas: Sequence[Replica], *, clear_cache: bool) -> Sent:
+        times: list[Times] = []
+        failed: dict[str, str] = {}
+        for replica in replicas:
+            try:
+                times.append(self._send_to(replica, str(version), clear_cache=clear_cache))
+            except Exception as error:  # noqa: BLE001 - of one replica, whatever it is; the others go on
+                failed[replica.name] = f"{type(error).__name__}: {error}"
+                self._drop(replica.name)
+        for name in self._connections.keys() - {one.name for one in replicas}:
+            self._drop(name)
+        return Sent(
+            version=version,
+            replicas=tuple(one.name for one in replicas if one.name not in failed),
+            pause_s=sum(one.pause_s for one in times),
+            send_s=sum(one.send_s for one in times),
+            resume_s=sum(one.resume_s for one in times),
+            failed=failed,
+        )
+
+    def close(self) -> None:
+        """Another trainer may connect then."""
+        for name, connection in list(self._connections.items()):
+            self._drop(name)
+            with suppress(InfraError):  # it may be gone as well, and whoever connects next takes our place anyway
+                self._control(connection.replica.url).forget_trainer()
+
+    def _send_to(self, replica: Replica, version: str, *, clear_cache: bool) -> Times:
+        control = self._control(replica.url)
+        control.check_health()
+        link = self._connected(replica, control)
+        began = time.monotonic()
+        try:
+            control.pause(clear_cache=clear_cache)
+            paused = time.monotonic()
+            self._transfer(link, control, version)
+            sent = time.monotonic()
+        finally:
+            control.resume()
+        return Times(paused - began, sent - paused, time.monotonic() - sent)
+
+    def _transfer(self, link: Link, control: ReplicaControl, version: str) -> None:
+        try:
+            if self._backend == "nccl":  # its own does not tell the label
+                link.send_weights()
+                control.set_version(version)
+            else:
+                link.send_weights(weight_version=version)
+        except BaseException:
+            control.set_version(BROKEN)
+            raise
+
+    def _connected(self, replica: Replica, control: ReplicaControl) -> Link:
+        known = self._connections.get(replica.name)
+        if known is not None and known.replica == replica:
+            return known.link
+        self._drop(replica.name)
+        link = self._connect(replica.url, control.n_workers())
+        self._connections[replica.name] = Connection(replica, link)
+        return link
+
+    def _drop(self, name: str) -> None:
+        known = self._connections.pop(name, None)
+        if known is not None:
+            with suppress(Exception):  # broken already
+                known.link.shutdown()
+
+
+def vllm_connect(weights: Weights, *, backend: Backend, device: "torch.device", address: str = LOOPBACK) -> Connect:
+    """Connections through vLLM, which is imported at the first."""
+
+    def connect(url: str, n_workers: int) -> Link:
+        from paddock.training.grpo.vllm_link import connect_vllm
+
+        return connect_vllm(url, weights, backend=backend, device=device, address=address, n_workers=n_workers)
+
+    return connect
+
+
+def free_port(address: str) -> int:
+    with socket.create_server((address, 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port

@@ -1,0 +1,118 @@
+"""One model over several processes: FSDP2, over gloo between CPUs and NCCL between GPUs.
+
+Law     every process makes the same calls in the same order, with the same arguments. Each holds a part of every
+        weight, gradient and optimiser state; a layer is whole only while it is computed. FSDP averages gradients over
+        processes: a loss that is normalised over all of them has to be multiplied by their number.
+Place   processes meet at rank 0, which listens on `master_address` alone. Each reads the whole model first.
+Errors  what torch raises: a process that does not come within `TIMEOUT_S`, or dies.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from paddock.training.grpo.language_model import DTYPES
+from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.policy_settings import Place
+
+TIMEOUT_S = 1800.0
+"""A process waits for the others as long as a step of theirs may be longer."""
+LOOPBACK = "127.0.0.1"
+
+
+class Processes:
+    """This process among those of a policy; alone, all is itself."""
+
+    def __init__(self, place: Place, device: torch.device) -> None:
+        self.place = place
+        self.device = device
+        self._mesh: Any = None
+
+    @property
+    def first(self) -> bool:
+        return self.place.rank == 0
+
+    @property
+    def sharded(self) -> bool:
+        return self.place.world_size > 1
+
+    def join(self) -> None:
+        """Waits for the others."""
+        if not self.sharded:
+            return
+        if self.place.master_address == LOOPBACK and sys.platform == "linux":
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else the interface of the machine's name
+        timeout = timedelta(seconds=TIMEOUT_S)
+        # Objects go over gloo in either case.
+        backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
+        dist.init_process_group(
+            backend, store=self._store(timeout), rank=self.place.rank, world_size=self.place.world_size, timeout=timeout
+        )
+        self._mesh = init_device_mesh(self.device.type, (self.place.world_size,))
+
+    def shard(self, model: Any, policy: PolicyConfig) -> Any:
+        """The model on this process's device, its layers sharded one by one."""
+        if not self.sharded:
+            return model.to(self.device)
+        dtype = DTYPES[policy.precision]
+        precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+        layers = set(getattr(model, "_no_split_modules", None) or ())
+        for module in list(model.modules()):
+            if type(module).__name__ in layers:
+                fully_shard(module, mesh=self._mesh, mp_policy=precision)
+        fully_shard(model, mesh=self._mesh, mp_policy=precision)
+        return model
+
+    def share(self, own: Any) -> list[Any]:
+        """What each process has, in order of ranks."""
+        if not self.sharded:
+            return [own]
+        found: list[Any] = [None] * self.place.world_size
+        dist.all_gather_object(found, own)
+        return found
+
+    def leave(self) -> None:
+        if self.sharded and dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _store(self, timeout: timedelta) -> Any:
+        address, port = self.place.master_address, self.place.master_port
+        if not self.first:
+            return dist.TCPStore(address, port, is_master=False, timeout=timeout)
+        listening = socket.create_server((address, port))  # torch's own listens on every address
+        return dist.TCPStore(
+            address, port, is_master=True, timeout=timeout, wait_for_workers=False, master_listen_fd=listening.detach()
+        )
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """All of a tensor that may be sharded; every process has to ask."""
+    value = value.detach()
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def part_as(like: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """This process's part of a whole tensor, as `like` is sharded; one of another shape (a count) stays."""
+    if isinstance(like, DTensor) and value.shape == like.shape:
+        placed: torch.Tensor = distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+        return placed
+    return value.to(like.device) if value.dim() else value
+
+
+def whole_weights(model: Any, processes: Processes, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
+    """Name and whole tensor of each parameter; with several processes in memory of the CPU, and for rank 0 alone."""
+    for name, value in model.named_parameters():
+        found = whole(value)
+        if not processes.sharded:
+            yield name, found.to(dtype)
+        elif processes.first:
+            yield name, found.to("cpu", dtype)

@@ -1,0 +1,59 @@
+"""The one module that imports vLLM: a connection of its `WeightTransferTrainerFactory`.
+
+Source  vLLM 0.32, `distributed/weight_transfer`; `gloo` is registered by the plugin of `vllm.general_plugins` that is
+        installed beside it, and reads the same three fields as vLLM's own `nccl`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from vllm.distributed.weight_transfer import HTTPVLLMWeightSyncClient, WeightTransferTrainerFactory
+from vllm.distributed.weight_transfer.base import ParamMeta, TrainerInitInfo, WeightSource
+from vllm.plugins import load_general_plugins
+
+from paddock.training.grpo.sending import TRANSFER_TIMEOUT_S, Backend, Link, Weights, free_port
+
+
+@dataclass
+class GlooMeeting(TrainerInitInfo):  # type: ignore[misc]
+    """Where the trainer waits."""
+
+    backend: ClassVar[str] = "gloo"
+    master_address: str
+    master_port: int
+    """0: any free one."""
+    world_size: int
+    """1 and that vLLM's workers."""
+
+
+class Source(WeightSource):  # type: ignore[misc]
+    """The trainer's weights, as they are when they are sent."""
+
+    def __init__(self, weights: Weights, device: torch.device) -> None:
+        self._weights = weights
+        self._device = device
+
+    def metadata(self) -> list[ParamMeta]:
+        return [ParamMeta(name, value.dtype, tuple(value.shape)) for name, value in self._weights().items()]
+
+    def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, value in self._weights().items():
+            yield name, value.to(self._device)
+
+
+def connect_vllm(
+    url: str, weights: Weights, *, backend: Backend, device: torch.device, address: str, n_workers: int
+) -> Link:
+    load_general_plugins()
+    meeting: Any
+    if backend == "gloo":
+        meeting, device = GlooMeeting(address, 0, 1 + n_workers, rank=0), torch.device("cpu")
+    else:
+        from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
+
+        meeting = NCCLTrainerInitInfo(address, free_port(address), 1 + n_workers, rank=0)
+    client = HTTPVLLMWeightSyncClient(url, timeout=TRANSFER_TIMEOUT_S)
+    link: Link = WeightTransferTrainerFactory.trainer_init(meeting, client=client, source=Source(weights, device))
+    return link
