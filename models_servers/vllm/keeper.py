@@ -26,6 +26,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def main(grace_s: float, scratch: str, command: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)  # the group that is told to end is never that of whoever started it
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_in_child)  # noqa: PLW1509 - one thread
     except OSError as error:

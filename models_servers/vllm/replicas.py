@@ -33,6 +33,7 @@ class Replicas:
         self.all: list[Replica] = []
         self._config = config
         self._session: aiohttp.ClientSession | None = None
+        self._launcher: Launcher | None = None
         self._chosen: OrderedDict[str, Replica] = OrderedDict()
         self._turn = count()
         self._change = asyncio.Event()
@@ -42,6 +43,7 @@ class Replicas:
         self._session = session = make_session(max_connections=self._config.max_concurrency + 64)
         if self._config.launch is not None:
             launcher = await Launcher.make(self._config, self._config.launch, name=self.name)
+            self._launcher = launcher
             self.all = [
                 Replica(
                     f"{self.name}-{nth}",
@@ -64,6 +66,8 @@ class Replicas:
     async def stop(self) -> None:
         """Again, and after a failed start: nothing is left either."""
         await asyncio.gather(*(replica.stop() for replica in self.all))
+        if self._launcher is not None:
+            self._launcher.close()
         if self._session is not None:
             await self._session.close()
 

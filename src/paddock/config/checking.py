@@ -42,7 +42,8 @@ def explain(
         elif item["type"] == "missing":
             yield path, f"`{name}` is required and not given"
         else:
-            shown = "" if any(_SECRET.search(part) for part in own) else f" (got {_short(item['input'])})"
+            hidden = item["type"] == "secret" or any(_SECRET.search(part) for part in own)
+            shown = "" if hidden else f" (got {_short(item['input'])})"
             yield path, f"`{name}`: {item['msg']}{shown}"
 
 

