@@ -2,7 +2,8 @@
 
 Formula sum of `weight * surrogate` over its trained tokens, divided by the trained tokens of the whole batch
         (`token_level_loss`), or the sum over its rows of the mean over their tokens, divided by the rows of the whole
-        batch; and `reference_policy_kl_penalty` times the KL likewise.
+        batch; and `reference_policy_kl_penalty` times the KL likewise. Where the ratio is taken of the engine's
+        log-probs (`ratio_against`), it is the correction, and there is no weight.
 Law     the divisors are the whole batch's, whoever has how much of it: the losses and gradients of micro-batches and of
         processes, added, are those of the batch in one piece, however it was split. An average over processes (as data
         parallelism makes) has to be multiplied by their number.
@@ -21,10 +22,11 @@ from paddock.training.core.surrogate import ratios, surrogate
 def policy_loss(tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]) -> tuple[A, LossMetrics]:
     """The micro-batch's part of the loss, to be added to the others', and of the metrics, likewise."""
     before = before_of(tokens, settings, arrays)
-    found = ratios(tokens, before, settings, arrays)
+    against_engine = settings.ratio_against == "generation"
+    found = ratios(tokens, tokens.engine_log_probs if against_engine else before, settings, arrays)
     corrected = weights(tokens, before, settings, arrays)
     per_token = surrogate(found, tokens.advantages, settings, arrays)
-    if settings.use_importance_sampling_correction:
+    if settings.use_importance_sampling_correction and not against_engine:
         per_token = corrected.values * per_token
     loss = _mean(per_token, tokens, totals, settings, arrays)
     divergence = None

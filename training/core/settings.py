@@ -152,6 +152,10 @@ class LossSettings(_Settings):
             )
         if kind is not None and not self.use_importance_sampling_correction:
             raise ValueError("truncated_importance_sampling_type needs use_importance_sampling_correction: true")
+        if self.ratio_against == "generation" and (self.force_on_policy_ratio or self.disable_ppo_ratio):
+            raise ValueError(
+                "force_on_policy_ratio and disable_ppo_ratio leave no ratio for ratio_against `generation`"
+            )
         if kind is not None and self.ratio_against == "generation":
             raise ValueError("ratio_against `generation` leaves no sampling weights that could be truncated")
         self._check_levels()

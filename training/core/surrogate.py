@@ -23,7 +23,7 @@ class Ratios(NamedTuple, Generic[A]):
 
 
 def ratios(tokens: Tokens[A], before: A, settings: LossSettings, arrays: Arrays[A]) -> Ratios[A]:
-    """REINFORCE: the log-probs."""
+    """`before`: what the log-probs are compared with. REINFORCE: the log-probs."""
     now = tokens.log_probs
     if settings.force_on_policy_ratio:
         ratio = arrays.exp(now - arrays.detach(now))
