@@ -1,0 +1,223 @@
+"""Claims about the books of a run: no group lost or doubled, none too old, no more than there is room for."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from paddock.errors import BugError, ConfigError
+from paddock.training.core.admission import Admission
+from paddock.training.core.buffer import ReplayBuffer
+from paddock.training.core.ledger import Begun, Ledger
+from paddock.training.core.order import RowOrder
+from paddock.training.core.records import Group
+from paddock.training.core.settings import AsyncGrpoSettings, GrpoSettings
+from paddock.training.core.testing import group, member, sample
+from paddock.training.core.wire import group_from_wire, group_to_wire
+
+
+def grpo(prompts: int, age: int) -> GrpoSettings:
+    asynchronous = AsyncGrpoSettings(max_trajectory_age_steps=age)
+    return GrpoSettings(num_prompts_per_step=prompts, max_num_epochs=2, async_grpo=asynchronous)
+
+
+def order(n_rows: int = 15) -> RowOrder:
+    return RowOrder(n_rows, seed=3, shuffle=True, max_epochs=2)
+
+
+def ended(begun: Begun, oldest: int | None = None) -> Group:
+    version = begun.version if oldest is None else oldest
+    samples = [sample((("a", 2, 4, str(version)),))]
+    whole = group(member(0, samples=samples), member(1, 0.0, samples=samples))
+    return whole._replace(id=begun.id, row=begun.row, epoch=begun.epoch, version=begun.version)
+
+
+class Books(RuleBasedStateMachine):
+    """Groups end in any order and at any time, steps are trained, weights sent, and the run is killed in between."""
+
+    @initialize(prompts=st.integers(1, 3), age=st.integers(0, 3))
+    def start(self, prompts: int, age: int) -> None:
+        self.grpo = grpo(prompts, age)
+        self.ledger = Ledger(self.grpo, order())
+        self.seen: dict[int, Begun] = {}
+        self.trained: dict[int, int] = {}
+        self.lost: set[int] = set()
+        self.sent = True
+        self.store()
+
+    @rule(most=st.integers(1, 12))
+    def begin(self, most: int) -> None:
+        for _ in range(most):
+            begun = self.ledger.begin()
+            if begun is None:
+                return
+            assert begun.id not in self.seen
+            assert begun.version == self.ledger.version
+            self.seen[begun.id] = begun
+
+    @precondition(lambda self: self.ledger.running)
+    @rule(places=st.lists(st.integers(0, 11), min_size=1, max_size=12), lag=st.sampled_from([0, 0, 0, 1]))
+    def end(self, places: list[int], lag: int) -> None:
+        for place in places:
+            running = list(self.ledger.running.values())
+            if running:
+                begun = running[place % len(running)]
+                self.ledger.ended(ended(begun, max(0, begun.version - lag)))
+
+    @precondition(lambda self: self.ledger.running)
+    @rule(place=st.integers(0, 11))
+    def drop(self, place: int) -> None:
+        running = list(self.ledger.running.values())
+        self.lose(self.ledger.dropped(ended(running[place % len(running)])).id)
+
+    @precondition(lambda self: self.sent and self.ledger.ready)
+    @rule()
+    def train(self) -> None:
+        step = self.ledger.step
+        taken = self.ledger.take()
+        assert taken is not None
+        assert len(taken) == self.grpo.num_prompts_per_step
+        for each in taken:
+            assert step - each.oldest_version <= self.grpo.max_age
+            assert each.id not in self.trained
+            self.trained[each.id] = step
+        assert len(self.ledger.running) + len(self.ledger.waiting) <= self.grpo.max_age * len(taken)
+        self.ledger.trained()
+        self.sent = False
+        self.give_up()
+
+    @rule(slow=st.integers(0, 2), send=st.booleans())
+    def whole_step(self, slow: int, send: bool) -> None:
+        """What runs do most, but for the oldest that run on: without it few would get far, and none be slow."""
+        self.begin(12)
+        self.end([slow] * (len(self.ledger.running) - slow), 0)
+        if self.sent and self.ledger.ready:
+            self.train()
+        if send:
+            self.send()
+
+    @rule()
+    def give_up(self) -> None:
+        for lost in self.ledger.give_up():
+            assert lost.why in ("slow", "too_old")
+            self.lose(lost.id)
+        for begun in self.ledger.running.values():
+            assert self.ledger.step - begun.version <= self.grpo.max_age
+
+    @precondition(lambda self: not self.sent)
+    @rule()
+    def send(self) -> None:
+        self.ledger.sent()
+        self.sent = True
+
+    @precondition(lambda self: self.sent)
+    @rule()
+    def store(self) -> None:
+        lines = [orjson.dumps(group_to_wire(each)) for each in self.ledger.waiting.groups]
+        wire = orjson.dumps(self.ledger.to_wire())
+        self.stored: tuple[Any, ...] = (wire, lines, dict(self.seen), dict(self.trained), set(self.lost))
+
+    @precondition(lambda self: self.ledger.step > 1)
+    @rule()
+    def kill(self) -> None:
+        wire, lines, seen, trained, lost = self.stored
+        waiting = [group_from_wire(orjson.loads(line)) for line in lines]
+        self.ledger = Ledger.from_wire(orjson.loads(wire), waiting, grpo=self.grpo, order=order())
+        self.seen, self.trained, self.lost, self.sent = dict(seen), dict(trained), set(lost), True
+
+    def lose(self, group_id: int) -> None:
+        assert group_id not in self.lost
+        self.lost.add(group_id)
+
+    @invariant()
+    def each_group_is_at_one_place(self) -> None:
+        places = [*self.ledger.running, *(each.id for each in self.ledger.waiting.groups), *self.trained, *self.lost]
+        assert sorted(places) == list(range(self.ledger.n_begun)) == sorted(self.seen)
+        assert sum(self.ledger.lost.values()) == len(self.lost)
+        assert self.ledger.n_trained == len(self.trained) == self.ledger.step * self.grpo.num_prompts_per_step
+
+    @invariant()
+    def no_more_than_there_is_room_for(self) -> None:
+        prompts, age = self.grpo.num_prompts_per_step, self.grpo.max_age
+        assert self.ledger.n_alive <= self.ledger.admission.capacity
+        assert self.ledger.n_begun <= (self.ledger.version + age + 1) * prompts + len(self.lost)
+
+    @invariant()
+    def rows_come_in_their_order(self) -> None:
+        whole = order()
+        taken = [whole.take() for _ in range(len(self.seen))]
+        assert [(each.epoch, each.row) for _, each in sorted(self.seen.items())] == taken
+
+
+TestBooks = Books.TestCase
+TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_room_is_for_a_step_s_groups_per_version_of_age() -> None:
+    admission = Admission(num_prompts_per_step=4, max_age=2)
+    assert admission.capacity == 12
+    assert admission.room(step=0, version=0, alive=0) == 12
+    assert admission.room(step=0, version=0, alive=11) == 1
+    assert admission.room(step=1, version=0, alive=8) == 0, "trained, but not sent"
+    assert admission.room(step=1, version=1, alive=8) == 4
+    assert admission.room(step=0, version=0, alive=40) == 0
+
+
+def test_on_policy_nothing_begins_before_weights_are_sent() -> None:
+    ledger = Ledger(grpo(2, 0), order())
+    first = [ledger.begin(), ledger.begin()]
+    assert ledger.begin() is None
+    for begun in first:
+        assert begun is not None
+        ledger.ended(ended(begun))
+    assert ledger.take() is not None
+    assert ledger.begin() is None, "being trained on"
+    ledger.trained()
+    assert ledger.begin() is None, "not sent"
+    ledger.sent()
+    begun = ledger.begin()
+    assert begun is not None
+    assert begun.version == 1
+
+
+def test_rows_that_are_used_up_starve_a_run() -> None:
+    ledger = Ledger(grpo(2, 3), order(2))
+    begun = [ledger.begin() for _ in range(6)]
+    assert begun[4:] == [None, None]
+    assert not ledger.starved
+    for each in begun[:3]:
+        assert each is not None
+        ledger.dropped(ended(each))
+    assert ledger.starved
+
+
+def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
+    buffer = ReplayBuffer(Admission(2, 1))
+    for group_id, version in ((3, 1), (4, 0), (1, 2), (0, 2)):
+        buffer.put(ended(Begun(group_id, 0, 0, version)))
+    assert [each.id for each in buffer.give_up(2)] == [4]
+    assert [each.id for each in buffer.take(2) or []] == [3, 0]
+    assert buffer.take(2) is None
+    assert len(buffer) == 1
+
+
+def test_the_oldest_token_counts() -> None:
+    spans = (("a", 0, 2, "4"), ("a", 2, 4, "5"))
+    buffer = ReplayBuffer(Admission(1, 1), [group(member(0, samples=[sample(spans)]), version=5)])
+    assert not buffer.ready(6)
+    assert buffer.ready(5)
+
+
+def test_a_group_ends_once() -> None:
+    buffer = ReplayBuffer(Admission(1, 1), [group(member(0))])
+    with pytest.raises(BugError, match="group 0 ended twice"):
+        buffer.put(group(member(0)))
+
+
+def test_a_run_goes_on_with_its_own_rows() -> None:
+    wire = Ledger(grpo(1, 1), order(15)).to_wire()
+    with pytest.raises(ConfigError, match="over 15 rows, the dataset has 14"):
+        Ledger.from_wire(wire, [], grpo=grpo(1, 1), order=order(14))
