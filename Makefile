@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
+# More than two cores: many tests wait.
+WORKERS ?= 3
+TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest
 SWEBENCH := 5.0.2
 
 .PHONY: setup demo test test-slow check lint bench wheel clean
@@ -37,10 +39,10 @@ demo: $(STAMP)
 test: check
 
 check: lint
-	$(BIN)/pytest -n $(WORKERS)
+	$(TESTS)
 
 test-slow: $(STAMP)
-	$(BIN)/pytest -n $(WORKERS) -m 'slow or long'
+	$(TESTS) -m 'slow or long'
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from paddock.testing.real_vllm import RealVllm
 
 VLLM_VARIABLE = "PADDOCK_VLLM_PYTHON"
+TIMEOUTS_S = {"long": 1800, "slow": 900}
+"""By mark, where a test names none of its own: a machine may be busy with other things too."""
 
 # A shell gives what it starts in the background an ignored SIGINT, and children inherit that; not a handler of ours.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,6 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("vllm"):
             item.add_marker(pytest.mark.timeout(900), append=False)
+        elif not item.get_closest_marker("timeout"):
+            limits_s = [limit_s for mark, limit_s in TIMEOUTS_S.items() if item.get_closest_marker(mark)]
+            for limit_s in limits_s[:1]:
+                item.add_marker(pytest.mark.timeout(limit_s))
 
 
 @pytest.fixture(scope="session")
@@ -47,12 +53,12 @@ def docker_daemon() -> Iterator[None]:
     with (place / "log").open("wb") as log, pytest.MonkeyPatch.context() as patch:
         daemon = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
         patch.setenv("DOCKER_HOST", socket)
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while Docker().missing() and daemon.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         yield
         daemon.terminate()
-        daemon.wait(20)
+        daemon.wait(60)
     subprocess.run(["umount", place / "data"], capture_output=True, check=False)
     shutil.rmtree(place)
 

@@ -105,7 +105,7 @@ async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(t
     assert (summary["outcomes"], summary["mean_reward"]) == ({"completed": 6}, 1.0)
 
 
-@pytest.mark.parametrize(("count", "spent"), [(300, 6), pytest.param(2000, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("count", "spent"), [(100, 2), pytest.param(2000, 20, marks=pytest.mark.slow)])
 async def test_thirty_percent_errors_lose_no_row_and_few_spend_all_their_tries(
     count: int, spent: int, tmp_path: Path
 ) -> None:
@@ -146,10 +146,8 @@ def child(command: Running, name: str) -> psutil.Process:
 
 
 @pytest.mark.cli
-@pytest.mark.parametrize(
-    "victim",
-    ["policy_model", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pivot", "pivot_agent"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["policy_model", "pivot", "pivot_agent"])
 def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
     victim: str, slow_upstream: str, tmp_path: Path
 ) -> None:
@@ -170,6 +168,7 @@ def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
 
 
 @pytest.mark.cli
+@pytest.mark.slow
 def test_the_collector_killed_in_mid_run_leaves_no_process_and_resumes(slow_upstream: str, tmp_path: Path) -> None:
     data, out = rows(tmp_path / "rows.jsonl", 60), tmp_path / "run"
     with running("paddock", *arguments(slow_upstream, data, out)) as command:

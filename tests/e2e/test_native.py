@@ -31,6 +31,12 @@ def rows(pairs: set[tuple[str, str]]) -> list[JsonObject]:
     return [{**ROWS[name], "agent_ref": {"name": agent}} for agent, name in sorted(pairs)]
 
 
+def test_a_harness_solves_an_instance_with_its_own_tools(tmp_path: Path, play_fixes: Any) -> None:
+    pair = ("opencode", BOLTONS)
+    assert play_fixes(tmp_path, rows({pair}), AGENTS)[pair].problems() == ()
+
+
+@pytest.mark.slow
 def test_each_harness_solves_an_instance_with_its_own_tools_alone_and_in_a_mix(tmp_path: Path, play_fixes: Any) -> None:
     options = [{"harness": harness, "camel_case_tool_names": True} for harness in HARNESSES]
     mixed = {"harness": "null", "agent_prompt_overrides": options}

@@ -91,6 +91,7 @@ def test_rows_are_tried_without_a_model(
     assert main(["verify", str(tmp_path / "run")]) == 0
 
 
+@pytest.mark.slow
 def test_a_policy_across_processes_gets_its_answer_through_the_tunnel_and_is_paid(
     tmp_path: Path, row: JsonObject
 ) -> None:

@@ -64,25 +64,28 @@ def test_what_is_no_event_is_not_looked_at() -> None:
 async def test_the_command_stands_in_place_of_another(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import asyncio, sys\nfrom paddock.testing.vllm import ScriptedVllm\n"
+        "import asyncio, pathlib, sys\nfrom paddock.testing.vllm import ScriptedVllm\n"
         "async def main():\n"
         "    async with ScriptedVllm(port=int(sys.argv[2])):\n"
-        "        await asyncio.sleep(3)\n"
+        "        while not pathlib.Path(sys.argv[3]).exists():\n"
+        "            await asyncio.sleep(0.05)\n"
         "    sys.exit(5)\n"
         "asyncio.run(main())\n"
     )
     log, port = tmp_path / "log", 0
     async with WireLog("", log=log) as free:
         port = int(free.url.rpartition(":")[2])
-    words = [sys.executable, "-m", "paddock.testing.wire_log", log, sys.executable, program, "--port", port]
+    done = tmp_path / "done"
+    words = [sys.executable, "-m", "paddock.testing.wire_log", log, sys.executable, program, "--port", port, done]
     process = await asyncio.create_subprocess_exec(*map(str, words))
     status = 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while status != 200:
             try:
                 status, _ = await asked(f"http://127.0.0.1:{port}")
             except aiohttp.ClientConnectionError:
                 await asyncio.sleep(0.05)
+        done.touch()
         assert await process.wait() == 5
     assert read_calls(log)[-1].sampled_ids == sampled([1, 2, 3], 8)
     assert url_file(log).read_text() != f"http://127.0.0.1:{port}"

@@ -248,7 +248,11 @@ MIXES: dict[str, list[JsonObject]] = {
 }
 
 
-@pytest.mark.parametrize("named", MIXES)
+QUICK = ("toys", "mixed prompts", "codex-default")
+SOME = [pytest.param(named, marks=[pytest.mark.slow] * (named not in QUICK)) for named in MIXES]
+
+
+@pytest.mark.parametrize("named", SOME)
 async def test_first_requests_of_a_group_are_the_same_byte_for_byte_at_a_thousand_groups(
     named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,8 +219,9 @@ async def at_random(bench: Bench, place: Path, seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.sandbox
-async def test_random_trees_become_each_other(bench: Bench, tmp_path: Path) -> None:
-    await at_random(bench, tmp_path, range(12))
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
+async def test_random_trees_become_each_other(bench: Bench, tmp_path: Path, seeds: Sequence[int]) -> None:
+    await at_random(bench, tmp_path, seeds)
 
 
 @pytest.mark.sandbox

@@ -3,7 +3,7 @@
 import os
 import random
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +100,13 @@ def played(fix: Fix, profile: str = "default") -> list[list[Any]]:
 
 
 @pytest.mark.sandbox
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("profile", ["default", "gpt"])
 async def test_any_patch_of_text_gives_the_tree_after(
-    profile: str, open_workspace: Open, play: Any, tmp_path: Path
+    profile: str, seeds: Sequence[int], open_workspace: Open, play: Any, tmp_path: Path
 ) -> None:
     workspace = await open_workspace()
-    for seed in range(12):
+    for seed in seeds:
         before, after = some_trees(random.Random(seed))
         folder = f"/work{seed}"
         for path, text in before.items():

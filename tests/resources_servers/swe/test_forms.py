@@ -237,7 +237,9 @@ async def inside(provider: Any, sandbox_id: str, argv: list[str], stdin: str) ->
     return bytes(done.stdout).decode()
 
 
-@pytest.mark.parametrize(("workdir", "kind"), [("/testbed", "r2e"), ("/app", "git")])
+@pytest.mark.parametrize(
+    ("workdir", "kind"), [("/testbed", "r2e"), pytest.param("/app", "git", marks=pytest.mark.slow)]
+)
 async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, kind: str) -> None:
     provider = stand().provider
     spec = SandboxSpec(image=await leaky(provider, workdir, kind), workdir=workdir)

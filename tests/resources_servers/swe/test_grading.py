@@ -136,21 +136,25 @@ def row(shapes: JsonObject) -> JsonObject:
     ("patch", "reason"),
     [
         (GOLD, "resolved"),
-        (GOLD[:-1], "resolved"),
+        pytest.param(GOLD[:-1], "resolved", marks=pytest.mark.slow),
         (GOLD.replace("\n", "\r\n"), "resolved"),
-        (GOLD.replace(" def perimeter(width", " def perimeter(broad"), "resolved"),
-        (GOLD + NOTE, "resolved"),
+        pytest.param(GOLD.replace(" def perimeter(width", " def perimeter(broad"), "resolved", marks=pytest.mark.slow),
+        pytest.param(GOLD + NOTE, "resolved", marks=pytest.mark.slow),
         (REGRESSING, "tests_regress"),
         (NOTE, "tests_fail"),
         ("", "no_patch"),
-        (" \n\t\n", "no_patch"),
+        pytest.param(" \n\t\n", "no_patch", marks=pytest.mark.slow),
         ("I would multiply.\n", "patch_does_not_apply"),
         (GOLD + GOLD, "patch_does_not_apply"),
-        (GOLD.replace("a/shapes", "shapes").replace("b/shapes", "shapes"), "patch_does_not_apply"),
+        pytest.param(
+            GOLD.replace("a/shapes", "shapes").replace("b/shapes", "shapes"),
+            "patch_does_not_apply",
+            marks=pytest.mark.slow,
+        ),
         (in_source("def broken(:\n"), "tests_fail"),
-        (in_source("import no_such_module"), "tests_fail"),
+        pytest.param(in_source("import no_such_module"), "tests_fail", marks=pytest.mark.slow),
         (in_source("import os; os._exit(0)"), "tests_fail"),
-        (in_source("import sys; sys.exit(0)"), "tests_fail"),
+        pytest.param(in_source("import sys; sys.exit(0)"), "tests_fail", marks=pytest.mark.slow),
     ],
 )
 async def test_a_patch_gets_the_verdict_it_ought_to_have(stand: Open, row: JsonObject, patch: str, reason: str) -> None:
@@ -163,9 +167,9 @@ async def test_a_patch_gets_the_verdict_it_ought_to_have(stand: Open, row: JsonO
     [
         (conftest(PASS_ALL), "no_patch"),
         (conftest(PASS_ALL) + NOTE, "tests_fail"),
-        (conftest(XFAIL_ALL) + NOTE, "tests_fail"),
+        pytest.param(conftest(XFAIL_ALL) + NOTE, "tests_fail", marks=pytest.mark.slow),
         (in_source(PRINTED), "tests_bent"),
-        (in_source(PRINTED_LAST), "tests_bent"),
+        pytest.param(in_source(PRINTED_LAST), "tests_bent", marks=pytest.mark.slow),
         (in_source(PATCHED_REPORTS), "tests_bent"),
     ],
     ids=["conftest", "conftest and more", "xfail", "printed", "printed last", "reports patched"],
@@ -213,7 +217,11 @@ async def test_a_run_that_bends_all_its_results_bends_the_sentinels(stand: Open,
             "+++ /dev/null\n@@ -1,5 +0,0 @@\n-from shapes import perimeter\n-\n-\n-def test_perimeter(sides):\n"
             "-    assert perimeter(*sides) == 10\n"
         ),
-        "diff --git a/shapes/logo.bin b/shapes/logo.bin\nBinary files a/shapes/logo.bin and b/shapes/logo.bin differ\n",
+        pytest.param(
+            "diff --git a/shapes/logo.bin b/shapes/logo.bin\n"
+            "Binary files a/shapes/logo.bin and b/shapes/logo.bin differ\n",
+            marks=pytest.mark.slow,
+        ),
         (
             "diff --git a/data.bin b/data.bin\nnew file mode 100644\nindex "
             "0000000000000000000000000000000000000000..b43761b27df02a0c6c305120d37445368d1ac5e1\nGIT binary patch\n"
@@ -223,11 +231,12 @@ async def test_a_run_that_bends_all_its_results_bends_the_sentinels(stand: Open,
             "diff --git a/shapes/windows.py b/shapes/windows.py\n--- a/shapes/windows.py\n+++ b/shapes/windows.py\n"
             "@@ -1,2 +1,2 @@\n def name():\r\n-    return 'wrong'\r\n+    return 'right'\r\n"
         ),
-        (
+        pytest.param(
             "diff --git a/more b/more\nnew file mode 120000\n--- /dev/null\n+++ b/more\n@@ -0,0 +1 @@\n+shapes\n"
-            "\\ No newline at end of file\n"
+            "\\ No newline at end of file\n",
+            marks=pytest.mark.slow,
         ),
-        new("latin.txt", "caf\udce9"),
+        pytest.param(new("latin.txt", "caf\udce9"), marks=pytest.mark.slow),
         new("tests/__init__.py", "raise SystemExit\n"),
         new("sitecustomize.py", "raise SystemExit\n"),
     ],

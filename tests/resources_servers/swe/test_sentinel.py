@@ -36,7 +36,7 @@ def run_pytest(sentinel: Sentinel, folder: Path, *options: str) -> tuple[dict[st
     return official.parse("parse_log_pytest", done.stdout), done.stdout, done.returncode
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_an_honest_run_gives_each_test_its_status_and_the_sentinel_is_taken_out(tmp_path: Path, seed: int) -> None:
     sentinel = drawn(seed=seed)
     status, output, code = run_pytest(sentinel, tmp_path)

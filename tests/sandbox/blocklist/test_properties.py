@@ -133,7 +133,10 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(LONG))
+SOME = [pytest.param(name, marks=[pytest.mark.slow] * bool(nth % 3)) for nth, name in enumerate(sorted(LONG))]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_a_hundred_thousand_characters_take_no_more_than_seconds(blocklist: Blocklist, name: str) -> None:
     """Ten times what they take on a quiet machine; what grows with the square of the length takes minutes."""
     started = time.process_time()

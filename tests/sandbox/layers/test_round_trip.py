@@ -1,6 +1,5 @@
 """Random trees, random edits: view, patch and `git apply` give the kernel's merged tree."""
 
-import os
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -67,12 +66,21 @@ def files(listing: "Listing", under: str = "") -> "Listing":
     return kept
 
 
-@settings(
-    max_examples=int(os.environ.get("PADDOCK_EXAMPLES", "15")), deadline=None, suppress_health_check=list(HealthCheck)
-)
-@given(
-    image=st.lists(MAKE, max_size=6), second=st.lists(EDITS, max_size=4), edits=st.lists(EDITS, min_size=1, max_size=8)
-)
+def given_edits(examples: int) -> "Callable[[Callable[..., None]], Callable[..., None]]":
+    """The arguments of a round trip, that many times."""
+
+    def decorated(test: "Callable[..., None]") -> "Callable[..., None]":
+        drawn = given(
+            image=st.lists(MAKE, max_size=6),
+            second=st.lists(EDITS, max_size=4),
+            edits=st.lists(EDITS, min_size=1, max_size=8),
+        )
+        return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(drawn(test))
+
+    return decorated
+
+
+@given_edits(5)
 def test_view_patch_and_apply_give_the_merged_tree(
     worlds: "Callable[[], World]",
     applied: "Callable[[World, bytes], Listing]",
@@ -80,7 +88,29 @@ def test_view_patch_and_apply_give_the_merged_tree(
     second: list[Edit],
     edits: list[Edit],
 ) -> None:
-    world = worlds()
+    make_round_trip(worlds(), applied, image, second, edits)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@given_edits(60)
+def test_many_times_view_patch_and_apply_give_the_merged_tree(
+    worlds: "Callable[[], World]",
+    applied: "Callable[[World, bytes], Listing]",
+    image: list[Edit],
+    second: list[Edit],
+    edits: list[Edit],
+) -> None:
+    make_round_trip(worlds(), applied, image, second, edits)
+
+
+def make_round_trip(
+    world: "World",
+    applied: "Callable[[World, bytes], Listing]",
+    image: list[Edit],
+    second: list[Edit],
+    edits: list[Edit],
+) -> None:
     world.image("mkdir testbed\n" + script(image) + "\ngit init -q; git add -A; git commit -qm 1 || true")
     if second:
         world.run(script(second))

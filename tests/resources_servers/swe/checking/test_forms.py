@@ -78,6 +78,7 @@ def test_rows_of_other_forms_are_accepted_as_they_are(command: Any, images: Imag
     assert (said.code, command.lines("rows.jsonl")) == (0, rows), said
 
 
+@pytest.mark.slow
 def test_rows_of_other_forms_are_refused_by_their_own_rule(
     command: Any, images: ImageStore, shapes: JsonObject
 ) -> None:

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Usage: run_tests.sh PYTEST [ARGUMENT...]
+# Runs tests in WORKERS processes at once (3: more than two cores, because many tests wait), and what failed once more,
+# alone, in one process. Tests of time limits, signals and real processes share the machine with each other and, where CI
+# runs, with others' work: one may lose a race that it wins alone, and is told as FLAKY. What is wrong fails twice.
+# Nothing is tried again where pytest itself failed, where more than MOST tests did, or where one was not run alone.
+set -euo pipefail
+MOST=15
+pytest=$1
+shift
+cache=$(mktemp -d)
+trap 'rm -rf "$cache"' EXIT
+failed=$cache/v/cache/lastfailed
+
+status=0
+"$pytest" -n "${WORKERS:-3}" --dist worksteal -o "cache_dir=$cache" "$@" || status=$?
+if [ "$status" -ne 1 ] || [ ! -s "$failed" ]; then
+    exit "$status"
+fi
+names=$(sed -n 's/^  "\(.*\)": true,\{0,1\}$/\1/p' "$failed")
+count=$(wc -l <<<"$names")
+if [ "$count" -gt "$MOST" ]; then
+    echo "run_tests: $count tests failed: that is no accident" >&2
+    exit 1
+fi
+
+echo "== alone: $count that failed"
+status=0
+"$pytest" -p no:xdist -o "cache_dir=$cache" --last-failed --last-failed-no-failures none \
+    --junitxml "$cache/alone.xml" "$@" || status=$?
+if [ "$status" -ne 0 ]; then
+    exit "$status"
+fi
+if [ "$(cat "$failed")" != "{}" ] || ! grep -q 'skipped="0"' "$cache/alone.xml"; then
+    echo "run_tests: not all that failed was run alone" >&2
+    exit 1
+fi
+sed 's/^/FLAKY: passed when run alone: /' <<<"$names"
