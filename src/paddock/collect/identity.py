@@ -122,7 +122,7 @@ def identify(config: Config, settings: EvalSettings, scope: Scope, router: Route
 
 def public_tree(config: Config) -> JsonObject:
     """The unresolved config with every literal secret blanked."""
-    tree: JsonObject = _blanked(parse(config.to_yaml(), "composed config").tree)
+    tree: JsonObject = blanked(parse(config.to_yaml(), "composed config").tree)
     return tree
 
 
@@ -135,8 +135,8 @@ def differences(before: RunIdentity, now: RunIdentity, trees: tuple[JsonObject, 
     """What keeps `now` from being the run `before`, in words; none: it is the same run."""
     found: list[str] = []
     if before.config_sha256 != now.config_sha256:
-        changed = ", ".join(list(_changed(*trees))[:8]) if trees else ""
-        found.append(f"the config differs{': ' + changed if changed else ''}")
+        keys = ", ".join(list(changed(*trees))[:8]) if trees else ""
+        found.append(f"the config differs{': ' + keys if keys else ''}")
     if len(before.rows) != len(now.rows):
         found.append(f"{len(before.rows)} row files before, {len(now.rows)} now")
     for one, other in zip(before.rows, now.rows, strict=False):
@@ -162,21 +162,23 @@ def _row_file_differences(before: RowFile, now: RowFile) -> list[str]:
     return found
 
 
-def _changed(before: Any, now: Any, path: str = "") -> Iterator[str]:
+def changed(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    """Each key whose value differs, with both."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in [*before, *(key for key in now if key not in before)]:
-            yield from _changed(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+            yield from changed(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
     elif before != now:
         yield f"`{path}` ({_short(before)} before, {_short(now)} now)"
 
 
-def _blanked(node: Any, key: str = "") -> Any:
+def blanked(node: Any, key: str = "") -> Any:
+    """With every literal secret blanked."""
     if isinstance(node, Mapping):
         # Any header may be a secret, whatever its name.
         inside = key if key.lower().endswith("headers") else ""
-        return {name: _blanked(value, inside or str(name)) for name, value in node.items()}
+        return {name: blanked(value, inside or str(name)) for name, value in node.items()}
     if isinstance(node, list):
-        return [_blanked(item, key) for item in node]
+        return [blanked(item, key) for item in node]
     if not isinstance(node, str) or REFERENCE.fullmatch(node):
         return node
     return BLANK if _is_secret(key) else _USER_OF_URL.sub(f"://{BLANK}@", node)
