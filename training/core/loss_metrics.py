@@ -5,7 +5,8 @@ Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penal
         `is_oob_ratio` (share of tokens that a bound of the sampling weights changed), `approx_entropy`; ours:
         `ratio_clipped` (share of tokens whose ratio is outside the clip).
 Law     means are over the whole batch's tokens: each part is divided by the total, so that the sum of the parts is the
-        mean. `loss` and `kl_penalty` are divided as the loss is.
+        mean. `loss` and `kl_penalty` are divided as the loss is; what a row has as a whole (its weight with
+        `sequence_level_importance_ratios`, whether `seq-mask-tis` leaves it out) is a mean over rows.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from typing import Generic, NamedTuple
 from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.importance import Weights
 from paddock.training.core.kl import estimate
-from paddock.training.core.loss_inputs import Tokens, Totals
+from paddock.training.core.loss_inputs import Tokens, Totals, row_means
 from paddock.training.core.settings import LossSettings
 from paddock.training.core.surrogate import Ratios
 
@@ -62,14 +63,13 @@ def measured(
         "token_mult_prob_error": arrays.exp(arrays.absolute(error)),
         "gen_kl_error": estimate(error, kind, arrays),
         "policy_kl_error": estimate(-error, kind, arrays),
-        "sampling_importance_ratio": parts.weights.values,
-        "is_oob_ratio": parts.weights.outside,
         "approx_entropy": -arrays.exp(now - engine) * now,
     }
     if not settings.disable_ppo_ratio:
         inside = arrays.within(raw, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max)
         means["ratio_clipped"] = -inside + 1.0
     sums = {name: arrays.number(arrays.total(x)) / max(totals.tokens, 1) for name, x in means.items()}
+    sums |= _of_weights(parts.weights, tokens, totals, settings, arrays)
     sums["loss"] = arrays.number(arrays.detach(parts.loss))
     sums["num_valid_samples"] = float(tokens.n_rows)
     if parts.divergence is not None:
@@ -82,3 +82,16 @@ def measured(
         {f"{name}_min": arrays.smallest(x) for name, x in ends.items()},
         {f"{name}_max": arrays.largest(x) for name, x in ends.items()},
     )
+
+
+def _of_weights(
+    weights: Weights[A], tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]
+) -> dict[str, float]:
+    by_row = {
+        "sampling_importance_ratio": settings.sequence_level_importance_ratios,
+        "is_oob_ratio": settings.truncated_importance_sampling_type == "seq-mask-tis",
+    }
+    found = {"sampling_importance_ratio": weights.values, "is_oob_ratio": weights.outside}
+    means = {name: row_means(x, tokens, arrays) if by_row[name] else x for name, x in found.items()}
+    n = {name: max(totals.rows if by_row[name] else totals.tokens, 1) for name in means}
+    return {name: arrays.number(arrays.total(x)) / n[name] for name, x in means.items()}

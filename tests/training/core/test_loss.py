@@ -118,13 +118,13 @@ def test_sampling_weights() -> None:
         (("tis", 5.0, None), [*WEIGHTS[:3], 5.0], 1 / 4),
         (("tis", 1.5, 1.0), [1.0, 1.5, WEIGHTS[2], 1.5], 3 / 4),
         (("icepop", 5.0, 0.95), [0.0, *WEIGHTS[1:3], 0.0], 2 / 4),
-        (("seq-mask-tis", 1.25, 1.2), [*WEIGHTS[:3], 0.0], 1 / 4),
+        (("seq-mask-tis", 1.25, 1.2), [*WEIGHTS[:3], 0.0], 1 / 2),
     ],
 )
 def test_truncated_sampling_weights(
     keys: tuple[str, float, float | None], weights: list[float], outside: float
 ) -> None:
-    """`seq-mask-tis`: the rows' geometric means are exp(0.2) = 1.22 and exp(2.1)."""
+    """`seq-mask-tis`: the rows' geometric means are exp(0.2) = 1.22 and exp(2.1); the share outside is one of rows."""
     names = ("truncated_importance_sampling_" + name for name in ("type", "ratio", "ratio_min"))
     settings: dict[str, Any] = dict(zip(names, keys, strict=True))
     assert loss(**settings) == pytest.approx(weighted(weights))
@@ -137,6 +137,7 @@ def test_a_rows_weight_is_that_of_all_its_tokens() -> None:
     rows = [math.exp(0.6), math.exp(2.1)]
     first = math.exp(0.4 / 3)
     assert loss(**keys) == pytest.approx((rows[0] * first * 0 + rows[1] * math.exp(0.8)) / 2)
+    assert metrics(**keys)["train/sampling_importance_ratio"] == pytest.approx(fmean(rows))
 
 
 def test_the_ratio_may_be_taken_of_the_engine_and_needs_no_weight_then() -> None:
