@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from paddock.errors import InfraError, PaddockError, boundary
+from paddock.errors import InfraError, PaddockError
+from paddock.training.grpo.calls import calling
 from paddock.training.grpo.roles import Policy, Replica, Rollouts
 
 _log = logging.getLogger("paddock.training")
@@ -82,7 +83,7 @@ class Engines:
             _log.warning("weights %s were not sent again: %s", version, error.message)
 
     async def _found(self) -> list[Replica]:
-        with boundary(InfraError, "the rollout worker failed", stage="replicas"):
+        with calling("the rollout worker", "replicas"):
             return await self._rollouts.replicas()
 
     def _behind(self, found: list[Replica], version: int) -> list[Replica]:
@@ -91,7 +92,7 @@ class Engines:
     async def _send(self, version: int, behind: list[Replica], before: Brought) -> Brought:
         if not behind:
             return before
-        with boundary(InfraError, "the policy failed", stage="send"):
+        with calling("the policy", "send"):
             sent = await self._policy.send(version, behind, clear_cache=self._clear_cache)
         for one in behind:
             if one.name in sent.replicas:

@@ -9,11 +9,12 @@ Errors  what a group raises ends its owner, and with it all others. InfraError `
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from paddock.errors import InfraError, boundary
+from paddock.errors import InfraError
 from paddock.training.core.groups import repaired
 from paddock.training.core.ledger import Begun, Ledger, Lost
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings
+from paddock.training.grpo.calls import calling
 from paddock.training.grpo.roles import Rollouts, Work
 
 
@@ -106,7 +107,7 @@ class Flight:
         self._changed.set()
 
     async def _run(self, begun: Begun) -> None:
-        with boundary(InfraError, "the rollout worker failed", stage="rollouts"):
+        with calling("the rollout worker", "rollouts"):
             group = await self._rollouts.run_group(Work(begun.id, begun.row, begun.epoch), begun.version)
         if begun.id in self._ledger.running:
             self._ended(group)

@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from paddock.errors import InfraError, PaddockError, boundary
+from paddock.errors import PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.ledger import Ledger, Lost
 from paddock.training.core.metrics import batch_metrics
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Batch, Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.grpo.calls import calling
 from paddock.training.grpo.checkpoints import Checkpoints, State, Stored, write_whole_folder
 from paddock.training.grpo.engines import Engines
 from paddock.training.grpo.flight import Flight
@@ -138,7 +139,6 @@ class Loop:
     async def run(self, *, resume: bool = False) -> Ended:
         """`resume`: from the newest checkpoint; from the start if there is none."""
         self._started = self._clock()
-        self._times.lap()
         failures: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as owner:
@@ -192,9 +192,9 @@ class Loop:
         state = await asyncio.to_thread(stored.read)
         self._ledger = Ledger.from_wire(state.books["ledger"], state.waiting, grpo=self._grpo, order=self._order())
         self._last = stored
-        with boundary(InfraError, f"the policy can't go on from {stored.folder}", stage="load"):
+        with calling("the policy", "load"):
             await self._policy.load(stored.policy)
-        with boundary(InfraError, f"the rollout worker can't go on from {stored.folder}", stage="restore"):
+        with calling("the rollout worker", "restore"):
             await self._rollouts.restore(stored.rollouts)
         return state
 
@@ -203,6 +203,7 @@ class Loop:
         self._ledger.sent()
         if self._grpo.val_at_start and not resumed:
             self._tell(Told(0, None, (), await self._validate()))
+        self._times.lap()
         if not self._full:
             self._flight.open()
 
@@ -255,7 +256,7 @@ class Loop:
         if not batch.rows:
             _log.warning("step %s has nothing to train on: all of it is masked", batch.step)
             return Trained({})
-        with boundary(InfraError, "the policy failed", stage="train"):
+        with calling("the policy", "train"):
             return await self._policy.train(batch)
 
     def _validation_due(self) -> bool:
@@ -263,7 +264,7 @@ class Loop:
         return (period > 0 and self._ledger.step % period == 0) or (self._grpo.val_at_end and self._full)
 
     async def _validate(self) -> dict[str, float]:
-        with self._times("validate_s"), boundary(InfraError, "the validation failed", stage="validate"):
+        with self._times("validate_s"), calling("the rollout worker", "validate"):
             found = await self._rollouts.validate(self._ledger.step)
         if not found.n_verdicts:
             _log.warning("the validation after %s steps had no verdict", self._ledger.step)
@@ -304,9 +305,9 @@ class Loop:
         metric = self._metrics.get(self._settings.metric) if self._settings.metric else None
 
         async def fill(folder: Path) -> None:
-            with boundary(InfraError, "the policy failed", stage="save"):
+            with calling("the policy", "save"):
                 await self._policy.save(folder / "policy")
-            with boundary(InfraError, "the rollout worker failed", stage="checkpoint"):
+            with calling("the rollout worker", "checkpoint"):
                 await self._rollouts.checkpoint(folder / "rollouts")
 
         with self._times("checkpoint_s"):
@@ -329,7 +330,7 @@ class Loop:
         if place is None:
             return None
         best = self._checkpoints.best() if self._checkpoints is not None else None
-        with boundary(InfraError, "the policy failed", stage="export"):
+        with calling("the policy", "export"):
             if best is not None and best.step != self._ledger.step:
                 await self._policy.load(best.policy)
             await write_whole_folder(place, self._policy.export)

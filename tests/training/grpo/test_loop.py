@@ -1,0 +1,399 @@
+"""Claims about the loop: who waits for whom, how old what is trained on may be, and what happens when things fail."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paddock.errors import InfraError, PaddockError
+from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
+from paddock.training.grpo.loop import Ended, Loop, LoopSettings, Told
+from paddock.training.grpo.roles import Work
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.types import Outcome
+
+STEPS = 6
+PROMPTS = 2
+
+
+def settings(
+    age: int = 1,
+    *,
+    in_flight: bool = True,
+    failures: int = 0,
+    recompute: bool = True,
+    n_rows: int = 100,
+    groups: GroupSettings | None = None,
+    **known: Any,
+) -> LoopSettings:
+    asynchronous = AsyncGrpoSettings(
+        max_trajectory_age_steps=age,
+        in_flight_weight_updates=in_flight,
+        max_generation_failures=failures,
+        recompute_kv_cache_after_weight_updates=recompute,
+    )
+    grpo = GrpoSettings(
+        num_prompts_per_step=PROMPTS,
+        num_generations_per_prompt=2,
+        max_num_steps=STEPS,
+        async_grpo=asynchronous,
+        **known,
+    )
+    return LoopSettings(grpo, groups or GroupSettings(), n_rows, max_length=100)
+
+
+class Run:
+    """A loop with its roles, run to its end."""
+
+    def __init__(self, given: LoopSettings, world: World | None = None, *, policy: Any = None, **rollouts: Any) -> None:
+        self.settings = given
+        self.world = world or World()
+        self.rollouts = ScriptedRollouts(self.world, **rollouts)
+        self.policy = policy(self.world) if policy else ScriptedPolicy(self.world)
+        self.told: list[Told] = []
+
+    async def main(self, meanwhile: Callable[["Run"], None] | None = None) -> Ended:
+        loop = Loop(self.settings, self.rollouts, self.policy, self.told.append, clock=now)
+        if meanwhile is not None:
+            meanwhile(self)
+        return await loop.run()
+
+    def run(self) -> Ended:
+        return virtually(self.main())
+
+    def ages(self) -> list[int]:
+        rows = [(batch.step, row) for batch in self.policy.batches for row in batch.rows]
+        return [step - row.oldest for step, row in rows if row.oldest is not None]
+
+    def groups(self) -> list[list[int]]:
+        return [[group.id for group in batch.groups] for batch in self.policy.batches]
+
+
+def slow(ids: set[int], seconds: float) -> Callable[[Work], float]:
+    return lambda work: seconds if work.id in ids else 1.0
+
+
+def test_each_step_is_trained_sent_and_told_in_order() -> None:
+    one = Run(settings())
+    ended = one.run()
+    assert (ended.why, ended.steps, ended.n_trained, ended.lost) == (
+        "steps",
+        STEPS,
+        STEPS * PROMPTS,
+        {"slow": 0, "too_old": 0, "dropped": 0},
+    )
+    assert one.world.of("train") == list(range(STEPS))
+    assert one.world.of("sent") == list(range(STEPS + 1)), "the first weights too"
+    assert [told.steps for told in one.told] == list(range(1, STEPS + 1))
+    assert [told.batch for told in one.told] == one.policy.batches
+    order = [event.what for event in one.world.events if event.what in ("train", "sent")]
+    assert order == ["sent", *["train", "sent"] * STEPS]
+
+
+def test_groups_are_trained_on_once_and_in_the_order_of_rows() -> None:
+    one = Run(settings(n_rows=7, max_num_epochs=2, seed=5))
+    one.run()
+    flat = [group for batch in one.policy.batches for group in batch.groups]
+    assert [group.id for group in flat] == list(range(STEPS * PROMPTS))
+    assert sorted(group.row for group in flat[:7]) == list(range(7))
+    assert [group.epoch for group in flat] == [0] * 7 + [1] * 5
+
+
+def test_what_runs_at_the_end_is_cancelled_and_has_ended() -> None:
+    one = Run(settings(2), seconds=slow(set(range(8, 99)), 50.0))
+    ended = one.run()
+    begun, over = one.world.of("begin"), [*one.world.of("end"), *one.world.of("cancel")]
+    assert len(begun) == len(set(begun)) == ended.n_begun
+    assert sorted(begun) == sorted(over)
+    assert ended.n_begun <= (STEPS - 1 + 2 + 1) * PROMPTS + ended.lost["slow"]
+
+
+@pytest.mark.parametrize("in_flight", [True, False])
+@pytest.mark.parametrize("age", [0, 1, 2, 4])
+def test_nothing_is_older_than_it_may_be(age: int, in_flight: bool) -> None:
+    lengths = [1.0, 7.0, 0.5, 2.5, 12.0, 0.1, 3.0]
+    one = Run(settings(age, in_flight=in_flight), seconds=lambda work: lengths[work.id % 7], turns=3)
+    ended = one.run()
+    assert ended.steps == STEPS
+    assert max(one.ages()) <= age
+    assert all(told.metrics["train/staleness/max"] <= age for told in one.told)
+    assert age < 2 or max(one.ages()) > 0, "asynchronous indeed"
+    trained = [group for groups in one.groups() for group in groups]
+    assert len(trained) == len(set(trained)) == STEPS * PROMPTS
+
+
+def test_with_age_0_each_step_has_its_own_weights_samples() -> None:
+    one = Run(settings(0))
+    one.run()
+    assert set(one.ages()) == {0}
+    assert one.groups() == [[2 * step, 2 * step + 1] for step in range(STEPS)]
+    for step in range(STEPS):
+        began = [one.world.at("begin", group) for group in (2 * step, 2 * step + 1)]
+        assert min(began) >= one.world.at("sent", step)
+        assert max(one.world.at("end", group) for group in (2 * step, 2 * step + 1)) <= one.world.at("train", step)
+
+
+def test_synchronous_is_age_0() -> None:
+    given = settings(3)
+    off = given.grpo.async_grpo.model_copy(update={"enabled": False})
+    one = Run(given._replace(grpo=given.grpo.model_copy(update={"async_grpo": off})))
+    one.run()
+    assert set(one.ages()) == {0}
+
+
+def test_a_slow_group_holds_nobody_back() -> None:
+    quick, held = Run(settings()), Run(settings(), seconds=slow({1, 4}, 1000.0))
+    quick.run()
+    ended = held.run()
+    assert ended.steps == STEPS
+    assert held.world.at("trained", STEPS - 1) <= quick.world.at("trained", STEPS - 1) + 4
+    assert ended.lost == {"slow": 2, "too_old": 0, "dropped": 0}
+    assert [(lost.id, lost.why) for told in held.told for lost in told.lost] == [(1, "slow"), (4, "slow")]
+    assert held.world.of("cancel")[:2] == [1, 4]
+    assert not {1, 4} & {group for groups in held.groups() for group in groups}
+
+
+def test_a_group_is_given_up_as_soon_as_no_step_can_take_it() -> None:
+    one = Run(settings(2), seconds=slow({0}, 1000.0))
+    one.run()
+    assert one.world.at("cancel", 0) == one.world.at("trained", 2)
+
+
+def test_the_policy_trains_while_groups_run() -> None:
+    one = Run(settings(1), seconds=lambda work: 1.0)
+    ended = one.run()
+    assert one.world.events[-1].at_s == pytest.approx(1 + STEPS), (
+        "groups take as long as steps: all but the first overlap"
+    )
+    assert ended.wait_share == pytest.approx(1 / (1 + STEPS))
+    behind = Run(settings(0), seconds=lambda work: 1.0)
+    assert behind.run().wait_share == pytest.approx(0.5)
+
+
+def test_times_are_told() -> None:
+    one = Run(
+        settings(0, val_period=1),
+        policy=lambda world: ScriptedPolicy(world, train_s=3.0, send_s=0.5),
+        validate_s=2.0,
+        validations={1: 0.5},
+    )
+    one.run()
+    first = one.told[0].metrics
+    assert (first["timing/wait_s"], first["timing/train_s"], first["timing/send_s"]) == (1.0, 3.0, 0.5)
+    assert (first["timing/validate_s"], first["timing/step_s"]) == (2.0, 6.5)
+    assert first["timing/wait_share"] == pytest.approx(1 / 4.5)
+    assert first["timing/tokens_per_s"] == pytest.approx(8 / 6.5)
+    assert first["timing/engines_paused_s"] == 0.5
+    assert first["validation/accuracy"] == 0.5
+    assert first["train/total_reward/mean"] == 0.5
+    assert first["train/loss"] == 1.0
+    assert first["buffer/begun"] == 4
+
+
+def test_in_flight_weights_reach_groups_that_run() -> None:
+    one = Run(settings(2), seconds=lambda work: 1.5 + 0.2 * work.id % 1, turns=6)
+    one.run()
+    assert any(row.oldest != row.newest for batch in one.policy.batches for row in batch.rows)
+    crossed = [
+        group
+        for group in one.world.of("end")
+        for version in range(1, STEPS)
+        if one.world.at("begin", group) < one.world.at("sent", version) < one.world.at("end", group)
+    ]
+    assert crossed
+
+
+def test_waiting_weights_are_sent_when_nothing_runs() -> None:
+    one = Run(settings(2, in_flight=False), seconds=lambda work: 1.5 + work.id % 3, turns=6)
+    one.run()
+    assert all(row.oldest == row.newest for batch in one.policy.batches for row in batch.rows)
+    for version in range(1, STEPS + 1):
+        sending, sent = one.world.at("send", version), one.world.at("sent", version)
+        trained = one.world.at("trained", version - 1)
+        for group in {*one.world.of("end")}:
+            began, ended = one.world.at("begin", group), one.world.at("end", group)
+            assert ended <= sending or began >= sent
+            assert not trained < began < sent
+    assert any(told.metrics["timing/drain_s"] > 0 for told in one.told)
+
+
+def test_waiting_does_not_wait_for_what_will_be_too_old() -> None:
+    one = Run(settings(1, in_flight=False), seconds=slow({1}, 1000.0))
+    ended = one.run()
+    # It still is of use to step 1, and so it is waited for before weights 1 are sent.
+    assert one.world.at("send", 1) == 1000.0
+    never = Run(settings(0, in_flight=False), seconds=slow({1}, 1000.0))
+    assert never.run().steps == ended.steps == STEPS
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "recompute", "kept"), [(True, True, False), (True, False, True), (False, False, False)]
+)
+def test_caches_are_kept_where_the_config_says(in_flight: bool, recompute: bool, kept: bool) -> None:
+    one = Run(settings(in_flight=in_flight, recompute=recompute))
+    one.run()
+    assert set(one.policy.kept_caches) == {kept}
+
+
+def every_fifth(work: Work, nth: int) -> Outcome | None:
+    place = work.id * 4 + nth
+    return None if place % 5 else ("infra", "verifier")[place % 2]
+
+
+def test_failed_members_are_masked_and_their_groups_trained_on() -> None:
+    one = Run(settings(), failed=every_fifth, size=4)
+    ended = one.run()
+    assert ended.lost["dropped"] == 0
+    failed = [
+        (group.id, member.nth)
+        for batch in one.policy.batches
+        for group in batch.groups
+        for member in group.members
+        if member.reward is None
+    ]
+    assert len(failed) == pytest.approx(STEPS * PROMPTS * 4 / 5, abs=1)
+    masked = {(each.group, each.member) for batch in one.policy.batches for each in batch.masked}
+    assert masked == set(failed)
+    assert not masked & {(row.group, row.member) for batch in one.policy.batches for row in batch.rows}
+
+
+def test_groups_with_too_few_verdicts_are_replaced_by_the_next_rows() -> None:
+    one = Run(settings(failures=1), failed=lambda work, nth: "infra" if work.id % 3 == 0 else None)
+    ended = one.run()
+    assert ended.steps == STEPS
+    trained = [group for groups in one.groups() for group in groups]
+    assert trained == [group for group in range(18) if group % 3]
+    lost = [lost for told in one.told for lost in told.lost]
+    assert {each.why for each in lost} == {"dropped"}
+    assert all(each.id % 3 == 0 for each in lost)
+    assert ended.n_begun == len(set(one.world.of("begin")))
+    assert ended.lost["dropped"] == len([group for group in one.world.of("end") if group % 3 == 0])
+
+
+@pytest.mark.parametrize(("borne", "ends"), [(0, True), (1, True), (2, False)])
+def test_groups_without_any_verdict_are_borne_so_many_in_a_row(borne: int, ends: bool) -> None:
+    one = Run(settings(failures=borne), failed=lambda work, nth: "verifier" if work.id in (4, 5) else None)
+    if not ends:
+        assert one.run().steps == STEPS
+        return
+    with pytest.raises(InfraError, match=r"in a row ended without any verdict \(the last: verifier\)") as raised:
+        one.run()
+    assert raised.value.kind == "generation_failures"
+    assert "no checkpoint was stored yet" in raised.value.message
+    assert sorted(one.world.of("begin")) == sorted([*one.world.of("end"), *one.world.of("cancel")])
+
+
+def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() -> None:
+    world = World(engines=2)
+    one = Run(settings(1)._replace(look_s=3.0), world, seconds=lambda work: 1.0)
+
+    def restart(what: str, of: int) -> None:
+        if (what, of) == ("train", 2):
+            world.engines[1].restart()
+
+    world.before = restart
+    one.run()
+    masked = [(batch.step, each.reason) for batch in one.policy.batches for each in batch.masked]
+    assert {reason for _, reason in masked} == {"unknown_weights"}
+    assert {step for step, _ in masked} == {3}
+    assert world.engines[1].version == str(STEPS)
+
+
+def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -> None:
+    world = World(engines=2)
+    one = Run(settings(0)._replace(look_s=3.0), world, seconds=slow({2}, 100.0))
+
+    def restart(what: str, of: int) -> None:
+        if (what, of) == ("begin", 3):
+            world.engines[1].restart()
+
+    world.before = restart
+    one.run()
+    assert world.of("sent")[:3] == [0, 1, 1]
+    again = [event.at_s for event in world.events if event.what == "sent"][2]
+    assert again <= world.at("begin", 3) + 3.0
+
+
+def test_a_sending_that_reaches_nobody_is_tried_again() -> None:
+    one = Run(settings())
+
+    def fail(what: str, of: int) -> None:
+        if (what, of) == ("train", 1):
+            one.policy.failing_sends = 3
+
+    one.world.before = fail
+    one.run()
+    assert one.world.of("send") == [0, 1, 2, 2, 2, 2, *range(3, STEPS + 1)]
+
+
+def test_a_sending_that_goes_on_failing_ends_the_run() -> None:
+    one = Run(settings()._replace(send_deadline_s=30.0))
+    one.policy.failing_sends = 10**6
+    with pytest.raises(InfraError, match="did not take weights 0: engine-0"):
+        one.run()
+
+
+def test_no_engine_at_all_is_waited_for() -> None:
+    world = World()
+    world.engines[0].is_well = False
+    one = Run(settings()._replace(retry_s=10.0), world)
+
+    def well(what: str, of: int) -> None:
+        if len(world.of("replicas")) == 5:
+            world.engines[0].is_well = True
+
+    world.before = well
+    assert one.run().steps == STEPS
+    assert world.at("send", 0) == 40.0
+
+
+@pytest.mark.parametrize("what", ["begin", "train", "trained", "send", "replicas", "validate"])
+@pytest.mark.parametrize("error", [RuntimeError("the actor died"), InfraError("disk full", retryable=False)])
+def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error: Exception) -> None:
+    one = Run(settings(2, val_period=2))
+    begun: list[int] = []
+
+    def die(asked: str, of: int) -> None:
+        if asked == what and len(one.world.of(what)) == 2:
+            begun[:] = one.world.of("begin")
+            raise error
+
+    one.world.before = die
+    with pytest.raises(PaddockError, match=str(error)):
+        one.run()
+    over = [*one.world.of("end"), *one.world.of("cancel")]
+    failed = {one.world.of("begin")[1]} if what == "begin" else set()
+    assert set(one.world.of("begin")) - set(over) == failed
+
+
+def test_a_validation_without_verdicts_is_told_and_nothing_more() -> None:
+    one = Run(settings(val_period=2, val_at_start=True, val_at_end=True), validations={0: 0.25, 4: 0.75})
+    assert one.run().steps == STEPS
+    assert one.world.of("validate") == [0, 2, 4, 6]
+    found = [told.metrics.get("validation/accuracy") for told in one.told]
+    assert found == [0.25, None, None, None, 0.75, None, None]
+    assert one.told[0].batch is None
+    assert one.told[2].metrics["validation/n_verdicts"] == 0
+
+
+def test_a_run_ends_when_its_rows_are_used_up() -> None:
+    one = Run(settings(n_rows=7, val_at_end=True), validations={3: 1.0})
+    ended = one.run()
+    assert (ended.why, ended.steps, ended.n_begun, ended.n_trained) == ("rows", 3, 7, 6)
+    assert (one.told[-1].steps, one.told[-1].batch) == (3, None)
+    assert one.told[-1].metrics["validation/accuracy"] == 1.0
+
+
+def test_a_step_of_which_all_is_masked_is_told_and_trains_nothing() -> None:
+    world = World()
+    one = Run(settings(0), world)
+
+    def label(what: str, of: int) -> None:
+        if what == "begin" and of in (2, 3):
+            world.engines[0].version = "somebody's"
+
+    world.before = label
+    assert one.run().steps == STEPS
+    assert one.world.of("train") == [0, 2, 3, 4, 5]
+    assert one.told[1].metrics["train/masked/unknown_weights"] > 0
+    assert world.of("sent") == list(range(STEPS + 1))

@@ -1,0 +1,225 @@
+"""Runs by script: a rollout worker, a policy and engines without models, under a clock that takes no time.
+
+Time    seconds of a virtual loop (`virtually`): a sleep ends as soon as nothing else can happen, so that a run of hours
+        takes milliseconds and ends at the same second each time.
+Weights of the policy are the number of its steps; an engine samples with the version that was sent to it, and a token
+        that it samples while that changes has the version of its turn.
+Law     what the script does not say goes well: all members get a reward, calls take the time they are given.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from paddock.training.core.records import Batch, Group, Member
+from paddock.training.core.testing import member, sample
+from paddock.training.grpo.roles import Replica, Sent, Trained, Validated, Work
+from paddock.types import Outcome
+
+ResultT = TypeVar("ResultT")
+
+
+class _Skipping(selectors.DefaultSelector):
+    """Waits for nothing but what comes from outside: where a timer is next, it is then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> "list[tuple[selectors.SelectorKey, int]]":
+        found = super().select(None if timeout is None else 0)
+        if not found and timeout is not None and timeout > 0:
+            self.now += timeout
+        return found
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is only what was slept."""
+
+    def __init__(self) -> None:
+        self._skipping = _Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now
+
+
+def virtually(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Runs it to its end, in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Engine:
+    """One that samples."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.started = 0
+        self.version: str | None = "default"
+        self.is_well = True
+
+    def restart(self) -> None:
+        self.started += 1
+        self.version = "default"
+
+    @property
+    def replica(self) -> Replica:
+        return Replica(self.name, f"http://{self.name}", self.started)
+
+
+class Event(NamedTuple):
+    """Something that was asked of a role, and when."""
+
+    at_s: float
+    what: str
+    of: int
+    """A group, a step, a version."""
+
+
+class World:
+    """What the roles of one run share, and a record of what was asked of them."""
+
+    def __init__(self, engines: int = 1) -> None:
+        self.engines = [Engine(f"engine-{nth}") for nth in range(engines)]
+        self.events: list[Event] = []
+        self.before: Callable[[str, int], None] = lambda what, of: None
+        """Called at each event; may raise."""
+
+    def note(self, what: str, of: int) -> None:
+        self.events.append(Event(now(), what, of))
+        self.before(what, of)
+
+    def of(self, what: str) -> list[int]:
+        return [event.of for event in self.events if event.what == what]
+
+    def at(self, what: str, of: int) -> float:
+        return next(event.at_s for event in self.events if event.what == what and event.of == of)
+
+
+class ScriptedRollouts:
+    """`roles.Rollouts`: groups whose turns take the seconds that a script says."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        seconds: Callable[[Work], float] = lambda work: 1.0,
+        turns: int = 2,
+        size: int = 2,
+        failed: Callable[[Work, int], Outcome | None] = lambda work, nth: None,
+        validations: Mapping[int, float] | None = None,
+        validate_s: float = 0.0,
+    ) -> None:
+        """`seconds`: of a whole group. `failed`: how a member ended that has no verdict. `validations`: accuracy after
+        so many steps; others find no verdict."""
+        self._world = world
+        self._seconds = seconds
+        self._turns = turns
+        self._size = size
+        self._failed = failed
+        self._validations = validations or {}
+        self._validate_s = validate_s
+        self.restored: Path | None = None
+
+    async def run_group(self, work: Work, version: int) -> Group:
+        self._world.note("begin", work.id)
+        engine = self._world.engines[work.id % len(self._world.engines)]
+        try:
+            sampled = []
+            for _ in range(self._turns):
+                sampled.append(engine.version)
+                await asyncio.sleep(self._seconds(work) / self._turns)
+        except asyncio.CancelledError:
+            self._world.note("cancel", work.id)
+            raise
+        self._world.note("end", work.id)
+        members = tuple(self._member(work, nth, sampled) for nth in range(self._size))
+        return Group(work.id, work.row, work.epoch, members, self._size, version)
+
+    async def validate(self, step: int) -> Validated:
+        self._world.note("validate", step)
+        await asyncio.sleep(self._validate_s)
+        if step not in self._validations:
+            return Validated({}, 4, 0)
+        return Validated({"accuracy": self._validations[step]}, 4, 4)
+
+    async def replicas(self) -> list[Replica]:
+        self._world.note("replicas", 0)
+        return [engine.replica for engine in self._world.engines if engine.is_well]
+
+    async def checkpoint(self, folder: Path) -> None:
+        self._world.note("checkpoint", 0)
+        (folder / "journals.json").write_text("{}")
+
+    async def restore(self, folder: Path) -> None:
+        self._world.note("restore", 0)
+        assert (folder / "journals.json").read_text() == "{}"
+        self.restored = folder
+
+    async def stop(self) -> None:
+        raise AssertionError("who made it stops it")
+
+    def _member(self, work: Work, nth: int, sampled: Sequence[str | None]) -> Member:
+        outcome = self._failed(work, nth)
+        if outcome is not None:
+            return member(nth, None, outcome=outcome)
+        spans = [(f"turn-{place}", 2 + place, 3 + place, version) for place, version in enumerate(sampled)]
+        return member(nth, float(nth % 2), samples=[sample(spans, length=2 + len(spans))])
+
+
+class ScriptedPolicy:
+    """`roles.Policy`: trains by counting."""
+
+    def __init__(self, world: World, *, train_s: float = 1.0, send_s: float = 0.0) -> None:
+        self._world = world
+        self._train_s = train_s
+        self._send_s = send_s
+        self.steps = 0
+        self.batches: list[Batch] = []
+        self.kept_caches: list[bool] = []
+        self.failing_sends = 0
+        """Sends to come that reach nobody."""
+
+    async def train(self, batch: Batch) -> Trained:
+        self._world.note("train", batch.step)
+        await asyncio.sleep(self._train_s)
+        self.steps += 1
+        self.batches.append(batch)
+        self._world.note("trained", batch.step)
+        return Trained({"loss": 1.0 / self.steps})
+
+    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+        self._world.note("send", version)
+        self.kept_caches.append(not clear_cache)
+        await asyncio.sleep(self._send_s)
+        if self.failing_sends:
+            self.failing_sends -= 1
+            return Sent(version, (), 0.0, self._send_s, 0.0)
+        names = [replica.name for replica in replicas]
+        for engine in self._world.engines:
+            if engine.name in names:
+                engine.version = str(version)
+        self._world.note("sent", version)
+        return Sent(version, tuple(names), 0.0, self._send_s, 0.0)
+
+    async def save(self, folder: Path) -> None:
+        self._world.note("save", self.steps)
+        (folder / "steps").write_text(str(self.steps))
+
+    async def load(self, folder: Path) -> None:
+        self._world.note("load", 0)
+        self.steps = int((folder / "steps").read_text())
+
+    async def export(self, folder: Path) -> None:
+        self._world.note("export", self.steps)
+        (folder / "weights").write_text(str(self.steps))
+
+    async def stop(self) -> None:
+        raise AssertionError("who made it stops it")
