@@ -14,24 +14,20 @@ Size    attention slides over a short window, so that thousands of tokens of pro
 import argparse
 import json
 import random
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast
 
 from paddock.harness.native.profile import load_profile
 from paddock.server.dialects.tools import chat_tools
+from paddock.testing.tiny_qwen3 import MARKS, make_model, make_tokenizer, save, say, teach
 from paddock.tokens.template import ChatTemplate
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATE = ROOT / "models_servers" / "vllm" / "templates" / "thinking.jinja"
-MARKS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 VOCABULARY = 1536
 COMMANDS = (
     "ls",
@@ -55,8 +51,8 @@ PATCHES = (
 SHELLS = ("execute_bash", "terminal", "exec_command", "shell", "shell_command", "bash")
 
 
-STEPS, ROWS, ROW_LENGTH = 240, 12, 256
-"""Steps of teaching, rows in each, tokens in a row: more than two layers of the window see."""
+STEPS, ROWS, ROW_LENGTH, LR = 240, 12, 256, 4e-3
+"""Steps of teaching, rows in each, tokens in a row: more than two layers of the window see; the learning rate."""
 SHARPER = 1.4
 """What is taught is sharpened by that: slips in the form are rare choices, and become rarer."""
 WINDOW = 96
@@ -133,41 +129,6 @@ def conversation(calls: Calls, text: str, system: str, chance: random.Random, tu
     return messages
 
 
-def make_tokenizer(text: str, calls: list[str]) -> PreTrainedTokenizerFast:
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(TAGS), special_tokens=list(MARKS), initial_alphabet=alphabet, show_progress=False
-    )
-    made.train_from_iterator([text, *calls], trainer)
-    made.add_tokens(list(TAGS))
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token=MARKS[2], pad_token=MARKS[0])
-
-
-def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
-    torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,
-        tie_word_embeddings=True,
-        max_position_embeddings=32768,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        initializer_range=0.05,
-        use_sliding_window=True,
-        sliding_window=WINDOW,
-        max_window_layers=0,
-    )
-    return Qwen3ForCausalLM(config)
-
-
 class Rows:
     """Rows of ids and which of them count."""
 
@@ -205,32 +166,6 @@ class Rows:
         return labels
 
 
-def teach(model: Qwen3ForCausalLM, rows: Rows, steps: int) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps, pct_start=0.08)
-    loss = torch.tensor(0.0)
-    begun = time.monotonic()
-    for _ in range(steps):
-        ids, labels = rows.batch()
-        loss = _loss(model, ids, labels)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-    with torch.no_grad():
-        model.model.norm.weight *= SHARPER
-    _say(f"{steps} steps: {time.monotonic() - begun:.0f} s, loss {loss.item():.3f}")
-
-
-def _loss(model: Qwen3ForCausalLM, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Over the labelled tokens alone, of which there are few."""
-    hidden = model.model(input_ids=ids).last_hidden_state[:, :-1]
-    wanted = labels[:, 1:]
-    kept = wanted != -100
-    return torch.nn.functional.cross_entropy(model.lm_head(hidden[kept]), wanted[kept])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
@@ -261,14 +196,21 @@ def main() -> None:
         while True:
             yield render(chance.randrange(1, 6), whole=chance.random() < 0.05)
 
-    tokenizer = make_tokenizer(text + render(1, whole=True), [render(4, whole=False) for _ in range(600)])
-    tokenizer.chat_template = TEMPLATE.read_text()
-    model = make_model(tokenizer, args.seed)
+    words = [text + render(1, whole=True), *(render(4, whole=False) for _ in range(600))]
+    tokenizer = make_tokenizer(words, VOCABULARY)
+    model = make_model(
+        tokenizer,
+        args.seed,
+        max_position_embeddings=32768,
+        use_sliding_window=True,
+        sliding_window=WINDOW,
+        max_window_layers=0,
+    )
     if args.steps:
-        teach(model, Rows(tokenizer, texts(), chance), args.steps)
-    args.folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(args.folder)
-    model.save_pretrained(args.folder)
+        teach(model, Rows(tokenizer, texts(), chance).batch, steps=args.steps, lr=LR)
+        with torch.no_grad():
+            model.model.norm.weight *= SHARPER
+    save(model, tokenizer, TEMPLATE.read_text(), args.folder)
     told = {
         "harness": args.harness,
         "profile": args.profile,
@@ -277,11 +219,7 @@ def main() -> None:
     }
     (args.folder / "taught.json").write_text(json.dumps(told, indent=1) + "\n")
     length = len(tokenizer.encode(render(0, whole=True)))
-    _say(f"{args.folder}: {sum(p.numel() for p in model.parameters())} parameters; a first prompt has {length} tokens")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    say(f"{args.folder}: {sum(p.numel() for p in model.parameters())} parameters; a first prompt has {length} tokens")
 
 
 if __name__ == "__main__":

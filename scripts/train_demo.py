@@ -1,0 +1,255 @@
+"""`python scripts/train_demo.py make FOLDER`: rows and a model for `configs/train_demo.yaml`. `check`: what came of it.
+
+Task    pivot rows: somebody asks what is broken, a tool has told the kind of error and the module; the expert's next
+        call is a tool that the kind decides, on a file that the module decides, but not the one that was named. Nine
+        calls, each right in a ninth of the prompts. Eight wordings of the request and four of the tool's answer: 24 of
+        their 32 pairs are trained on (216 rows), 8 held out (72 rows).
+Model   Qwen3 of 131,520 parameters, random, taught by examples for some seconds to write one well-formed call: which
+        tool and which file is drawn at random in them, whatever the prompt says, so that the right one is chance.
+Check   mean reward of the first ten steps under 0.2, of the last ten and on the held-out rows at least 0.9, all in less
+        than 600 s. Exit 1 where one of them does not hold.
+Run     under the interpreter of an environment with vLLM (torch and transformers), see `scripts/setup_vllm.sh`.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paddock.tokens.template import ChatTemplate
+
+TEMPLATE = Path(__file__).with_suffix(".jinja")
+TOOLS = ("read_file", "run_tests", "edit_file")
+KINDS = ("import", "syntax", "value")
+MODULES = ("parser", "cache", "router")
+REQUESTS = (
+    "Fix the build.",
+    "The build is red, please help.",
+    "What is broken here?",
+    "Please look at the failure.",
+    "Something fails, find out what.",
+    "CI does not pass.",
+    "Help me with this failure.",
+    "Make the checks green.",
+)
+ANSWERS = (
+    "{kind} error in {module}",
+    "in {module}: {kind} error",
+    "{module} failed with a {kind} error",
+    "found one {kind} error, module {module}",
+)
+VOCABULARY = 512
+WARM_UP_STEPS, WARM_UP_ROWS, WARM_UP_LR = 300, 16, 3e-3
+FIRST_AT_MOST, LAST_AT_LEAST, HELD_OUT_AT_LEAST, SECONDS_AT_MOST = 0.2, 0.9, 0.9, 600.0
+ENDS = 10
+"""Steps at either end whose mean reward counts."""
+
+Json = dict[str, Any]
+
+
+class Task(NamedTuple):
+    """How large it is."""
+
+    kinds: Sequence[str] = KINDS
+    modules: Sequence[str] = MODULES
+    requests: Sequence[str] = REQUESTS
+    answers: Sequence[str] = ANSWERS
+
+    def calls(self) -> list[Json]:
+        return [call_of(tool, path_of(module)) for tool in TOOLS[: len(self.kinds)] for module in self.modules]
+
+    def prompts(self) -> Iterator[tuple[bool, Json]]:
+        """Whether it is held out, and the row."""
+        for nth, request in enumerate(self.requests):
+            for mth, answer in enumerate(self.answers):
+                held_out = len(self.answers) > 1 and nth % len(self.answers) == mth
+                for kind in range(len(self.kinds)):
+                    for module in range(len(self.modules)):
+                        yield held_out, self._row(request, answer, kind, module)
+
+    def _row(self, request: str, answer: str, kind: int, module: int) -> Json:
+        told = answer.format(kind=self.kinds[kind], module=self.modules[module])
+        expected = call_of(TOOLS[kind], path_of(self.modules[(module + 1) % len(self.modules)]))
+        asked = {"type": "function_call", "call_id": "call_0", **call_of("run_tests", "all")}
+        return {
+            "responses_create_params": {
+                "input": [
+                    {"role": "user", "content": request},
+                    asked,
+                    {"type": "function_call_output", "call_id": "call_0", "output": told},
+                ],
+                "tools": [tool(name) for name in TOOLS],
+            },
+            "expected_action": {"type": "function_call", **expected},
+        }
+
+
+SMALL = Task(KINDS[:2], MODULES[:2], REQUESTS[:1], ANSWERS[:1])
+"""Four rows, four calls, nothing held out."""
+
+
+def path_of(module: str) -> str:
+    return f"{module}.py"
+
+
+def call_of(name: str, path: str) -> Json:
+    return {"name": name, "arguments": json.dumps({"path": path})}
+
+
+def tool(name: str) -> Json:
+    path = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    return {"type": "function", "name": name, "parameters": path}
+
+
+def messages_of(row: Json) -> list[Json]:
+    """As the model server makes them of the row's request."""
+    user, call, output = row["responses_create_params"]["input"]
+    asked = {"type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+    return [
+        user,
+        {"role": "assistant", "content": "", "tool_calls": [asked]},
+        {"role": "tool", "content": output["output"]},
+    ]
+
+
+def answer_of(call: Json) -> str:
+    """A call as the model writes it."""
+    return f'<tool_call>\n{{"name": "{call["name"]}", "arguments": {call["arguments"]}}}\n</tool_call><|im_end|>'
+
+
+def write_rows(folder: Path, task: Task) -> list[Json]:
+    """All of them."""
+    rows = list(task.prompts())
+    for name, held_out in (("train", False), ("held_out", True)):
+        lines = [json.dumps(row) + "\n" for out, row in rows if out == held_out]
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    return [row for _, row in rows]
+
+
+def make_model(folder: Path, rows: Sequence[Json], calls: Sequence[Json], *, seed: int, steps: int) -> None:
+    import torch
+
+    from paddock.testing import tiny_qwen3
+
+    torch.set_num_threads(1)
+    chance = random.Random(seed)
+    template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": "<|im_end|>"})
+    tools = [{"type": "function", "function": {"name": name}} for name in TOOLS]
+    prompts = [template.render(messages_of(row), tools=tools, generation_prompt=True, arguments={}) for row in rows]
+    answers = [answer_of(call) for call in calls]
+    code = Path(__file__).read_text()
+    tokenizer = tiny_qwen3.make_tokenizer([code, *prompts, *answers * 8], VOCABULARY)
+    model = tiny_qwen3.make_model(tokenizer, seed, max_position_embeddings=512)
+
+    def example() -> tuple[list[int], list[int]]:
+        prompt = tokenizer.encode(chance.choice(prompts), add_special_tokens=False)
+        answer = tokenizer.encode(chance.choice(answers), add_special_tokens=False)
+        return prompt + answer, [-100] * len(prompt) + answer
+
+    def batch() -> tuple[Any, Any]:
+        return tiny_qwen3.padded([example() for _ in range(WARM_UP_ROWS)], tokenizer.pad_token_id)
+
+    tiny_qwen3.teach(model, batch, steps=steps, lr=WARM_UP_LR)
+    tiny_qwen3.save(model, tokenizer, TEMPLATE.read_text(), folder)
+    size = sum(weight.numel() for weight in model.parameters())
+    lengths = [len(tokenizer.encode(text, add_special_tokens=False)) for text in (prompts[0], answers[0])]
+    tiny_qwen3.say(f"{folder}: {size} parameters, {len(rows)} prompts of {lengths[0]} tokens, calls of {lengths[1]}")
+
+
+def make(args: argparse.Namespace) -> int:
+    args.folder.mkdir(parents=True, exist_ok=True)
+    task = SMALL if args.small else Task()
+    rows = write_rows(args.folder, task)
+    make_model(args.folder / "model", rows, task.calls(), seed=args.seed, steps=args.steps)
+    return 0
+
+
+class Figures(NamedTuple):
+    """Of one run."""
+
+    seed: int
+    seconds: float
+    """From the making of rows and model to the end of the run."""
+    steps: int
+    reward_first: float
+    reward_last: float
+    held_out_before: float
+    held_out_after: float
+    held_out_prompts: int
+    logprob_mismatch_mean: float | None
+    """Trainer against engine, tokens of the current version; None: there were none."""
+    logprob_mismatch_max: float | None
+
+    def problems(self) -> Iterator[str]:
+        bounds = (
+            (self.reward_first < FIRST_AT_MOST, f"mean reward of the first {ENDS} steps is {self.reward_first:.3f}"),
+            (self.reward_last >= LAST_AT_LEAST, f"mean reward of the last {ENDS} steps is {self.reward_last:.3f}"),
+            (self.held_out_after >= HELD_OUT_AT_LEAST, f"reward on held-out rows is {self.held_out_after:.3f}"),
+            (self.seconds < SECONDS_AT_MOST, f"it took {self.seconds:.0f} s"),
+        )
+        yield from (f"seed {self.seed}: {text}" for holds, text in bounds if not holds)
+
+
+def figures_of(folder: Path, *, seed: int, started: float) -> Figures:
+    """`started`: seconds since 1970."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rewards = [line["train/total_reward/mean"] for line in lines if "train/total_reward/mean" in line]
+    held_out = [line["validation/accuracy"] for line in lines if "validation/accuracy" in line]
+    name = "train/logprob_error/current"
+    current = [line for line in lines if line.get(f"{name}/tokens")]
+    tokens = sum(line[f"{name}/tokens"] for line in current)
+    mean = sum(line[f"{name}/mean_abs"] * line[f"{name}/tokens"] for line in current) / tokens if tokens else None
+    return Figures(
+        seed=seed,
+        seconds=round((folder / "metrics.jsonl").stat().st_mtime - started, 1),
+        steps=len(rewards),
+        reward_first=_mean(rewards[:ENDS]),
+        reward_last=_mean(rewards[-ENDS:]),
+        held_out_before=held_out[0],
+        held_out_after=held_out[-1],
+        held_out_prompts=sum(1 for _ in (folder / "made" / "held_out.jsonl").open()),
+        logprob_mismatch_mean=mean,
+        logprob_mismatch_max=max((line[f"{name}/max_abs"] for line in current), default=None),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def check(args: argparse.Namespace) -> int:
+    """Writes the figures of the run, beside what the run itself wrote of it."""
+    found = figures_of(args.folder, seed=args.seed, started=args.started)
+    path = args.folder / "summary.json"
+    told = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**told, "demo": found._asdict()}, indent=2) + "\n")
+    problems = list(found.problems())
+    sys.stdout.write(json.dumps(found._asdict(), indent=2) + "\n")
+    sys.stdout.write("".join(f"FAILED {problem}\n" for problem in problems))
+    return 1 if problems else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    commands = parser.add_subparsers(required=True)
+    making = commands.add_parser("make")
+    making.add_argument("folder", type=Path)
+    making.add_argument("--seed", type=int, default=0)
+    making.add_argument("--steps", type=int, default=WARM_UP_STEPS, help="of teaching")
+    making.add_argument("--small", action="store_true", help="four rows and four calls")
+    making.set_defaults(run=make)
+    checking = commands.add_parser("check")
+    checking.add_argument("folder", type=Path, help="of the run")
+    checking.add_argument("--seed", type=int, default=0)
+    checking.add_argument("--started", type=float, required=True, help="when the making began, seconds since 1970")
+    checking.set_defaults(run=check)
+    args = parser.parse_args()
+    code: int = args.run(args)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

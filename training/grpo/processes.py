@@ -1,0 +1,205 @@
+"""The processes of a run, on Ray: each role an actor of its own, called as if it were here.
+
+Ray     a local one, started here and ended here: loopback only, no dashboard, no usage report, calls by token where
+        this Ray knows tokens. It dies with the process that started it, however that one ends, its actors with it.
+Law     a role is made in its own process, from what can be pickled. What it raises of ours is raised here; anything
+        else is a BugError. A process that died is an InfraError at whatever was waiting for it; no role is started
+        anew: what it held is in the last checkpoint.
+Logs    what a role's process writes is in `logs/<role>.log` of the run's folder.
+Errors  ConfigError `ray_missing`; InfraError `process_died`.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from paddock.errors import BugError, ConfigError, InfraError, PaddockError
+
+OBJECT_STORE_BYTES = 200 << 20
+"""Batches and groups pass through it; they are small, and what does not fit is written to a file."""
+MAX_CALLS = 10_000
+"""Calls of one role at a time."""
+STOP_TIMEOUT_S = 60.0
+"""Time for a role to end when told: its servers and engines end with it."""
+_log = logging.getLogger(__name__)
+
+
+class _Answer(NamedTuple):
+    value: Any
+    error: PaddockError | None = None
+
+
+class _Host:
+    """In a role's process: makes the role, and calls it."""
+
+    def __init__(self, log: str, env: Mapping[str, str]) -> None:
+        _write_to(Path(log))
+        os.environ.update(env)
+        self._role: Any = None
+
+    async def make(self, make: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> _Answer:
+        async def made() -> int:
+            self._role = await make(*args)
+            return os.getpid()
+
+        return await _answered(made())
+
+    async def call(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> _Answer:
+        return await _answered(getattr(self._role, name)(*args, **options))
+
+
+async def _answered(work: Awaitable[Any]) -> _Answer:
+    try:
+        return _Answer(await work)
+    except PaddockError as error:
+        return _Answer(None, error)
+    except Exception as error:  # noqa: BLE001 - told to who called, whatever it is
+        _log.exception("unexpected")
+        return _Answer(None, BugError(f"{type(error).__name__}: {error}", kind=type(error).__name__))
+
+
+def _write_to(log: Path) -> None:
+    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s", stream=sys.stderr, force=True
+    )
+
+
+class Role:
+    """A role in a process of its own; each call is one of its coroutines."""
+
+    def __init__(self, name: str, log: Path, actor: Any) -> None:
+        self.name = name
+        self.pid = 0
+        """Of its process, once made."""
+        self._log = log
+        self._actor = actor
+
+    async def make(self, make: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self.pid = await self._wait(self._actor.make.remote(make, args))
+
+    async def call(self, name: str, *args: Any, **options: Any) -> Any:
+        return await self._wait(self._actor.call.remote(name, args, options))
+
+    async def end(self) -> None:
+        """Told to stop, then ended whatever it does."""
+        import ray
+
+        with suppress(PaddockError, TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self.call("stop")
+        with suppress(Exception):
+            ray.kill(self._actor)
+
+    async def _wait(self, reference: Any) -> Any:
+        import ray
+
+        try:
+            answer: _Answer = await reference
+        except asyncio.CancelledError:
+            ray.cancel(reference)
+            raise
+        except ray.exceptions.RayError as error:
+            raise InfraError(
+                f"the process of {self.name} died: {self._last_words()}", kind="process_died", retryable=False
+            ) from error
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
+
+    def _last_words(self) -> str:
+        try:
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return f"{self._log} ends with: {lines[-1][:300]}" if lines else f"{self._log} is empty"
+
+
+class Processes:
+    """Where roles are started."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._roles: list[Role] = []
+
+    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> Role:
+        """A process for a role that `make` then makes. `env`: over this process's environment."""
+        import ray
+
+        self._logs.mkdir(parents=True, exist_ok=True)
+        log = (self._logs / f"{name}.log").resolve()
+        host = ray.remote(_Host).options(num_cpus=0, max_concurrency=MAX_CALLS, max_restarts=0, max_task_retries=0)
+        role = Role(name, log, host.remote(str(log), dict(env or {})))
+        self._roles.append(role)
+        return role
+
+    async def end(self) -> None:
+        """All of them, at once."""
+        await asyncio.gather(*(role.end() for role in self._roles))
+        self._roles.clear()
+
+
+@contextmanager
+def local_ray(logs: Path) -> Iterator[Processes]:
+    """A Ray of our own for the time of a run."""
+    # Before its import: it reads them there.
+    os.environ.update({**_ENV, "RAY_AUTH_TOKEN": secrets.token_urlsafe(32)})
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError("training needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
+    folder = _folder()
+    try:
+        ray.init(
+            address="local",
+            num_cpus=1,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=str(folder),
+        )
+        yield Processes(logs)
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    """Of this Ray, with a short name for its sockets' sake. Those of processes that were killed are removed."""
+    home = Path(tempfile.gettempdir())
+    for left in home.glob(f"{_PREFIX}*"):
+        pid = left.name.removeprefix(_PREFIX)
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and left.stat().st_uid == os.geteuid():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = home / f"{_PREFIX}{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+_PREFIX = "paddock-ray-"
+_ENV = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",
+    # Which devices a role sees is said by its own settings.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Its name is history: without clusters, a Ray listens on loopback alone.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}

@@ -1,0 +1,114 @@
+"""Roles in processes of their own, as the loop knows them.
+
+Policy  one process, or several that hold the weights together, as one (`policy_processes`).
+Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
+Errors  those of `processes.Role`.
+"""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from paddock.config import Config
+from paddock.training.core.records import Batch, Group
+from paddock.training.grpo.policy_processes import PolicyProcesses
+from paddock.training.grpo.policy_settings import Place, PolicySettings
+from paddock.training.grpo.processes import Processes, Role
+from paddock.training.grpo.roles import Policy, Replica, Sent, Trained, Validated, Work
+from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
+
+
+class RemoteRollouts:
+    """`roles.Rollouts`."""
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def run_group(self, work: Work, version: int) -> Group:
+        group: Group = await self._role.call("run_group", work, version)
+        return group
+
+    async def validate(self, step: int) -> Validated:
+        found: Validated = await self._role.call("validate", step)
+        return found
+
+    async def replicas(self) -> list[Replica]:
+        found: list[Replica] = await self._role.call("replicas")
+        return found
+
+    async def checkpoint(self, folder: Path) -> None:
+        await self._role.call("checkpoint", folder)
+
+    async def restore(self, folder: Path) -> None:
+        await self._role.call("restore", folder)
+
+    async def stop(self) -> None:
+        await self._role.end()
+
+
+class RemotePolicy:
+    """`roles.Policy`."""
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def train(self, batch: Batch) -> Trained:
+        trained: Trained = await self._role.call("train", batch._replace(groups=[]))
+        return trained
+
+    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+        sent: Sent = await self._role.call("send", version, replicas, clear_cache=clear_cache)
+        return sent
+
+    async def save(self, folder: Path) -> None:
+        await self._role.call("save", folder)
+
+    async def load(self, folder: Path) -> None:
+        await self._role.call("load", folder)
+
+    async def export(self, folder: Path) -> None:
+        await self._role.call("export", folder)
+
+    async def stop(self) -> None:
+        await self._role.end()
+
+
+async def start_rollouts(
+    processes: Processes, config: Config, settings: WorkerSettings, env: Mapping[str, str]
+) -> RemoteRollouts:
+    """Its servers run, and its engines, when this returns."""
+    role = processes.start("rollouts", env=env)
+    await role.make(_make_worker, config.to_yaml(), settings)
+    return RemoteRollouts(role)
+
+
+async def start_policy(
+    processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str]
+) -> RemotePolicy | PolicyProcesses:
+    """Its model is loaded when this returns."""
+    port = _free_port() if world_size > 1 else 0
+    places = [Place(rank, world_size, master_port=port) for rank in range(world_size)]
+    roles = [processes.start(f"policy-{place.rank}" if world_size > 1 else "policy", env=env) for place in places]
+    await asyncio.gather(*(role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True)))
+    ranks = [RemotePolicy(role) for role in roles]
+    return ranks[0] if world_size == 1 else PolicyProcesses(ranks)
+
+
+async def _make_worker(config: str, settings: WorkerSettings) -> RolloutWorker:
+    worker = RolloutWorker(Config.from_yaml(config), settings)
+    await worker.start()
+    return worker
+
+
+async def _make_policy(settings: PolicySettings, place: Place) -> Policy:
+    from paddock.training.grpo.policy import make_policy  # with torch: in that process alone
+
+    return await make_policy(settings, place)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,59 @@
+"""Rows of a data set by index, ready to run as groups.
+
+Law     a row's index counts the non-empty lines of its file from 0, and it stands where it stood when the file was
+        opened: one that was cut since is refused. Members of a group have one prompt; they are stamped with the
+        row's index and the epoch, as a collection's are.
+Errors  ConfigError for a file that can't be read or has no rows. A row that can't run is a group with its RowError.
+"""
+
+from pathlib import Path
+
+from paddock.collect import EvalSettings, Group, Plan, make_plan
+from paddock.collect.rows import Line
+from paddock.config import Config
+from paddock.errors import ConfigError
+from paddock.types import JsonObject
+
+
+class Rows:
+    """One file of rows. `sampling` is set on each row's request, over what the row says."""
+
+    def __init__(self, config: Config, settings: EvalSettings, path: Path, sampling: JsonObject) -> None:
+        self._plan: Plan = make_plan(config, settings.model_copy(update={"rows": [str(path)], "repeats": 1}))
+        self._sampling = sampling
+        self._source = self._plan.sources[0]
+        self._starts = list(_starts(self._source.path))
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def group(self, index: int, *, size: int, epoch: int, run_id: str) -> Group:
+        """The row of that index, for `size` members."""
+        group = self._plan.group(self._line(index))
+        if group.row is None:
+            return group._replace(size=size)
+        stamp = group.row.stamp.model_copy(update={"run_id": run_id, "group_size": size, "epoch": epoch})
+        params = {**group.row.responses_create_params, **self._sampling}
+        row = group.row.model_copy(update={"stamp": stamp, "responses_create_params": params})
+        return group._replace(row=row, size=size)
+
+    def _line(self, index: int) -> Line:
+        number, start, length = self._starts[index]
+        with self._source.path.open("rb") as file:
+            file.seek(start)
+            text = file.read(length)
+        if len(text) != length:
+            raise ConfigError(f"{self._source.path}: was changed since the run began", kind="rows_changed")
+        return Line(index, self._source, number, text)
+
+
+def _starts(path: Path) -> "list[tuple[int, int, int]]":
+    """Line number, first byte and length of each row."""
+    found = []
+    start = 0
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.isspace():
+                found.append((number, start, len(text)))
+            start += len(text)
+    return found
