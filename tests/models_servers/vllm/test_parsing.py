@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,49 @@ def test_without_vllm_a_parser_is_an_error_of_the_config(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="vLLM") as error:
         VllmParsers(tmp_path, tool_parser="hermes", reasoning_parser=None)
     assert error.value.kind == "vllm_missing"
+
+
+_OLD_VLLM = {
+    "__init__.py": "",
+    "parser.py": """
+class Parser:
+    reasoning_parser = None
+    def __init__(self, tokenizer, tools=None, **others): pass
+    def parse_delta(self, text, ids, request): return None
+    def parse(self, text, request): return None, text, []
+class ParserManager:
+    get_parser = staticmethod(lambda *names, **others: Parser)
+""",
+    "tokenizers.py": """
+class Tokenizer:
+    eos_token_id = 2
+    def encode(self, text, add_special_tokens): return [5]
+def get_tokenizer(folder): return Tokenizer()
+""",
+    "entrypoints/openai/chat_completion/protocol.py": """
+class ChatCompletionRequest:
+    tools = None
+    def __init__(self, **fields): pass
+""",
+}
+
+
+def test_parsers_that_would_make_every_call_text_are_refused(tmp_path: Path) -> None:
+    """A vLLM whose parsers are called otherwise; in a process of its own, whose vLLM it is."""
+    for name, source in _OLD_VLLM.items():
+        file = tmp_path / "vllm" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+    code = (
+        "from pathlib import Path\n"
+        "from paddock.errors import ConfigError\n"
+        "from paddock.models_servers.vllm.parsing import VllmParsers\n"
+        "try:\n"
+        "    VllmParsers(Path('x'), tool_parser='hermes', reasoning_parser=None)\n"
+        "except ConfigError as error:\n"
+        "    print(error.kind, error.message)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=env)
+    assert done.stdout.startswith("vllm_missing tool_parser, reasoning_parser: need vLLM 0.32 or newer"), done.stderr
+    assert "prompt_token_ids" in done.stdout
