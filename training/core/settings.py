@@ -58,8 +58,8 @@ class GrpoSettings(_Settings):
     seq_logprob_error_threshold: float | None = Field(default=None, gt=0)
     """Sequences are not trained on whose mean factor between the trainer's and the engine's probabilities is larger;
     None: all are."""
-    val_period: int = Field(default=0, ge=0)
-    """Steps between validations; 0: none meanwhile."""
+    val_period: int = Field(default=0, ge=-1)
+    """Steps between validations; 0 or -1: none meanwhile."""
     val_at_start: bool = False
     val_at_end: bool = False
     val_num_generations_per_prompt: int = Field(default=1, ge=1)

@@ -60,6 +60,8 @@ class CheckpointConfig(Block):
     """None: all. The newest is kept besides, to go on from."""
     save_period: int = Field(default=10, ge=1)
     """Steps."""
+    checkpoint_must_save_by: str | None = Field(default=None, pattern=r"^(\d+:){2,3}\d+$")
+    """`days:hours:minutes:seconds` after which the run stores a checkpoint and ends; None: no such time."""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -67,6 +69,13 @@ class CheckpointConfig(Block):
         if name is not None and not name.startswith(("train:", "train/", "val:", "validation/")):
             raise ValueError(f"metric_name {name!r} says neither `train:` nor `val:`: such as train:total_reward/mean")
         return self
+
+    @property
+    def must_save_by_s(self) -> float | None:
+        if self.checkpoint_must_save_by is None:
+            return None
+        numbers = [int(part) for part in self.checkpoint_must_save_by.split(":")]
+        return float(sum(n * unit for n, unit in zip(reversed(numbers), (1, 60, 3600, 86400), strict=False)))
 
     @property
     def metric(self) -> str | None:
@@ -145,7 +154,7 @@ class TrainConfig(Block):
 
     @property
     def validates(self) -> bool:
-        return bool(self.grpo.val_period) or self.grpo.val_at_start or self.grpo.val_at_end
+        return self.grpo.val_period > 0 or self.grpo.val_at_start or self.grpo.val_at_end
 
     @model_validator(mode="after")
     def _batches(self) -> Self:

@@ -1,0 +1,192 @@
+"""From files and overrides to a run: inheritance, what is late, what is refused and how, the model server."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from paddock.errors import ConfigError
+from paddock.training.grpo.reading import ReadConfig, read_config
+
+SERVERS: dict[str, Any] = {
+    "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
+    "agent": {
+        "agents": {
+            "single_step": {
+                "resources_server": {"type": "resources_servers", "name": "pivot"},
+                "model_server": {"type": "models_servers", "name": "policy_model"},
+            }
+        }
+    },
+}
+SMALL: dict[str, Any] = {
+    "grpo": {"num_prompts_per_step": 4, "num_generations_per_prompt": 8},
+    "policy": {"model_name": "/models/tiny", "precision": "float32", "torch_cfg": {"device": "cpu"}},
+    "data": {"train": {"data_path": "rows.jsonl"}},
+    "env": {"nemo_gym": SERVERS},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, name: str, tree: Any) -> Path:
+    path = folder / name
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
+    return path
+
+
+def read(folder: Path, changes: Any = None, *overrides: str, strict: bool = False) -> ReadConfig:
+    base = write(folder, "base.yaml", SMALL)
+    child = write(folder, "child.yaml", {"defaults": "base.yaml", **(changes or {})})
+    return read_config(child if changes else base, overrides, strict=strict)
+
+
+def refused(folder: Path, changes: Any, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        read(folder, changes, *overrides)
+    return str(error.value)
+
+
+def vllm(found: ReadConfig) -> dict[str, Any]:
+    tree = yaml.safe_load(found.environment.to_yaml())
+    block: dict[str, Any] = tree[found.model_server]["models_servers"]["vllm"]
+    return block
+
+
+def test_a_run_without_a_model_server_gets_one_from_the_policy(folder: Path) -> None:
+    found = read(folder)
+    assert found.model_server == "policy_model"
+    assert vllm(found) == {
+        "model": "/models/tiny",
+        "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}",
+        "launch": {"dtype": "float32", "max_model_len": 4096, "weight_transfer": "gloo"},
+    }
+    assert found.environment.references("agent") == ["pivot", "policy_model"]
+    assert found.name == "base"
+
+
+def test_what_is_said_of_generation_is_laid_over_the_composed_model_server(folder: Path) -> None:
+    composed = {"config_paths": ["models_servers/vllm/configs/vllm.yaml"]}
+    laid = {"generation": {"vllm": {"launch": {"replicas": 2}, "tool_parser": "qwen3_coder"}, "max_new_tokens": 64}}
+    block = vllm(read(folder, {"env": {"nemo_gym": composed}, "policy": laid}))
+    assert (block["model"], block["tool_parser"], block["max_tokens_per_turn"]) == ("/models/tiny", "qwen3_coder", 64)
+    assert block["launch"]["replicas"] == 2
+
+
+def test_a_server_of_another_wire_gives_way_and_keeps_what_it_says_of_prompts(folder: Path) -> None:
+    theirs = {
+        "config_paths": ["responses_api_models/vllm_model/configs/vllm_model_for_training.yaml"],
+        "policy_model": {"responses_api_models": {"vllm_model": {"chat_template_kwargs": {"enable_thinking": True}}}},
+    }
+    found = read(folder, {"env": {"nemo_gym": theirs}})
+    assert [one.implementation for one in found.environment.instances.values() if one.kind == "models_servers"] == [
+        "vllm"
+    ]
+    assert vllm(found)["chat_template_kwargs"] == {"enable_thinking": True}
+    assert "base_url" not in vllm(found)
+
+
+def test_files_inherit_and_a_block_may_replace_the_inherited_one(folder: Path) -> None:
+    write(folder, "first.yaml", {**SMALL, "logger": {"wandb": {"project": "one", "name": "run"}}})
+    write(folder, "second.yaml", {"defaults": ["first.yaml"], "logger": {"wandb": {"project": "two"}}})
+    last = write(
+        folder, "last.yaml", {"defaults": "second.yaml", "logger": {"_override_": True, "wandb_enabled": True}}
+    )
+    assert read_config(folder / "second.yaml").config.logger.wandb.name == "run"
+    assert read_config(last).config.logger.wandb.project == "paddock"
+    write(folder, "first.yaml", {"defaults": "last.yaml"})
+    with pytest.raises(ConfigError, match=r"first\.yaml -> .*second\.yaml -> .*first\.yaml|defaults of each other"):
+        read_config(last)
+
+
+def test_files_of_servers_are_found_beside_the_file_that_names_them(folder: Path) -> None:
+    (folder / "below").mkdir()
+    write(folder / "below", "servers.yaml", {"extra_pivot": SERVERS["pivot"]})
+    changed = {**SMALL, "env": {"nemo_gym": {**SERVERS, "config_paths": ["servers.yaml"]}}}
+    parent = write(folder / "below", "parent.yaml", changed)
+    child = write(folder, "child.yaml", {"defaults": str(parent)})
+    assert "extra_pivot" in read_config(child).environment.instances
+
+
+def test_interpolations_are_read_now_but_for_the_servers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_TEST_ROWS", "from-env.jsonl")
+    monkeypatch.setenv("PADDOCK_TEST_SECRET", "geheim")
+    changes: dict[str, Any] = {
+        "steps": 7,
+        "grpo": {"max_num_steps": "${steps}", "num_prompts_per_step": "${mul:2, ${half}}"},
+        "half": 3,
+        "data": {"train": {"data_path": "${oc.env:PADDOCK_TEST_ROWS}"}},
+        "policy": {"generation": {"temperature": 0.5, "val_temperature": "${.temperature}"}},
+        "env": {"nemo_gym": {"vars": {"rows": "${data.train.data_path}"}}},
+    }
+    changes["policy"]["generation"]["vllm"] = {"api_key": "${oc.env:PADDOCK_TEST_SECRET}"}
+    found = read(folder, changes)
+    assert (found.config.grpo.max_num_steps, found.config.grpo.num_prompts_per_step) == (7, 6)
+    assert found.config.data.train.data_path == "from-env.jsonl"
+    assert found.config.policy.generation.val_temperature == 0.5
+    assert b"geheim" not in orjson.dumps(found.stored())
+    assert found.environment.block("policy_model")["api_key"] == "geheim"
+    assert found.environment.top("vars")["rows"] == "from-env.jsonl"
+
+
+def test_overrides_go_where_their_key_is(folder: Path) -> None:
+    found = read(
+        folder,
+        None,
+        "grpo.num_prompts_per_step=2",
+        "env.nemo_gym.pivot.resources_servers.pivot.comparator=semantic",
+        "eval.concurrency=3",
+        "env.nemo_gym.thinking_tags=[<t>]",
+        "policy_model.models_servers.vllm.launch.replicas=2",
+        "~policy.torch_cfg",
+    )
+    assert found.config.grpo.num_prompts_per_step == 2
+    assert found.environment.block("pivot")["comparator"] == "semantic"
+    assert found.environment.top("eval") == {"concurrency": 3}
+    assert found.config.env.nemo_gym.thinking_tags == ("<t>",)
+    assert vllm(found)["launch"]["replicas"] == 2
+    assert found.config.policy.torch_cfg.device == "auto"
+
+
+@pytest.mark.parametrize(
+    ("changes", "overrides", "said"),
+    [
+        ({"grpo": {"num_prompt_per_step": 3}}, [], r"child\.yaml:\d+: .*nearest: `grpo.num_prompts_per_step`"),
+        ({"grpoo": {}}, [], "unknown key `grpoo`; nearest: `grpo`"),
+        ({"policy": {"generation": {"vllm_cfg": {"max_num_seq": 3}}}}, [], "nearest: .*vllm_cfg.max_num_seqs"),
+        ({}, ["grpo.num_promts_per_step=3"], "override `grpo.num_promts_per_step`"),
+        ({}, ["pivott.resources_servers.pivot.comparator=compat"], "no instance `pivott`"),
+        ({}, ["~policy.torch_config"], "nearest: `torch_cfg`"),
+        ({"policy": {"max_total_sequence_length": "many"}}, [], "max_total_sequence_length"),
+        ({"policy": {"train_global_batch_size": 7}}, [], "does not divide the 32 rollouts"),
+        ({"data": {"train": {"data_path": "${nowhere}"}}}, [], "nothing sets `nowhere`"),
+        ({"env": {"nemo_gym": {"agent": {"agents": {"single_stepp": {}}}}}}, [], "single_stepp"),
+        ({"env": {"nemo_gym": None}}, [], "config_paths"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place_and_the_nearest_right_name(
+    folder: Path, changes: Any, overrides: list[str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read(folder, changes or {"grpo": {}}, *overrides)
+
+
+def test_all_problems_are_told_at_once(folder: Path) -> None:
+    text = refused(folder, {"grpo": {"use_dynamic_sampling": True, "sed": 1}, "loss_fn": {"use_cispo": True}})
+    assert "3 problems" in text
+    assert "grpo.sed" in text
+
+
+def test_several_model_servers_need_one_of_the_usual_name(folder: Path) -> None:
+    front = {"models_servers": {"openai": {"base_url": "http://localhost:1/v1", "model": "m", "engine": "text"}}}
+    servers: dict[str, Any] = {"one": front, "two": front}
+    servers["agent"] = {"agents": {"single_step": {"model_server": {"type": "models_servers", "name": "one"}}}}
+    assert "`policy_model`" in refused(folder, {"env": {"nemo_gym": servers}})
+    del servers["two"]
+    assert read(folder, {"env": {"nemo_gym": servers}}).model_server == "one"

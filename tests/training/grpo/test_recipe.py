@@ -1,0 +1,189 @@
+"""Keys of the published recipes: each is a setting, is read as one, says nothing here with a reason, or is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paddock.config import Note
+from paddock.config.checking import valid_keys
+from paddock.config.trees import split
+from paddock.errors import ConfigError
+from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.recipe import recipe_table, rule_for
+
+KEYS = Path(__file__).with_name("recipe_keys.txt")
+SERVERS = {
+    "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
+    "agent": {"agents": {"single_step": {"resources_server": {"type": "resources_servers", "name": "pivot"}}}},
+}
+SAYS_NOTHING_WHATEVER_ITS_VALUE = {
+    "grpo.max_rollout_turns",
+    "grpo.calculate_advantages_on_gpu",
+    "grpo.skip_reference_policy_logprobs_calculation",
+    "grpo.dynamic_sampling_max_gen_batches",
+    "grpo.adv_estimator.minus_baseline",
+    "reward_penalties.token_ids",
+}
+"""Of the blocks that make the loss, the mask, the advantages and the batch: each is read only where another key, which
+is refused, is set; or moves a computation, and no result of it."""
+
+
+def names() -> list[str]:
+    out: list[str] = []
+    block = ""
+    for line in KEYS.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        head, _, rest = line.rpartition(":")
+        block = head or block
+        out += [name if block == "." else f"{block}.{name}" for name in (rest if head else line).split()]
+    return out
+
+
+def is_setting(key: str) -> bool:
+    path = split(key)
+    return all(part in valid_keys(TrainConfig, path[:depth]) for depth, part in enumerate(path))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(folder: Path, *overrides: str, strict: bool = False, **blocks: Any) -> ReadConfig:
+    """A recipe of ours with these blocks."""
+    own: dict[str, Any] = {
+        "policy": {"model_name": "/models/tiny"},
+        "data": {"train": {"data_path": "rows.jsonl"}},
+        "env": {"nemo_gym": {**SERVERS}},
+    }
+    for name, block in blocks.items():
+        own[name] = {**own.get(name, {}), **block} if isinstance(block, dict) else block
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(own))
+    return read_config(path, overrides, strict=strict)
+
+
+def noted(found: ReadConfig, key: str) -> Note:
+    return next(note for note in found.notes if note.key == key)
+
+
+def test_every_key_of_the_published_recipes_is_a_setting_or_has_an_entry() -> None:
+    assert len(names()) > 300
+    assert [key for key in names() if not is_setting(key) and rule_for(split(key)) is None] == []
+
+
+def test_no_entry_is_about_a_setting() -> None:
+    """It would hide what the setting does."""
+    whole = [path for path, rule in recipe_table().items() if rule.disabled is None]
+    assert [path for path in whole if is_setting(".".join(path))] == []
+
+
+def test_nothing_that_changes_the_loss_the_mask_the_advantages_or_the_batch_is_inert() -> None:
+    blocks = ("grpo", "loss_fn", "reward_penalties", "on_policy_distillation")
+    inert = {".".join(path) for path, rule in recipe_table().items() if rule.inert is not None and rule.only is None}
+    assert {key for key in inert if key.split(".")[0] in blocks} == SAYS_NOTHING_WHATEVER_ITS_VALUE
+
+
+def test_what_is_moved_is_moved_to_a_setting() -> None:
+    targets = {rule.to for rule in recipe_table().values() if rule.to is not None}
+    shapes = {"policy.optimizer.kwargs.betas", "policy.scheduler", "policy.generation.vllm"}
+    for target in sorted(targets):
+        assert is_setting(target) or any(target.startswith(f"{shape}.") for shape in shapes), target
+
+
+def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Path) -> None:
+    found = read(folder, cluster={"segment_size": 4})
+    assert str(noted(found, "cluster.segment_size")).endswith("ignored: nodes are taken as they come")
+    assert noted(found, "cluster.segment_size").where.startswith("recipe.yaml:")
+    with pytest.raises(ConfigError, match=r"cluster\.segment_size.*--strict refuses it"):
+        read(folder, strict=True, cluster={"segment_size": 4})
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        ({"grpo": {"use_dynamic_sampling": True}}, "true is not done here"),
+        ({"grpo": {"reward_shaping": {"enabled": True}}}, "set grpo.reward_shaping.enabled to false"),
+        ({"grpo": {"adv_estimator": {"name": "reinforce_plus_plus"}}}, "accepted: null, grpo"),
+        ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
+        ({"loss_fn": {"positive_example_nll_weight": 0.1}}, "positive_example_nll_weight"),
+        ({"reward_penalties": {"penalize_empty_final_answer": True}}, "rewards are the environment's"),
+        ({"on_policy_distillation": {"teachers": 2}}, "there is no teacher"),
+        ({"data": {"train": {"dataset_name": "OpenMathInstruct-2"}}}, "set data.train.data_path"),
+        ({"env": {"nemo_gym": SERVERS, "should_mask_flagged_samples": False}}, "not trained on"),
+        ({"env": {"nemo_gym": {**SERVERS, "effort_levels": {"low": 1}}}}, "take env.nemo_gym.effort_levels out"),
+        ({"policy": {"model_name": "m", "megatron_cfg": {"enabled": True, "mtp_num_layers": 5}}}, "further tokens"),
+    ],
+)
+def test_what_would_have_to_be_done_and_is_not_is_refused(folder: Path, blocks: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read(folder, **blocks)
+
+
+def test_a_disabled_block_says_nothing_as_a_whole(folder: Path) -> None:
+    megatron = {"enabled": False, "optimizer": {"lr": 0.5}, "mtp_num_layers": 5, "whatever": 1}
+    scaling = {"enabled": False, "source_min": 3}
+    found = read(folder, policy={"megatron_cfg": megatron}, grpo={"reward_scaling": scaling})
+    assert found.config.policy.optimizer.kwargs.lr == 5e-6
+    assert [note.key for note in found.notes if note.kind == "inert"] == ["grpo.reward_scaling", "policy.megatron_cfg"]
+
+
+def test_megatrons_optimizer_and_warm_up_become_torchs(folder: Path) -> None:
+    optimizer = {"optimizer": "adam", "lr": 1e-5, "adam_beta2": 0.95, "weight_decay": 0.0, "clip_grad": 0.5}
+    scheduler = {"lr_warmup_iters": 10, "lr_warmup_init": 1e-6, "end_weight_decay": 0.0, "lr_decay_style": "constant"}
+    megatron = {"enabled": True, "optimizer": optimizer, "scheduler": scheduler}
+    policy = read(folder, policy={"megatron_cfg": megatron, "optimizer": None, "scheduler": None}).config.policy
+    assert policy.optimizer.kwargs.model_dump() == {"lr": 1e-5, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.0}
+    assert policy.max_grad_norm == 0.5
+    first, second, marks = policy.scheduler.entries
+    assert first["kwargs"] == {"start_factor": pytest.approx(0.1), "total_iters": 10}
+    assert (second["kwargs"], marks) == ({"factor": 1.0}, {"milestones": [10]})
+
+
+def test_an_override_of_a_setting_wins_over_the_recipes_key(folder: Path) -> None:
+    megatron = {"enabled": True, "optimizer": {"lr": 1e-5}}
+    found = read(folder, "policy.optimizer.kwargs.lr=2e-5", policy={"megatron_cfg": megatron})
+    assert found.config.policy.optimizer.kwargs.lr == 2e-5
+    with pytest.raises(ConfigError, match="keep one"):
+        read(folder, policy={"megatron_cfg": megatron, "optimizer": {"kwargs": {"lr": 3e-5}}})
+
+
+def test_keys_of_the_engine_are_handed_to_it(folder: Path) -> None:
+    theirs = {
+        "tensor_parallel_size": 2,
+        "enable_prefix_caching": True,
+        "gpu_memory_utilization": 0.8,
+        "http_server_serving_chat_kwargs": {"tool_parser": "hermes", "default_chat_template_kwargs": {"a": 1}},
+    }
+    kwargs = {"moe_backend": "triton", "compilation_config": {"backend": "eager"}, "enforce": False, "nothing": None}
+    vllm = {"launch": {"extra_args": ["--seed=1"]}}
+    found = read(folder, policy={"generation": {"vllm_cfg": theirs, "vllm_kwargs": kwargs, "vllm": vllm}})
+    block = found.environment.block("policy_model")
+    assert (block["tool_parser"], block["chat_template_kwargs"]) == ("hermes", {"a": 1})
+    assert block["launch"]["gpus_per_replica"] == 2
+    assert sorted(block["launch"]["extra_args"][:-1]) == [
+        '--compilation-config={"backend": "eager"}',
+        "--enable-prefix-caching",
+        "--gpu-memory-utilization=0.8",
+        "--moe-backend=triton",
+        "--no-enforce",
+    ]
+    assert block["launch"]["extra_args"][-1] == "--seed=1"
+
+
+def test_a_template_in_a_recipe_needs_a_file_in_its_place(folder: Path) -> None:
+    generation: dict[str, Any] = {"vllm_cfg": {"http_server_serving_chat_kwargs": {"chat_template": "{{ messages }}"}}}
+    with pytest.raises(ConfigError, match=r"set policy\.generation\.vllm\.chat_template"):
+        read(folder, policy={"generation": generation})
+    found = read(folder, policy={"generation": {**generation, "vllm": {"chat_template": "thinking"}}})
+    assert found.environment.block("policy_model")["chat_template"] == "thinking"
+
+
+def test_a_last_hour_is_told_in_seconds(folder: Path) -> None:
+    found = read(folder, checkpointing={"checkpoint_must_save_by": "00:03:35:00"})
+    assert found.config.checkpointing.must_save_by_s == 3 * 3600 + 35 * 60

@@ -1,0 +1,147 @@
+"""The servers of a run: what `env.nemo_gym` composes, with a vLLM server in place of its model server.
+
+Law     `policy.generation.vllm` is laid over the model server that is named `policy_model`, or is the only one. One of
+        another implementation, which would be asked over a wire that carries no exact tokens, gives way to `vllm`; what
+        it says of prompts and sampling is kept. What nobody says follows from `policy`: model, tokenizer, longest
+        sequence, type of the weights, and how they are sent.
+Errors  ConfigError: several model servers and none of that name, and all that `paddock.config.load` refuses.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paddock.config import Config, Note, load, resolve_class
+from paddock.config.reading import parse
+from paddock.config.trees import copied, merge
+from paddock.errors import ConfigError
+from paddock.training.grpo.config import TrainConfig
+from paddock.types import JsonObject
+
+KIND = "models_servers"
+VLLM = "vllm"
+USUAL = "policy_model"
+_WIRE = {"base_url", "api_key", "model", "engine", "request_token_ids", "upstream_api", "extra_body"}
+"""Fields of another model server that say where it is and how it is spoken to, not what it does."""
+_ORIGIN = "env.nemo_gym"
+_DRIVER = Path("/proc/driver/nvidia")
+
+
+class Servers(NamedTuple):
+    environment: Config
+    model_server: str
+    notes: list[Note]
+
+
+def compose_servers(beside: JsonObject, body: JsonObject, config: TrainConfig, overrides: Sequence[str]) -> Servers:
+    """`body`: the servers' part of `env.nemo_gym`; `beside`: what interpolations in it may read besides."""
+    # An override may be of the model server that is only made here.
+    drafted = _load(
+        beside, body, [text if text.startswith(("+", "~")) else f"+{text}" for text in overrides], servers=()
+    )
+    name = _model_server(drafted)
+    written = _block(drafted, name)
+    ours = written.implementation == VLLM
+    kept = _Kept({}, []) if ours else _kept(name, written)
+    laid = merge(kept.block, config.policy.generation.vllm)
+    laid = merge(_derived(config, merge(written.block if ours else {}, laid)), laid)
+    added = merge(body.get(name) or {}, {KIND: {VLLM: laid}})
+    dropped = [] if ours or written.implementation is None else [f"~{name}.{KIND}.{written.implementation}"]
+    environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
+    return Servers(environment, name, [*_notes(environment), *kept.notes])
+
+
+class _Written(NamedTuple):
+    implementation: str | None
+    """None: there is no model server yet."""
+    block: JsonObject
+    """Unresolved."""
+
+
+def _load(beside: JsonObject, body: JsonObject, overrides: Sequence[str], servers: Sequence[str] | None) -> Config:
+    try:
+        return load([], overrides, extra={**beside, "env": {"nemo_gym": body}}, servers=servers)
+    except ConfigError as error:
+        raise ConfigError(error.message.replace("extra: ", f"{_ORIGIN}: "), kind=error.kind) from error
+
+
+def _model_server(drafted: Config) -> str:
+    names = [name for name, instance in drafted.instances.items() if instance.kind == KIND]
+    if USUAL in names or not names:
+        return USUAL
+    if len(names) == 1:
+        return names[0]
+    raise ConfigError(
+        f"env.nemo_gym has several model servers ({', '.join(names)}): name the one that is trained `{USUAL}`",
+        kind="config_invalid",
+    )
+
+
+def _block(drafted: Config, name: str) -> _Written:
+    if name not in drafted.instances:
+        return _Written(None, {})
+    implementation = drafted.instances[name].implementation
+    tree: Any = parse(drafted.to_yaml(), "composed config").tree
+    return _Written(implementation, copied(tree[name][KIND][implementation] or {}))
+
+
+class _Kept(NamedTuple):
+    block: JsonObject
+    notes: list[Note]
+
+
+def _kept(name: str, written: _Written) -> _Kept:
+    """What a server of another implementation says that holds for ours."""
+    if written.implementation is None:
+        return _Kept({}, [])
+    fields = set(resolve_class(VLLM, KIND).config_type.model_fields) - _WIRE
+    kept = {key: value for key, value in written.block.items() if key in fields}
+    where = f"{name}.{KIND}.{written.implementation}"
+    if written.block.get("extra_body"):
+        raise ConfigError(
+            f"`{where}.extra_body`: is not sent to the engines of a run; say it in policy.generation.vllm, as "
+            "chat_template_kwargs or sampling_overrides",
+            kind="config_invalid",
+        )
+    others = sorted(set(written.block) - fields - _WIRE)
+    notes = [Note(_ORIGIN, where, "mapped", f"`{name}.{KIND}.{VLLM}`, the engines of the run")]
+    notes += [Note(_ORIGIN, f"{where}.{key}", "inert", "the engines of the run take its place") for key in others]
+    return _Kept(kept, notes)
+
+
+def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
+    """What follows from the policy's settings and neither block says."""
+    policy = config.policy
+    found: JsonObject = {"model": config.policy.model_name, "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}"}
+    if policy.tokenizer.name not in (None, policy.model_name):
+        found["tokenizer"] = policy.tokenizer.name
+    if policy.generation.max_new_tokens not in (None, policy.max_total_sequence_length):
+        found["max_tokens_per_turn"] = policy.generation.max_new_tokens
+    out = {key: value for key, value in found.items() if key not in block or key == "model"}
+    if "model" in policy.generation.vllm:
+        out.pop("model")
+    if block.get("base_url") is None:
+        launch: Any = block.get("launch") or {}
+        usual = {
+            "dtype": policy.precision,
+            "max_model_len": policy.max_total_sequence_length,
+            "weight_transfer": _transfer(config, launch),
+        }
+        out["launch"] = {key: value for key, value in usual.items() if launch.get(key) is None}
+    return out
+
+
+def _transfer(config: TrainConfig, launch: Any) -> str:
+    """NCCL where policy and engines have GPUs."""
+    devices = {config.policy.torch_cfg.device, launch.get("device", "auto")}
+    on_cpu = "cpu" in devices or (devices == {"auto"} and not _DRIVER.exists())
+    return "gloo" if on_cpu else "nccl"
+
+
+def _notes(environment: Config) -> list[Note]:
+    """Without those that tell an environment of its trainer."""
+    return [
+        note._replace(where=_ORIGIN if note.where == "extra" else note.where)
+        for note in environment.notes
+        if note.kind != "trainer"
+    ]

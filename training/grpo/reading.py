@@ -1,0 +1,173 @@
+"""From files and overrides to what a run is made of: the settings, and the config of its servers.
+
+Forms   YAML in NeMo-RL's blocks. `env.nemo_gym` is a config of servers (`paddock.config`: `config_paths`, NeMo-Gym's
+        names, directives); `policy.generation.vllm` is laid over its model server. An override is `key.path=value`,
+        `+key.path=value` or `~key.path`; one of a server, or below `env.nemo_gym`, is carried out by that config.
+Law     every key is known: ours, or a recipe's with an entry in `recipe.yaml`. The environment in `env.nemo_gym` and
+        `policy.generation.vllm` is read when it is asked for; everywhere else now.
+Errors  ConfigError with every problem: where, the key, and the nearest right one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from paddock.config import KINDS, Config, Note, RunSettings, alias_table, nearest
+from paddock.config.checking import explain, valid_keys
+from paddock.config.late import Resolver
+from paddock.config.overrides import Override, parse_overrides
+from paddock.config.problems import raise_all
+from paddock.config.trees import REFERENCE, KeyPath, dotted, get_at, split, strings
+from paddock.training.grpo.composing import Composed, compose
+from paddock.training.grpo.config import DetectionConfig, TrainConfig
+from paddock.training.grpo.model_server import compose_servers
+from paddock.training.grpo.recipe import in_recipes, recipe_keys, rule_for, translate
+from paddock.types import JsonObject
+
+_SERVERS: KeyPath = ("env", "nemo_gym")
+
+
+class ReadConfig(NamedTuple):
+    """What `paddock train` is told."""
+
+    config: TrainConfig
+    environment: Config
+    """Of the servers."""
+    notes: list[Note]
+    """What was read other than written; `inert`: it says nothing here."""
+    model_server: str
+    """The instance that samples."""
+    name: str
+    """Of the first file."""
+
+    def stored(self) -> JsonObject:
+        """All of it, without a value of the environment in the servers' part."""
+        return {"name": self.name, "train": self.config.model_dump(mode="json"), "servers": self.environment.to_yaml()}
+
+
+def read_config(
+    paths: str | Path | Sequence[str | Path], overrides: Sequence[str] = (), *, strict: bool = False
+) -> ReadConfig:
+    """`strict` refuses keys that say nothing here."""
+    files = [paths] if isinstance(paths, str | Path) else list(paths)
+    changes = parse_overrides(overrides)
+    composed = compose(files, [change for change in changes if not _of_servers(change)])
+    _register_resolvers()
+    parts = _parts(composed.tree)
+    translated = translate(parts.own, composed, Resolver(composed.tree))
+    config = _validated(translated.tree, composed, translated.problems)
+    served = compose_servers(
+        {key: value for key, value in composed.tree.items() if key != "env"},
+        parts.servers,
+        config,
+        [text for text, change in zip(overrides, changes, strict=True) if _of_servers(change)],
+    )
+    notes = [*translated.notes, *served.notes]
+    if strict:
+        raise_all(f"{note}; --strict refuses it" for note in notes if note.kind == "inert")
+    return ReadConfig(config, served.environment, notes, served.model_server, Path(files[0]).stem)
+
+
+def _of_servers(change: Override) -> bool:
+    """Whether an override is one of the servers' config."""
+    path = change.path
+    if path[:2] == _SERVERS and len(path) > 2:
+        return path[2] != "config_paths" and not _of_trainer(path[2])
+    kinds = {*KINDS, *alias_table().server_types}
+    return path[0] in RunSettings.model_fields or (len(path) > 1 and path[1] in kinds)
+
+
+def _of_trainer(key: str) -> bool:
+    """Whether a key of `env.nemo_gym` is the trainer's."""
+    return key in DetectionConfig.model_fields or rule_for((*_SERVERS, key)) is not None
+
+
+class _Parts(NamedTuple):
+    own: JsonObject
+    """The trainer's part of the tree."""
+    servers: JsonObject
+    """What of `env.nemo_gym` is the servers'."""
+
+
+def _parts(tree: JsonObject) -> _Parts:
+    variables = set(_variables(tree))
+    own = {key: value for key, value in tree.items() if key not in variables}
+    env: Any = tree.get("env")
+    below: Any = env.get("nemo_gym") if isinstance(env, dict) else None
+    if not isinstance(env, dict) or not isinstance(below, dict):
+        raise_all(["`env.nemo_gym` is required: a config of servers, such as `config_paths: [...]`"])
+    kept = {key: value for key, value in below.items() if _of_trainer(key) and value is not None}
+    own["env"] = {**env, "nemo_gym": kept}
+    return _Parts(own, {key: value for key, value in below.items() if not _of_trainer(key)})
+
+
+def _variables(tree: JsonObject) -> Iterator[str]:
+    """Top-level keys of no block of settings that an interpolation reads."""
+    read = {split(found)[0] for _, text in strings(tree) for found in REFERENCE.findall(text)}
+    for key in tree:
+        if key in read and key not in TrainConfig.model_fields and not in_recipes((key,)):
+            yield key
+
+
+def _register_resolvers() -> None:
+    """The functions that recipes use in interpolations."""
+    from omegaconf import OmegaConf
+
+    known: dict[str, Callable[..., Any]] = {
+        "add": lambda a, b: a + b,
+        "mul": lambda a, b: a * b,
+        "div": lambda a, b: a / b,
+        "max": lambda a, b: a if a > b else b,
+    }
+    # Its name since OmegaConf 2.4.
+    register = getattr(OmegaConf, "register_resolver", None) or OmegaConf.register_new_resolver
+    for name, function in known.items():
+        if not OmegaConf.has_resolver(name):
+            register(name, function)
+
+
+def _validated(tree: JsonObject, composed: Composed, problems: Sequence[str]) -> TrainConfig:
+    try:
+        config = TrainConfig.model_validate(tree)
+    except ValidationError as error:
+        raise_all([*problems, *_problems(error, tree, composed)])
+        raise
+    raise_all(problems)
+    return config
+
+
+def _problems(error: ValidationError, tree: JsonObject, composed: Composed) -> Iterator[str]:
+    explained = explain(error, TrainConfig, tree, ())
+    for item, (path, text) in zip(error.errors(include_url=False), explained, strict=True):
+        where = composed.origin(path)
+        if item["type"] == "extra_forbidden":
+            for stray in _strays(path, get_at(tree, path)):
+                yield f"{composed.origin(stray)}: unknown key `{dotted(stray)}`{_hint(stray)}"
+        elif item["type"] == "value_error":
+            said = str(item["ctx"]["error"]) if "ctx" in item else item["msg"]
+            yield f"{where}: `{dotted(path)}`: {said}" if path else said
+        else:
+            yield f"{where}: {text}"
+
+
+def _strays(path: KeyPath, node: Any) -> Iterator[KeyPath]:
+    """The keys that nobody knows: below a block of the recipes, its own; else the key itself."""
+    if isinstance(node, dict) and in_recipes(path):
+        for key, value in node.items():
+            yield from _strays((*path, key), value)
+    else:
+        yield path
+
+
+def _hint(path: KeyPath) -> str:
+    ours = valid_keys(TrainConfig, path[:-1]) if not in_recipes(path[:-1]) or _is_block(path[:-1]) else []
+    close = nearest(path[-1], [*ours, *recipe_keys(path[:-1])])
+    near = f"; nearest: `{dotted((*path[:-1], close))}`" if close else ""
+    return near + (f"; valid: {', '.join(ours)}" if ours else "")
+
+
+def _is_block(path: KeyPath) -> bool:
+    """Whether the settings have a block of that path."""
+    return all(key in valid_keys(TrainConfig, path[:depth]) for depth, key in enumerate(path))
