@@ -23,7 +23,7 @@ from paddock.training.grpo.policy_config import TorchConfig
 from paddock.training.grpo.policy_settings import ALONE, Place, PolicySettings
 from paddock.training.grpo.roles import Replica, Sent, Trained
 from paddock.training.grpo.saving import export_model, load_state, save_state
-from paddock.training.grpo.sending import Backend, Connect, Sender, vllm_connect
+from paddock.training.grpo.sending import Sender, vllm_sender
 from paddock.training.grpo.sharding import Processes, whole_weights
 
 T = TypeVar("T")
@@ -37,14 +37,12 @@ async def make_policy(settings: PolicySettings, place: Place = ALONE) -> "TorchP
 class TorchPolicy:
     """`roles.Policy`. Made with the model loaded."""
 
-    def __init__(self, settings: PolicySettings, place: Place = ALONE, *, connect: Connect | None = None) -> None:
+    def __init__(self, settings: PolicySettings, place: Place = ALONE, *, sender: Sender | None = None) -> None:
         self._settings = settings
         self._device = _device(settings.policy.torch_cfg, place)
-        self._weights: dict[str, torch.Tensor] = {}
-        """What is being sent."""
-        backend: Backend = "nccl" if self._device.type == "cuda" else "gloo"
-        own = vllm_connect(lambda: self._weights, backend=backend, device=self._device, address=place.master_address)
-        self._sender = Sender(connect or own, backend=backend)
+        self._sender = sender or vllm_sender(
+            backend="nccl" if self._device.type == "cuda" else "gloo", device=self._device, address=place.master_address
+        )
         self._processes = Processes(place, self._device)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy", initializer=self._prepare)
         self._learner = self._thread.submit(self._make).result()
@@ -87,13 +85,10 @@ class TorchPolicy:
 
     def _send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
         dtype = DTYPES[self._settings.policy.precision]
-        self._weights = dict(whole_weights(self._learner.model.model, self._processes, dtype))
-        try:
-            if not self._processes.first:
-                return Sent(version, (), 0.0, 0.0, 0.0)
-            return self._sender.send(version, replicas, clear_cache=clear_cache)
-        finally:
-            self._weights = {}
+        weights = dict(whole_weights(self._learner.model.model, self._processes, dtype))
+        if not self._processes.first:
+            return Sent(version, (), 0.0, 0.0, 0.0)
+        return self._sender.send(version, weights, replicas, clear_cache=clear_cache)
 
     def _end(self) -> None:
         self._sender.close()

@@ -54,8 +54,8 @@ class Times(NamedTuple):
     resume_s: float
 
 
-Connect = Callable[[str, int], Link]
-"""URL and number of workers of a vLLM -> connected."""
+Connect = Callable[[str, int, Weights], Link]
+"""URL and number of workers of a vLLM, what is to be sent each time -> connected."""
 
 
 class Sender:
@@ -68,8 +68,18 @@ class Sender:
         self._backend = backend
         self._control = control
         self._connections: dict[str, Connection] = {}
+        self._weights: Mapping[str, torch.Tensor] = {}
 
-    def send(self, version: int, replicas: Sequence[Replica], *, clear_cache: bool) -> Sent:
+    def send(
+        self, version: int, weights: Mapping[str, "torch.Tensor"], replicas: Sequence[Replica], *, clear_cache: bool
+    ) -> Sent:
+        self._weights = weights
+        try:
+            return self._send(version, replicas, clear_cache=clear_cache)
+        finally:
+            self._weights = {}
+
+    def _send(self, version: int, replicas: Sequence[Replica], *, clear_cache: bool) -> Sent:
         times: list[Times] = []
         failed: dict[str, str] = {}
         for replica in replicas:
@@ -126,7 +136,7 @@ class Sender:
         if known is not None and known.replica == replica:
             return known.link
         self._drop(replica.name)
-        link = self._connect(replica.url, control.n_workers())
+        link = self._connect(replica.url, control.n_workers(), lambda: self._weights)
         self._connections[replica.name] = Connection(replica, link)
         return link
 
@@ -137,15 +147,15 @@ class Sender:
                 known.link.shutdown()
 
 
-def vllm_connect(weights: Weights, *, backend: Backend, device: "torch.device", address: str = LOOPBACK) -> Connect:
-    """Connections through vLLM, which is imported at the first."""
+def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOPBACK) -> Sender:
+    """To real ones; vLLM is imported at the first."""
 
-    def connect(url: str, n_workers: int) -> Link:
+    def connect(url: str, n_workers: int, weights: Weights) -> Link:
         from paddock.training.grpo.vllm_link import connect_vllm
 
         return connect_vllm(url, weights, backend=backend, device=device, address=address, n_workers=n_workers)
 
-    return connect
+    return Sender(connect, backend=backend)
 
 
 def free_port(address: str) -> int:

@@ -1,0 +1,270 @@
+"""`python measure_policy.py FOLDER`: what the policy on torch does, as numbers, in a line of JSON. It claims nothing.
+
+Runs in the environment that has torch; `test_policy.py` says what the numbers have to be.
+"""
+
+import asyncio
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.training.grpo.tiny_policy import batch, make_model, settings
+from transformers import AutoModelForCausalLM
+
+from paddock.training.core.records import Batch, TrainRow
+from paddock.training.grpo.policy import TorchPolicy
+from paddock.training.grpo.policy_settings import PolicySettings
+
+Weights = dict[str, torch.Tensor]
+GENTLE: dict[str, Any] = {"optimizer": {"kwargs": {"lr": 0.1, "eps": 1.0, "weight_decay": 0.0}}, "max_grad_norm": None}
+"""With this `eps` a first step is nearly the gradient times the learning rate."""
+
+
+def weights(policy: TorchPolicy) -> Weights:
+    return {name: value.detach().clone() for name, value in policy._learner.model.model.named_parameters()}
+
+
+def distance(one: Weights, other: Weights) -> float:
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+async def trained(
+    own: PolicySettings, *batches: Batch
+) -> tuple[Weights, list[dict[str, float]], list[tuple[int, ...]]]:
+    policy = TorchPolicy(own)
+    told = [await policy.train(one) for one in batches]
+    found = weights(policy)
+    await policy.stop()
+    return found, [dict(one.metrics) for one in told], [one.masked_rows for one in told]
+
+
+def plainly(folder: Path, rows: list[TrainRow], against: str) -> tuple[Weights, float]:
+    """One step by hand, row by row: the loss as it is in the papers, Adam's first step as it is in the paper."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    n_tokens = sum(sum(one.loss_mask) for one in rows)
+    loss = torch.zeros(())
+    for one in rows:
+        log_probs = model(torch.tensor([one.ids])).logits[0].log_softmax(-1)
+        for at, on in enumerate(one.loss_mask):
+            if not on:
+                continue
+            now, engine, advantage = log_probs[at - 1, one.ids[at]], one.generation_log_probs[at], one.advantages[at]
+            if against == "generation":
+                ratio, weight = (now - engine).exp(), 1.0
+            else:
+                ratio, weight = (now - now.detach()).exp(), float((now.detach() - engine).exp())
+            clipped = ratio.clamp(0.8, 1.28)
+            loss = loss - weight * torch.minimum(ratio * advantage, clipped * advantage) / n_tokens
+    loss.backward()
+    with torch.no_grad():
+        for value in model.parameters():
+            value -= 0.1 * value.grad / (value.grad.abs() + 1.0)
+    return {name: value.detach() for name, value in model.named_parameters()}, float(loss.detach())
+
+
+async def by_hand(folder: Path) -> dict[str, Any]:
+    two = batch(lengths=(9, 14))
+    found = {}
+    for against in ("previous", "generation"):
+        own = settings(folder, {"ratio_against": against}, train_micro_batch_size=2, **GENTLE)
+        after, told, _ = await trained(own, two)
+        expected, loss = plainly(folder, two.rows, against)
+        moved = distance(after, {n: v.float() for n, v in (await trained(own))[0].items()})
+        found[against] = {"weights": distance(after, expected), "loss": told[0]["train/loss"] - loss, "moved": moved}
+    return found
+
+
+async def invariance(folder: Path) -> dict[str, Any]:
+    batches = [batch(step) for step in range(3)]
+    one, told_one, _ = await trained(settings(folder, train_micro_batch_size=1), *batches)
+    six, told_six, _ = await trained(settings(folder, train_micro_batch_size=6), *batches)
+    again, _, _ = await trained(settings(folder, train_micro_batch_size=6), *batches)
+    checked, _, _ = await trained(settings(folder, dtensor_cfg={"activation_checkpointing": True}), *batches)
+    losses = [abs(a["train/loss"] - b["train/loss"]) for a, b in zip(told_one, told_six, strict=True)]
+    return {
+        "weights": distance(one, six),
+        "loss": max(losses),
+        "again": distance(six, again),
+        "checkpointing": distance(one, checked),
+    }
+
+
+async def log_probs(folder: Path) -> dict[str, Any]:
+    """Of each row in a padded micro-batch, against a forward pass of the row alone."""
+    rows = batch().rows
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    found = {}
+    for temperature in (1.0, 0.7):
+        own = settings(folder, train_micro_batch_size=6, generation={"temperature": temperature})
+        policy = TorchPolicy(own)
+        scored = policy._learner._scored(policy._learner.model, rows, range(len(rows)))
+        with torch.no_grad():
+            worst = 0.0
+            for nth, one in enumerate(rows):
+                logits = model(torch.tensor([one.ids])).logits[0] / temperature
+                at = [place for place, on in enumerate(one.loss_mask) if on]
+                expected = logits.log_softmax(-1)[[place - 1 for place in at], [one.ids[place] for place in at]]
+                worst = max(worst, float((scored[nth] - expected).abs().max()))
+        found[str(temperature)] = worst
+        await policy.stop()
+    return found
+
+
+async def resumed(folder: Path) -> dict[str, Any]:
+    """Six steps, and three, a save, a load elsewhere and three."""
+    parts = [
+        {"name": "torch.optim.lr_scheduler.LinearLR", "kwargs": {"start_factor": 0.1, "total_iters": 4}},
+        {"name": "torch.optim.lr_scheduler.ConstantLR", "kwargs": {"factor": 1.0, "total_iters": 1000}},
+        {"milestones": [4]},
+    ]
+    own = settings(folder, scheduler=parts, train_micro_batch_size=2)
+    batches = [batch(step) for step in range(6)]
+    straight, told, _ = await trained(own, *batches)
+    found = {"lr": [one["train/lr"] for one in told]}
+    for n_before in (0, 3):
+        place = folder / f"state-{n_before}"
+        first, second = TorchPolicy(own), TorchPolicy(own)
+        for one in batches[:n_before]:
+            await first.train(one)
+        await first.save(place)
+        draws = [float(torch.rand(())) for _ in range(2)]
+        await second.load(place)
+        drawn = [float(torch.rand(())) for _ in range(2)]
+        for one in batches[n_before:]:
+            last = await second.train(one)
+        equal = distance(straight, weights(second)) == 0 and dict(last.metrics) == told[-1]
+        found[f"exact_after_{n_before}"] = [equal and draws == drawn]
+        await first.stop()
+        await second.stop()
+    return found
+
+
+async def left_out(folder: Path) -> dict[str, Any]:
+    """A row that the engine sampled otherwise, under a threshold, against a batch without it."""
+    model = settings(folder)
+    told = await _as_scored(model, batch())
+    wrong = told.rows[2]
+    wrong = wrong._replace(
+        generation_log_probs=[
+            one - 3.0 * on for one, on in zip(wrong.generation_log_probs, wrong.loss_mask, strict=True)
+        ]
+    )
+    rows = [*told.rows[:2], wrong, *told.rows[3:]]
+    own = settings(folder, threshold=1.5, train_micro_batch_size=6)
+    after, metrics, masked = await trained(own, told._replace(rows=rows))
+    without, _, _ = await trained(own, told._replace(rows=[*told.rows[:2], *told.rows[3:]]))
+    agreement = {name: metrics[0][f"train/logprob_error/all/{name}"] for name in ("max_abs", "tokens")}
+    nobody = await trained(settings(folder, threshold=1.0 - 1e-9), told._replace(rows=[wrong]))
+    return {
+        "masked": masked[0],
+        "weights": distance(after, without),
+        **agreement,
+        "tokens_in_all": told.tokens,
+        "nobody": [nobody[1][0]["train/rows"], distance(nobody[0], (await trained(own))[0])],
+    }
+
+
+async def _as_scored(own: PolicySettings, given: Batch) -> Batch:
+    """The engine's log-probs are the trainer's own."""
+    policy = TorchPolicy(own)
+    scored = policy._learner._scored(policy._learner.model, given.rows, range(len(given.rows)))
+    await policy.stop()
+    rows = []
+    for nth, one in enumerate(given.rows):
+        values = iter(scored[nth].tolist())
+        rows.append(one._replace(generation_log_probs=[next(values) if on else 0.0 for on in one.loss_mask]))
+    return given._replace(rows=rows)
+
+
+async def several_steps(folder: Path) -> dict[str, Any]:
+    given = await _as_scored(settings(folder), batch())
+    own = settings(folder, train_global_batch_size=2, train_micro_batch_size=2)
+    _, told, _ = await trained(own, given)
+    _, forced, _ = await trained(
+        own.model_copy(update={"loss": own.loss.model_copy(update={"force_on_policy_ratio": True})}), given
+    )
+    _, single, _ = await trained(settings(folder, train_micro_batch_size=2), given)
+    names = (
+        "train/optimizer_steps",
+        "train/probs_ratio_min",
+        "train/probs_ratio_max",
+        "train/logprob_error/current/max_abs",
+    )
+    return {
+        key: [one[0][name] for name in names] for key, one in (("three", told), ("forced", forced), ("one", single))
+    }
+
+
+async def divergence(folder: Path) -> dict[str, Any]:
+    own = settings(folder, {"reference_policy_kl_penalty": 0.1})
+    _, told, _ = await trained(own, batch(0), batch(0), batch(0))
+    return {"kl": [one["train/kl_penalty"] for one in told]}
+
+
+async def bad(folder: Path) -> dict[str, Any]:
+    """A gradient that is no number; a batch without rows."""
+    given = batch()
+    first = given.rows[0]
+    broken = given._replace(rows=[first._replace(advantages=[math.inf * on if on else 0.0 for on in first.loss_mask])])
+    own = settings(folder)
+    before, _, _ = await trained(own)
+    after, told, _ = await trained(own, broken)
+    empty, nothing, _ = await trained(own, given._replace(rows=[]))
+    errors = []
+    for wrong in (first._replace(ids=first.ids * 20), first._replace(loss_mask=[1] * len(first.ids))):
+        policy = TorchPolicy(own)
+        try:
+            await policy.train(given._replace(rows=[wrong]))
+        except Exception as error:
+            errors.append(f"{type(error).__name__}: {error}")
+        await policy.stop()
+    try:
+        TorchPolicy(settings(folder / "nowhere"))
+    except Exception as error:
+        errors.append(f"{type(error).__name__}: {error}")
+    return {
+        "skipped": [told[0]["train/skipped_updates"], distance(before, after)],
+        "empty": [nothing[0]["train/optimizer_steps"], distance(before, empty)],
+        "errors": errors,
+    }
+
+
+async def precision(folder: Path) -> dict[str, Any]:
+    """bfloat16 in the computation, float32 in what is learned; what is exported is what was computed with."""
+    found: dict[str, Any] = {}
+    for name in ("float32", "bfloat16"):
+        policy = TorchPolicy(settings(folder, precision=name))
+        told = await policy.train(batch())
+        place = folder / f"export-{name}"
+        await policy.export(place)
+        exported = AutoModelForCausalLM.from_pretrained(place, dtype="auto")
+        own = weights(policy)
+        found[name] = {
+            "loss": told.metrics["train/loss"],
+            "learned": str(next(iter(own.values())).dtype),
+            "exported": str(exported.dtype),
+            "same": all(torch.equal(value, own[key].to(value.dtype)) for key, value in exported.named_parameters()),
+            "files": sorted(file.name for file in place.iterdir()),
+        }
+        await policy.stop()
+    return found
+
+
+def measures() -> Iterator[Any]:
+    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, divergence, bad, precision)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    folder = Path(sys.argv[1])
+    make_model(folder)
+    found = {one.__name__: asyncio.run(one(folder)) for one in measures()}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""`python measure_shards.py FOLDER N PORT RANK`: five steps of one of N processes that hold a policy; rank 0 writes a
+line of JSON, and what it ended with into FOLDER/shards-N.
+
+Runs in the environment that has torch; `test_sharding.py` says what has to come of it.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.training.grpo.tiny_policy import LENGTHS, batch, settings
+
+from paddock.training.grpo.policy import TorchPolicy
+from paddock.training.grpo.policy_settings import Place
+from paddock.training.grpo.roles import Replica, Sent
+from paddock.training.grpo.sending import Link, Sender, Weights
+
+STEPS = 5
+STATE = "policy.pt"
+
+
+class Kept(Sender):
+    """What is to be sent stays here."""
+
+    def __init__(self) -> None:
+        super().__init__(_no_connection, backend="gloo")
+        self.weights: dict[str, torch.Tensor] = {}
+
+    def send(
+        self, version: int, weights: Mapping[str, torch.Tensor], replicas: Sequence[Replica], *, clear_cache: bool
+    ) -> Sent:
+        self.weights = {name: value.clone() for name, value in weights.items()}
+        return Sent(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
+
+
+def _no_connection(url: str, n_workers: int, weights: Weights) -> Link:
+    raise AssertionError(f"nothing connects with {url}")
+
+
+async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
+    # A process too many for the last rows, so that one of them computes without a row.
+    lengths = LENGTHS[:5]
+    own = settings(folder / "model", {"reference_policy_kl_penalty": 0.01}, threshold=1e6)
+    kept = Kept()
+    policy = await asyncio.to_thread(TorchPolicy, own, Place(rank, n_processes, master_port=port), sender=kept)
+    told = [await policy.train(batch(step, lengths)) for step in range(STEPS)]
+    state = folder / f"shards-{n_processes}"
+    await policy.save(state)
+    after = await policy.train(batch(STEPS, lengths))
+    await policy.load(state)
+    again = await policy.train(batch(STEPS, lengths))
+    await policy.load(state)
+    sent = await policy.send(7, [Replica("policy-0", "http://127.0.0.1:9", 0)], clear_cache=True)
+    await policy.export(state / "export")
+    found: dict[str, Any] = {"loss": [one.metrics["train/loss"] for one in told], "metrics": told[-1].metrics}
+    if rank == 0:
+        stored = torch.load(state / STATE, weights_only=True)["weights"]
+        found["sent"] = all(torch.equal(stored[name], value) for name, value in kept.weights.items())
+        found["told"] = [sent.replicas, len(kept.weights)]
+        found["resumed"] = [after.metrics["train/loss"], again.metrics["train/loss"]]
+        found["grad_norm"] = [after.metrics["train/grad_norm"], again.metrics["train/grad_norm"]]
+        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.flush()
+    await policy.stop()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    asyncio.run(main(Path(sys.argv[1]), *map(int, sys.argv[2:])))

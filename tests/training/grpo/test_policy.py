@@ -1,0 +1,114 @@
+"""What `measure_policy.py` found where torch is: the policy's loss, gradients, resume and export are those that they
+have to be."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+ROUNDING = 5e-6
+"""Float32 of a small model, one order of additions against another, after a few steps of Adam."""
+pytestmark = pytest.mark.vllm
+
+
+@pytest.fixture(scope="module")
+def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    command = [vllm_python, str(HERE / "measure_policy.py"), str(tmp_path_factory.mktemp("policy") / "model")]
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("against", ["previous", "generation"])
+def test_loss_and_step_are_those_computed_by_hand_row_by_row(found: Any, against: str) -> None:
+    told = found["by_hand"][against]
+    assert told["moved"] > 0.01
+    assert told["weights"] < 1e-6
+    assert abs(told["loss"]) < 1e-6
+
+
+@pytest.mark.parametrize("temperature", ["1.0", "0.7"])
+def test_log_probs_of_a_padded_row_are_those_of_the_row_alone(found: Any, temperature: str) -> None:
+    assert found["log_probs"][temperature] < ROUNDING
+
+
+def test_micro_batches_change_nothing(found: Any) -> None:
+    assert found["invariance"]["weights"] < 1e-5
+    assert found["invariance"]["loss"] < ROUNDING
+
+
+def test_the_same_run_is_the_same_to_the_bit(found: Any) -> None:
+    assert found["invariance"]["again"] == 0
+
+
+def test_activation_checkpointing_changes_nothing(found: Any) -> None:
+    assert found["invariance"]["checkpointing"] < 1e-6
+
+
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_steps_after_a_load_are_to_the_bit_those_without_it(found: Any, n_before: int) -> None:
+    assert found["resumed"][f"exact_after_{n_before}"] == [True]
+
+
+def test_the_learning_rate_warms_up_and_stays(found: Any) -> None:
+    assert found["resumed"]["lr"] == pytest.approx([0.7e-4, 2.275e-4, 3.85e-4, 5.425e-4, 7e-4, 7e-4])
+
+
+def test_a_row_about_which_the_engine_disagrees_is_as_if_it_were_not_there(found: Any) -> None:
+    told = found["left_out"]
+    assert told["masked"] == [2]
+    assert told["weights"] < ROUNDING
+    assert told["max_abs"] == pytest.approx(3.0, abs=1e-4), "it is measured all the same"
+    assert told["tokens"] == told["tokens_in_all"]
+    assert told["nobody"] == [0, 0], "without any row nothing moves"
+
+
+def test_a_batch_may_be_several_steps_whose_ratios_are_of_its_beginning(found: Any) -> None:
+    steps, low, high, error = found["several_steps"]["three"]
+    assert steps == 3
+    assert low < 0.99 < 1.01 < high
+    assert error < ROUNDING, "the engine is compared with the weights that the batch began with"
+    for one in ("forced", "one"):
+        assert found["several_steps"][one][:3] == [1, 1, 1]
+
+
+def test_the_reference_policy_is_the_first_one(found: Any) -> None:
+    first, second, third = found["divergence"]["kl"]
+    assert first == pytest.approx(0, abs=1e-9)
+    assert 0 < second < third
+
+
+def test_a_gradient_that_is_no_number_moves_nothing(found: Any) -> None:
+    assert found["bad"]["skipped"] == [1, 0]
+
+
+def test_a_batch_without_rows_moves_nothing(found: Any) -> None:
+    assert found["bad"]["empty"] == [0, 0]
+
+
+def test_what_cannot_be_is_refused(found: Any) -> None:
+    long, first, model = found["bad"]["errors"]
+    assert long.startswith("BugError: a row of 180 tokens")
+    assert first.startswith("BugError: a row is trained on at its first id")
+    assert model.startswith("ConfigError: policy.model_name")
+
+
+def test_weights_are_learned_in_float32_and_exported_as_they_compute(found: Any) -> None:
+    full, half = found["precision"]["float32"], found["precision"]["bfloat16"]
+    assert [full["learned"], half["learned"]] == ["torch.float32"] * 2
+    assert [full["exported"], half["exported"]] == ["torch.float32", "torch.bfloat16"]
+    assert full["same"]
+    assert half["same"]
+    assert half["loss"] == pytest.approx(full["loss"], rel=0.05)
+
+
+def test_an_export_has_the_tokenizer_and_the_template(found: Any) -> None:
+    for told in found["precision"].values():
+        files = {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"}
+        assert files <= set(told["files"])

@@ -1,0 +1,84 @@
+"""Two processes that hold one policy (FSDP2 over gloo) learn what one learns alone."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+SAME = 1e-5
+MAKE = "import pathlib, sys, tests.training.grpo.tiny_policy as t; t.make_model(pathlib.Path(sys.argv[1]))"
+COMPARE = """
+import json, sys, torch
+one, two = (torch.load(f"{sys.argv[1]}/shards-{n}/policy.pt", weights_only=True) for n in (1, 2))
+def apart(a, b):
+    return max((float((a[name] - b[name]).abs().max()) for name in a), default=0.0)
+moments = [max(apart(a["optimizer"][name], b["optimizer"][name]) for name in a["optimizer"]) for a, b in [(one, two)]]
+print(json.dumps({"names": list(one["weights"]) == list(two["weights"]),
+    "weights": apart(one["weights"], two["weights"]), "moments": moments[0], "random": len(two["random"])}))
+"""
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]
+
+
+class Found(NamedTuple):
+    one: Any
+    """What one process told."""
+    two: Any
+    """What rank 0 of two told."""
+    apart: Any
+    """How far their states are from each other."""
+
+
+@pytest.fixture(scope="module")
+def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    folder = tmp_path_factory.mktemp("sharding")
+    _told(_started(vllm_python, "-c", MAKE, str(folder / "model")))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    script = str(HERE / "measure_shards.py")
+    both = [_started(vllm_python, script, str(folder), "2", str(port), str(rank)) for rank in (0, 1)]
+    two, _ = [_told(one) for one in both]
+    one = _told(_started(vllm_python, script, str(folder), "1", "0", "0"))
+    return Found(one, two, _told(_started(vllm_python, "-c", COMPARE, str(folder))))
+
+
+def _started(*command: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def _told(process: subprocess.Popen[str]) -> Any:
+    out, err = process.communicate(timeout=600)
+    sys.stderr.write(err)
+    assert process.returncode == 0, err
+    return json.loads(out.splitlines()[-1]) if out else None
+
+
+def test_loss_and_weights_after_five_steps_are_those_of_one_process(found: Found) -> None:
+    assert found.two["loss"] == pytest.approx(found.one["loss"], abs=SAME)
+    assert found.apart["names"]
+    assert found.apart["weights"] < SAME
+    assert found.apart["moments"] < SAME
+
+
+def test_metrics_are_of_all_rows(found: Found) -> None:
+    assert found.two["metrics"] == pytest.approx(found.one["metrics"], rel=1e-4, abs=SAME)
+
+
+def test_a_step_after_a_load_is_the_one_without_it(found: Found) -> None:
+    for told in (found.one, found.two):
+        assert told["resumed"][0] == told["resumed"][1]
+        assert told["grad_norm"][0] == told["grad_norm"][1]
+    assert found.apart["random"] == 2, "random states of both"
+
+
+def test_rank_0_sends_whole_weights(found: Found) -> None:
+    for told in (found.one, found.two):
+        assert told["sent"]
+        assert told["told"] == [["policy-0"], 24]

@@ -1,0 +1,61 @@
+"""A tiny random model, batches for it, and the settings of its policy. Runs in the environment that has torch."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from paddock.training.core.records import Batch, TrainRow, VersionSpan
+from paddock.training.grpo.policy_settings import PolicySettings
+
+VOCABULARY, PROMPT = 97, 4
+LENGTHS = (9, 30, 14, 22, 6, 17)
+
+
+def make_model(folder: Path) -> None:
+    """With dropout in its config, and files of a tokenizer that nobody reads."""
+    torch.manual_seed(0)
+    size: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "head_dim": 32}
+    heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2, "attention_dropout": 0.3}
+    config = Qwen3Config(
+        **size,
+        **heads,
+        vocab_size=VOCABULARY,
+        tie_word_embeddings=True,
+        initializer_range=0.1,
+        max_position_embeddings=256,
+    )
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+
+
+def settings(folder: Path, loss: Any = None, threshold: float | None = None, **policy: Any) -> PolicySettings:
+    optimizer = {"kwargs": {"lr": 7e-4, "weight_decay": 0.0}}
+    own = {"max_total_sequence_length": 64, "precision": "float32", "optimizer": optimizer, "max_grad_norm": 0.3}
+    place = {"device": "cpu", "threads": 1}
+    return PolicySettings.model_validate(
+        {
+            "policy": {"model_name": str(folder), "torch_cfg": place, **own, **policy},
+            "loss": loss or {},
+            "seq_logprob_error_threshold": threshold,
+        }
+    )
+
+
+def batch(step: int = 0, lengths: tuple[int, ...] = LENGTHS) -> Batch:
+    """Other rows in each step; some tokens between trained ones are not trained on."""
+    chance = random.Random(step)
+    return Batch(step, [row(chance, length, nth) for nth, length in enumerate(lengths)], [], [], [])
+
+
+def row(chance: random.Random, length: int, nth: int) -> TrainRow:
+    mask = [0] * PROMPT + [int(chance.random() < 0.7) for _ in range(length - PROMPT)]
+    mask[-1] = 1
+    ids = [chance.randrange(VOCABULARY) for _ in range(length)]
+    log_probs = [chance.uniform(-6, -3) * on for on in mask]
+    advantage = chance.choice([-1.0, 0.5, 1.5])
+    spans = (VersionSpan(PROMPT, length, 0),)
+    return TrainRow(nth, 0, 0, ids, mask, log_probs, [advantage * on for on in mask], 1.0, 0, 0, spans)
