@@ -10,8 +10,9 @@ Law     what the script does not say goes well: all members get a reward, calls 
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from paddock.training.core.records import Batch, Group, Member
 from paddock.training.core.testing import member, sample
@@ -19,6 +20,7 @@ from paddock.training.grpo.roles import Replica, Sent, Trained, Validated, Work
 from paddock.types import Outcome
 
 ResultT = TypeVar("ResultT")
+Ts = TypeVarTuple("Ts")
 
 
 class _Skipping(selectors.DefaultSelector):
@@ -27,8 +29,12 @@ class _Skipping(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.threads = 0
+        """At work; no time goes by meanwhile."""
 
     def select(self, timeout: float | None = None) -> "list[tuple[selectors.SelectorKey, int]]":
+        if self.threads and timeout != 0:
+            timeout = None
         found = super().select(None if timeout is None else 0)
         if not found and timeout is not None and timeout > 0:
             self.now += timeout
@@ -44,6 +50,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._skipping.now
+
+    def run_in_executor(
+        self, executor: Executor | None, func: "Callable[[Unpack[Ts]], ResultT]", *args: "Unpack[Ts]"
+    ) -> "asyncio.Future[ResultT]":
+        future = super().run_in_executor(executor, func, *args)
+        self._skipping.threads += 1
+        future.add_done_callback(self._thread_ended)
+        return future
+
+    def _thread_ended(self, _: object) -> None:
+        self._skipping.threads -= 1
 
 
 def virtually(main: Coroutine[Any, Any, ResultT]) -> ResultT:

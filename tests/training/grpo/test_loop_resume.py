@@ -1,0 +1,303 @@
+"""Claims about runs that are killed and go on: the same counters, no group lost, none doubled."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.errors import ConfigError, InfraError
+from paddock.training.core.ledger import Lost
+from paddock.training.core.order import RowOrder
+from paddock.training.core.records import Group
+from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
+from paddock.training.grpo.checkpoints import Checkpoints
+from paddock.training.grpo.loop import Ended, Loop, LoopSettings, Told
+from paddock.training.grpo.roles import Work
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.types import Outcome
+
+STEPS = 5
+MEMORY = Path("/dev/shm")
+"""Where flushing takes no time: what is killed here is a run, not a machine."""
+PROMPTS = 2
+N_ROWS = 7
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Path]:
+    with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else tmp_path) as folder:
+        yield Path(folder)
+
+
+class Plan(NamedTuple):
+    """What is the same in all parts of a run."""
+
+    folder: Path
+    age: int = 2
+    in_flight: bool = True
+    save_period: int = 2
+    steps: int = STEPS
+    metric: str | None = None
+    keep_top_k: int | None = None
+    must_save_by_s: float | None = None
+    failed: bool = False
+    slow: bool = False
+    validations: dict[int, float] = {}
+    export: Path | None = None
+    n_rows: int = N_ROWS
+
+    @property
+    def settings(self) -> LoopSettings:
+        asynchronous = AsyncGrpoSettings(
+            max_trajectory_age_steps=self.age, in_flight_weight_updates=self.in_flight, max_generation_failures=99
+        )
+        grpo = GrpoSettings(
+            num_prompts_per_step=PROMPTS,
+            num_generations_per_prompt=2,
+            max_num_steps=self.steps,
+            max_num_epochs=9,
+            val_period=2 if self.validations else 0,
+            async_grpo=asynchronous,
+        )
+        return LoopSettings(
+            grpo,
+            GroupSettings(),
+            self.n_rows,
+            max_length=100,
+            metric=self.metric,
+            save_period=self.save_period,
+            must_save_by_s=self.must_save_by_s,
+            export=self.export,
+        )
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder, keep_top_k=self.keep_top_k)
+
+    def ends(self, work: Work, nth: int) -> Outcome | None:
+        return "infra" if self.failed and work.id % 4 == 2 else None
+
+    def seconds(self, work: Work) -> float:
+        return 40.0 if self.slow and work.id % 5 == 1 else 1.0 + work.id % 3
+
+
+class Part(NamedTuple):
+    """From a start to an end, or to the kill."""
+
+    world: World
+    told: list[Told]
+    policy: ScriptedPolicy
+    rollouts: ScriptedRollouts
+    ended: Ended | None
+
+
+def part(plan: Plan, *, resume: bool = False, kill_at: int | None = None) -> Part:
+    """`kill_at`: the number of the event at which it is killed."""
+    world = World()
+    rollouts = ScriptedRollouts(world, seconds=plan.seconds, failed=plan.ends, validations=plan.validations)
+    policy, told = ScriptedPolicy(world), list[Told]()
+
+    async def main() -> Ended | None:
+        loop = Loop(plan.settings, rollouts, policy, told.append, plan.checkpoints, clock=now)
+        run = asyncio.ensure_future(loop.run(resume=resume))
+
+        def kill(what: str, of: int) -> None:
+            if len(world.events) == kill_at:
+                run.cancel()
+
+        world.before = kill
+        try:
+            return await run
+        except asyncio.CancelledError:
+            return None
+
+    return Part(world, told, policy, rollouts, virtually(main()))
+
+
+class History:
+    """What has survived of a run, as who writes down what is told keeps it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.told: list[Told] = []
+
+    def go(self, *, kill_at: int | None = None, resume: bool = True) -> Part:
+        newest = self.plan.checkpoints.newest()
+        done = newest.step if newest is not None and resume else 0
+        self.told = [told for told in self.told if told.steps <= done]
+        one = part(self.plan, resume=resume, kill_at=kill_at)
+        self.told += one.told
+        return one
+
+    def check(self, ended: Ended | None) -> None:
+        assert ended is not None
+        assert (ended.why, ended.steps, ended.n_trained) == ("steps", STEPS, STEPS * PROMPTS)
+        assert [told.steps for told in self.told] == list(range(1, STEPS + 1))
+        groups = [group for told in self.told if told.batch is not None for group in told.batch.groups]
+        lost = [each for told in self.told for each in told.lost]
+        places: list[Group | Lost] = [*groups, *lost]
+        ids = [each.id for each in places]
+        assert len(ids) == len(set(ids)), "no group twice, whether trained on or lost"
+        assert len(groups) == ended.n_trained
+        order = RowOrder(N_ROWS, seed=self.plan.settings.grpo.seed, shuffle=True, max_epochs=9)
+        rows = [order.take() for _ in range(ended.n_begun)]
+        assert all((each.epoch, each.row) == rows[each.id] for each in places), "each row at its turn"
+        left = ended.n_begun - len(ids)
+        assert 0 <= left <= (self.plan.age + 1) * PROMPTS, "what is missing ran at the end"
+        ages = [
+            told.batch.step - group.oldest_version for told in self.told if told.batch for group in told.batch.groups
+        ]
+        assert max(ages) <= self.plan.age
+
+
+@pytest.mark.parametrize("in_flight", [True, False])
+@pytest.mark.parametrize("age", [0, 2])
+def test_killed_at_any_point_it_ends_with_the_same_counters(quick: Path, age: int, in_flight: bool) -> None:
+    whole = part(Plan(quick / "whole", age, in_flight))
+    points = len(whole.world.events)
+    assert points > 50
+    for point in range(1, points + 1):
+        history = History(Plan(quick / str(point), age, in_flight))
+        killed = history.go(kill_at=point, resume=False)
+        over = [*killed.world.of("end"), *killed.world.of("cancel")]
+        assert set(killed.world.of("begin")) >= set(over)
+        resumed = history.go()
+        history.check(resumed.ended)
+        assert _counters(resumed.ended) == _counters(whole.ended), f"killed at {killed.world.events[-1]}"
+        assert resumed.policy.steps == STEPS
+
+
+def _counters(ended: Ended | None) -> tuple[int, int, int, dict[str, int]]:
+    assert ended is not None
+    return ended.steps, ended.n_begun, ended.n_trained, ended.lost
+
+
+@given(kills=st.lists(st.integers(1, 90), max_size=4), age=st.integers(0, 3), in_flight=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_killed_again_and_again_nothing_is_lost_or_doubled(kills: Sequence[int], age: int, in_flight: bool) -> None:
+    with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        history = History(Plan(Path(folder), age, in_flight, save_period=1, failed=True, slow=True))
+        for kill in kills:
+            history.go(kill_at=kill)
+        history.check(history.go().ended)
+
+
+def test_what_ran_begins_again_under_its_id_and_what_waited_is_not_run_again(quick: Path) -> None:
+    history = History(Plan(quick))
+    killed = history.go(kill_at=45, resume=False)
+    newest = history.plan.checkpoints.newest()
+    assert newest is not None
+    books, waiting = newest.read()
+    resumed = history.go()
+    assert resumed.world.of("restore") == [0]
+    assert resumed.rollouts.restored == newest.rollouts
+    assert resumed.world.of("sent")[0] == newest.step
+    running = [each["id"] for each in books["ledger"]["running"]]
+    assert resumed.world.of("begin")[: len(running)] == running
+    assert waiting
+    assert not {group.id for group in waiting} & set(resumed.world.of("begin"))
+    assert {group.id for group in waiting} <= set(killed.world.of("end"))
+
+
+def test_without_a_checkpoint_a_resumed_run_begins_at_the_start(quick: Path) -> None:
+    history = History(Plan(quick, save_period=100))
+    history.go(kill_at=30, resume=False)
+    resumed = history.go()
+    history.check(resumed.ended)
+    assert not resumed.world.of("load")
+    assert not resumed.world.of("restore")
+
+
+def test_a_run_that_has_ended_is_not_done_again_and_may_be_prolonged(quick: Path) -> None:
+    part(Plan(quick))
+    again = part(Plan(quick), resume=True)
+    assert again.ended is not None
+    assert (again.ended.steps, again.told, again.world.of("begin")) == (STEPS, [], [])
+    longer = part(Plan(quick, steps=STEPS + 2), resume=True)
+    assert [told.steps for told in longer.told] == [STEPS + 1, STEPS + 2]
+
+
+def test_the_last_step_is_always_stored(quick: Path) -> None:
+    one = part(Plan(quick, save_period=2))
+    assert [stored.step for stored in Checkpoints(quick).all()] == [2, 4, 5]
+    assert one.ended is not None
+    assert one.ended.checkpoint == quick / "step_5"
+
+
+def test_what_a_checkpoint_has_was_told_before(quick: Path) -> None:
+    one = part(Plan(quick, save_period=1))
+    order = [(event.what, event.of) for event in one.world.events if event.what in ("sent", "save")]
+    assert order == [("sent", 0), *((what, step) for step in range(1, STEPS + 1) for what in ("sent", "save"))]
+    for point, event in enumerate(one.world.events, 1):
+        if event.what == "save":
+            killed = part(Plan(quick / str(point), save_period=1), kill_at=point)
+            assert killed.told[-1].steps == event.of
+
+
+@pytest.mark.parametrize(
+    ("metric", "validations", "kept", "best"),
+    [("validation/accuracy", {2: 0.9, 4: 0.5}, [2, 5], 2), ("train/loss", {}, [1, 5], 1), (None, {}, [5], 5)],
+)
+def test_the_best_is_kept_and_exported(
+    quick: Path, metric: str | None, validations: dict[int, float], kept: list[int], best: int
+) -> None:
+    folder, export = quick / "checkpoints", quick / "export"
+    plan = Plan(folder, save_period=1, metric=metric, keep_top_k=1, validations=validations, export=export)
+    ended = part(plan).ended
+    assert ended is not None
+    assert [stored.step for stored in plan.checkpoints.all()] == kept
+    assert ended.best == folder / f"step_{best}"
+    assert ended.exported == best
+    assert (export / "weights").read_text() == str(best)
+
+
+def test_a_run_that_has_to_save_by_then_saves_and_ends(quick: Path) -> None:
+    history = History(Plan(quick, save_period=100, must_save_by_s=3.5))
+    first = history.go(resume=False)
+    assert first.ended is not None
+    assert (first.ended.why, 0 < first.ended.steps < STEPS) == ("time", True)
+    assert first.world.events[-1].at_s == pytest.approx(3.5, abs=1.0)
+    newest = history.plan.checkpoints.newest()
+    assert newest is not None
+    assert newest.step == first.ended.steps
+    history.check(history.go().ended)
+
+
+def test_an_error_says_from_where_to_go_on(quick: Path) -> None:
+    plan = Plan(quick)
+    world = World()
+    policy = ScriptedPolicy(world)
+
+    def die(what: str, of: int) -> None:
+        if (what, of) == ("train", 3):
+            raise RuntimeError("the actor died")
+
+    world.before = die
+
+    async def main() -> Ended:
+        return await Loop(plan.settings, ScriptedRollouts(world), policy, lambda told: None, plan.checkpoints).run()
+
+    with pytest.raises(InfraError) as raised:
+        virtually(main())
+    assert raised.value.message == (
+        f"the policy failed in train: RuntimeError: the actor died (`--resume` goes on from {quick / 'step_2'})"
+    )
+
+
+def test_another_dataset_is_refused(quick: Path) -> None:
+    part(Plan(quick))
+    with pytest.raises(ConfigError, match="over 7 rows, the dataset has 8"):
+        part(Plan(quick, n_rows=8), resume=True)
+
+
+def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
+    history = History(Plan(quick, save_period=1, failed=True))
+    history.go(kill_at=40, resume=False)
+    newest = history.plan.checkpoints.newest()
+    assert newest is not None
+    assert set(newest.read().books) == {"ledger", "in_a_row"}
