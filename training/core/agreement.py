@@ -90,10 +90,10 @@ def of_differences(differences: Sequence[float]) -> Agreement:
         largest = _larger(largest, one)
     return Agreement(
         tokens=len(found),
-        sum_abs=math.fsum(found),
+        sum_abs=sum(found),
         max_abs=largest,
-        sum_k3=math.fsum(_exp(one) - 1 - min(one, MAX_EXPONENT) for one in differences),
-        sum_mult=math.fsum(map(_exp, found)),
+        sum_k3=sum(_exp(one) - 1 - min(one, MAX_EXPONENT) for one in differences),
+        sum_mult=sum(map(_exp, found)),
     )
 
 

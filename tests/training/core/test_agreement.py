@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock.training.core.agreement import Agreement, Agreements, agreements, disagreeing, of_differences
@@ -49,8 +49,11 @@ def test_parts_add_up() -> None:
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=5), st.integers(0, 5))
+@example([1e308, 1e308, -1e308], 0)
+@example([math.inf, -math.inf], 0)
 def test_what_is_no_number_does_not_hide(values: list[float], split: int) -> None:
     found = of_differences(values[:split]) + of_differences(values[split:])
+    assert found.tokens == len(values)
     if any(math.isnan(value) for value in values):
         assert math.isnan(found.max_abs)
     elif values:
