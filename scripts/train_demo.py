@@ -13,7 +13,6 @@ Run     under the interpreter of an environment with vLLM (torch and transformer
 
 import argparse
 import json
-import random
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,8 +40,7 @@ ANSWERS = (
     "{module} failed with a {kind} error",
     "found one {kind} error, module {module}",
 )
-VOCABULARY = 512
-WARM_UP_STEPS, WARM_UP_ROWS, WARM_UP_LR = 300, 16, 3e-3
+WARM_UP_STEPS = 300
 FIRST_AT_MOST, LAST_AT_LEAST, HELD_OUT_AT_LEAST, SECONDS_AT_MOST = 0.2, 0.9, 0.9, 600.0
 ENDS = 10
 """Steps at either end whose mean reward counts."""
@@ -129,41 +127,17 @@ def write_rows(folder: Path, task: Task) -> list[Json]:
     return [row for _, row in rows]
 
 
-def make_model(folder: Path, rows: Sequence[Json], calls: Sequence[Json], *, seed: int, steps: int) -> None:
-    import torch
-
-    from paddock.testing import tiny_qwen3
-
-    torch.set_num_threads(1)
-    chance = random.Random(seed)
-    template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": "<|im_end|>"})
-    tools = [{"type": "function", "function": {"name": name}} for name in TOOLS]
-    prompts = [template.render(messages_of(row), tools=tools, generation_prompt=True, arguments={}) for row in rows]
-    answers = [answer_of(call) for call in calls]
-    code = Path(__file__).read_text()
-    tokenizer = tiny_qwen3.make_tokenizer([code, *prompts, *answers * 8], VOCABULARY)
-    model = tiny_qwen3.make_model(tokenizer, seed, max_position_embeddings=512)
-
-    def example() -> tuple[list[int], list[int]]:
-        prompt = tokenizer.encode(chance.choice(prompts), add_special_tokens=False)
-        answer = tokenizer.encode(chance.choice(answers), add_special_tokens=False)
-        return prompt + answer, [-100] * len(prompt) + answer
-
-    def batch() -> tuple[Any, Any]:
-        return tiny_qwen3.padded([example() for _ in range(WARM_UP_ROWS)], tokenizer.pad_token_id)
-
-    tiny_qwen3.teach(model, batch, steps=steps, lr=WARM_UP_LR)
-    tiny_qwen3.save(model, tokenizer, TEMPLATE.read_text(), folder)
-    size = sum(weight.numel() for weight in model.parameters())
-    lengths = [len(tokenizer.encode(text, add_special_tokens=False)) for text in (prompts[0], answers[0])]
-    tiny_qwen3.say(f"{folder}: {size} parameters, {len(rows)} prompts of {lengths[0]} tokens, calls of {lengths[1]}")
-
-
 def make(args: argparse.Namespace) -> int:
     args.folder.mkdir(parents=True, exist_ok=True)
     task = SMALL if args.small else Task()
     rows = write_rows(args.folder, task)
-    make_model(args.folder / "model", rows, task.calls(), seed=args.seed, steps=args.steps)
+    template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": "<|im_end|>"})
+    tools = [{"type": "function", "function": {"name": name}} for name in TOOLS]
+    prompts = [template.render(messages_of(row), tools=tools, generation_prompt=True, arguments={}) for row in rows]
+    answers = [answer_of(call) for call in task.calls()]
+    from paddock.testing.tiny_qwen3 import make_caller  # with torch, which `check` needs not
+
+    make_caller(args.folder / "model", prompts, answers, template=TEMPLATE, seed=args.seed, steps=args.steps)
     return 0
 
 

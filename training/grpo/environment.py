@@ -29,7 +29,7 @@ class Environment:
         self._runtime = runtime
         self._name = model_server
         self._client = client
-        self._starts: dict[str, _Starts] = {}
+        self._starts: dict[str, Starts] = {}
 
     @property
     def peers(self) -> Mapping[str, Peer]:
@@ -47,7 +47,7 @@ class Environment:
             name, url = str(told["name"]), str(told["url"])
             if told["state"] != "ready":
                 continue
-            nth = self._starts.setdefault(name, _Starts()).seen(url, told.get("weight_version"))
+            nth = self._starts.setdefault(name, Starts()).seen(url, told.get("weight_version"))
             found.append(Replica(name, url, nth))
         return found
 
@@ -62,7 +62,7 @@ class Environment:
         return told
 
 
-class _Starts:
+class Starts:
     """Counts the starts of one engine by what is seen of it: a port of its own at each start, and a version of its
     weights that is not a number until weights are sent to it."""
 

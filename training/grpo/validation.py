@@ -1,7 +1,8 @@
 """What a validation found, in numbers.
 
 Law     means are over verdicts; a failed rollout is counted by its outcome and enters none of them. `pass_k`: of the
-        prompts with a verdict, those that any of their rollouts solved (reward of 1 or more).
+        prompts with a verdict, those that any of their rollouts solved (reward of 1 or more). `accuracy` is the mean
+        reward, and so is `total_reward/mean`: recipes know it by both names.
 """
 
 from collections import Counter
@@ -20,7 +21,8 @@ def validated(prompts: Sequence[Sequence[Member]]) -> Validated:
         return Validated({}, len(members), 0)
     judged = [given for prompt in prompts if (given := _rewards(prompt))]
     outcomes = Counter(member.outcome for member in members)
-    metrics = {"accuracy": sum(rewards) / len(rewards), **_metrics(members)}
+    mean = sum(rewards) / len(rewards)
+    metrics = {"accuracy": mean, "total_reward/mean": mean, **_metrics(members)}
     if any(len(prompt) > 1 for prompt in prompts):
         metrics["pass_k"] = sum(max(given) >= 1 for given in judged) / len(judged)
     metrics |= {f"outcome/{kind}": outcomes[kind] / len(members) for kind in OUTCOMES if outcomes[kind]}

@@ -57,8 +57,8 @@ class RolloutWorker:
 
     def __init__(self, config: Config, settings: WorkerSettings) -> None:
         evaluation = validate(EvalSettings, config.top("eval"), "eval")
-        self._config = config
-        self._settings = settings
+        self.config = config
+        self.settings = settings
         self._attempts = evaluation
         self._rows = Rows(config, evaluation, settings.train_rows, settings.sampling)
         self._validation = (
@@ -76,16 +76,16 @@ class RolloutWorker:
 
     async def start(self) -> None:
         self._environment = await self._stack.enter_async_context(
-            open_environment(self._config, self._settings.model_server)
+            open_environment(self.config, self.settings.model_server)
         )
 
     async def run_group(self, work: Work, version: int) -> Group:
-        size = self._settings.grpo.num_generations_per_prompt
-        row = self._rows.group(work.row, size=size, epoch=work.epoch, run_id=self._settings.run_id)
+        size = self.settings.grpo.num_generations_per_prompt
+        row = self._rows.group(work.row, size=size, epoch=work.epoch, run_id=self.settings.run_id)
         lines = Gathered()
         attempts = self._attempts_into(lines)
         group = Group(id=work.id, row=work.row, epoch=work.epoch, members=(), size=size, version=version)
-        for nth in range(1 + self._settings.groups.max_rerolls):
+        for nth in range(1 + self.settings.groups.max_rerolls):
             places = missing(group)
             if not places:
                 break
@@ -97,11 +97,11 @@ class RolloutWorker:
         return group
 
     async def validate(self, step: int) -> Validated:
-        grpo = self._settings.grpo
+        grpo = self.settings.grpo
         if self._validation is None:
             return Validated({}, 0, 0)
         size = grpo.val_num_generations_per_prompt
-        run_id = f"{self._settings.run_id}-validation"
+        run_id = f"{self.settings.run_id}-validation"
         lines = Gathered()
         attempts = self._attempts_into(lines)
         room = asyncio.Semaphore(grpo.val_batch_size)
@@ -147,7 +147,7 @@ class RolloutWorker:
     def _as_member(self, ended: Ended, place: int) -> Member:
         if ended.rollout is None:
             return Member(nth=place, outcome=ended.ending.outcome, reward=None)
-        return member_of(ended.rollout, self._settings.groups, self._settings.flaws)
+        return member_of(ended.rollout, self.settings.groups, self.settings.flaws)
 
 
 async def _all_of(members: Iterable[Awaitable[Member]]) -> list[Member]:

@@ -7,6 +7,7 @@ Teaching   next-token loss on labelled tokens alone (-100: not labelled), AdamW,
            same seed gives the same model on the same machine and versions.
 """
 
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -73,7 +74,30 @@ def teach(
     return float(loss.item())
 
 
-def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+def make_caller(
+    folder: Path, prompts: Sequence[str], answers: Sequence[str], *, template: Path, seed: int, steps: int
+) -> None:
+    """A model that answers any of `prompts` with any of `answers`, drawn at random in what it is taught: it learns the
+    form and nothing about which is right. `folder`: where it goes. Vocabulary of 512."""
+    torch.set_num_threads(1)
+    chance = random.Random(seed)
+    # Text of some other kind too, so that tokens are no whole sentences.
+    tokenizer = make_tokenizer([Path(__file__).read_text(), *prompts, *[*answers] * 8], 512)
+    model = make_model(tokenizer, seed, max_position_embeddings=512)
+
+    def example() -> tuple[list[int], list[int]]:
+        prompt = tokenizer.encode(chance.choice(prompts), add_special_tokens=False)
+        answer = tokenizer.encode(chance.choice(answers), add_special_tokens=False)
+        return prompt + answer, [-100] * len(prompt) + answer
+
+    teach(model, lambda: _padded([example() for _ in range(16)], tokenizer.pad_token_id), steps=steps, lr=3e-3)
+    save(model, tokenizer, template.read_text(), folder)
+    size = sum(weight.numel() for weight in model.parameters())
+    lengths = [len(tokenizer.encode(text, add_special_tokens=False)) for text in (prompts[0], answers[0])]
+    say(f"{folder}: {size} parameters, {len(prompts)} prompts of {lengths[0]} tokens, calls of {lengths[1]}")
+
+
+def _padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows of ids and labels, to one length."""
     length = max(len(ids) for ids, _ in rows)
     ids = [[*row, *[pad] * (length - len(row))] for row, _ in rows]

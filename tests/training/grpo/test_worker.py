@@ -1,0 +1,185 @@
+"""Claims about the rollout worker, over scripted servers: whole groups, honest failures, journals that can be cut."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from paddock.config import load
+from paddock.errors import ConfigError
+from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.grpo.environment import Starts
+from paddock.training.grpo.journals import cut
+from paddock.training.grpo.roles import Work
+from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
+
+SCRIPTED = "paddock.conformance.scripted"
+GRPO: dict[str, Any] = {"num_prompts_per_step": 2, "num_generations_per_prompt": 4}
+Line = dict[str, Any]
+
+
+class Worker:
+    """Running over scripted servers, and what it wrote."""
+
+    def __init__(self, folder: Path, worker: RolloutWorker) -> None:
+        self.folder = folder
+        self.worker = worker
+
+    def lines(self, name: str) -> list[Line]:
+        path = self.folder / f"{name}.jsonl"
+        return [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """`rows`: what they expect (the model says `yes`), or objects."""
+
+    @asynccontextmanager
+    async def start(
+        rows: list[Any], *, model: Line | None = None, groups: Line | None = None, **given: Any
+    ) -> AsyncIterator[Worker]:
+        listed = [_row(row) if isinstance(row, str) else row for row in rows]
+        (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in listed))
+        refers = {
+            "resources_server": {"type": "resources_servers", "name": "environment"},
+            "model_server": {"type": "models_servers", "name": "policy_model"},
+        }
+        tree = {
+            "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
+            "agent": {"agents": {"single_step": refers}},
+            "policy_model": {"models_servers": {f"{SCRIPTED}:ScriptedModel": model or {}}},
+            "eval": {"retry_wait_s": 0, "max_attempts": 1},
+        }
+        folder = tmp_path / "run"
+        folder.mkdir()
+        settings = WorkerSettings(
+            run_id="run-1",
+            folder=folder,
+            train_rows=tmp_path / "rows.jsonl",
+            validation_rows=tmp_path / "rows.jsonl",
+            grpo=GrpoSettings.model_validate({**GRPO, **given}),
+            groups=GroupSettings.model_validate(groups or {}),
+            sampling={"temperature": 0.7},
+            validation_sampling={"temperature": 0.0},
+        )
+        worker = RolloutWorker(load([], extra=tree), settings)
+        try:
+            await worker.start()
+            yield Worker(folder, worker)
+        finally:
+            await worker.stop()
+
+    return start
+
+
+def _row(answer: str) -> Line:
+    return {"responses_create_params": {"input": "q", "temperature": 0.2}, "answer": answer}
+
+
+async def test_a_group_has_all_its_members_in_order_with_their_rewards(start: Start) -> None:
+    async with start(["yes", "no"]) as one:
+        groups = [await one.worker.run_group(Work(id=7 + row, row=row, epoch=3), 5) for row in (0, 1)]
+    assert [(group.id, group.row, group.epoch, group.size, group.version) for group in groups] == [
+        (7, 0, 3, 4, 5),
+        (8, 1, 3, 4, 5),
+    ]
+    assert [[member.nth for member in group.members] for group in groups] == [[0, 1, 2, 3]] * 2
+    assert [[member.reward for member in group.members] for group in groups] == [[1.0] * 4, [0.0] * 4]
+
+
+async def test_rollouts_are_stamped_and_sampled_as_training_says(start: Start) -> None:
+    async with start(["no", "yes"]) as one:
+        await one.worker.run_group(Work(id=0, row=1, epoch=2), 0)
+    lines = one.lines("rollouts")
+    assert sorted(line["_ng_rollout_index"] for line in lines) == [0, 1, 2, 3]
+    for line in lines:
+        stamps = [line[key] for key in ("_paddock_run_id", "_ng_task_index", "_paddock_epoch", "_paddock_group_size")]
+        assert stamps == ["run-1", 1, 2, 4]
+        assert line["responses_create_params"]["temperature"] == 0.7
+
+
+async def test_members_that_failed_for_no_fault_of_theirs_are_run_anew(start: Start) -> None:
+    async with start(["yes"], model={"fail_first": 3}) as one:
+        group = await one.worker.run_group(Work(0, 0, 0), 0)
+    assert [member.reward for member in group.members] == [1.0] * 4
+    assert len(one.lines("failures")) == 3
+    assert {line["outcome"] for line in one.lines("failures")} == {"infra"}
+
+
+@pytest.mark.parametrize(("rerolls", "failures"), [(0, 4), (2, 12)])
+async def test_one_that_fails_again_is_without_a_reward(start: Start, rerolls: int, failures: int) -> None:
+    async with start(["yes"], model={"fail_first": 1000}, groups={"max_rerolls": rerolls}) as one:
+        group = await one.worker.run_group(Work(0, 0, 0), 0)
+    assert [(member.outcome, member.reward) for member in group.members] == [("infra", None)] * 4
+    assert len(one.lines("failures")) == failures
+    assert one.lines("rollouts") == []
+
+
+async def test_a_row_that_is_wrong_makes_a_group_without_rewards(start: Start) -> None:
+    async with start(["yes", {"responses_create_params": {"input": "q"}}]) as one:
+        group = await one.worker.run_group(Work(0, 1, 0), 0)
+    assert [(member.outcome, member.reward) for member in group.members] == [("row", None)] * 4
+
+
+async def test_of_a_cancelled_group_nothing_is_written(start: Start) -> None:
+    async with start(["yes"], model={"delay_s": 3600}) as one:
+        task = asyncio.create_task(one.worker.run_group(Work(0, 0, 0), 0))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert one.lines("groups") == []
+
+
+async def test_what_came_after_a_checkpoint_is_forgotten(start: Start, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    async with start(["yes"]) as one:
+        await one.worker.run_group(Work(0, 0, 0), 0)
+        await one.worker.checkpoint(checkpoint)
+        await one.worker.run_group(Work(1, 0, 1), 0)
+        await one.worker.validate(1)
+        await one.worker.restore(checkpoint)
+        assert [line["id"] for line in one.lines("groups")] == [0]
+        assert (len(one.lines("rollouts")), one.lines("validation")) == (4, [])
+        await one.worker.run_group(Work(1, 0, 1), 0)
+    assert [line["id"] for line in one.lines("groups")] == [0, 1]
+    assert len(one.lines("rollouts")) == 8
+    cut(one.folder, {})
+    assert one.lines("rollouts") == one.lines("groups") == []
+
+
+async def test_validation_has_prompts_rollouts_and_sampling_of_its_own(start: Start) -> None:
+    given = {"max_val_samples": 3, "val_num_generations_per_prompt": 2, "val_batch_size": 2}
+    async with start(["yes", "no", "no", "yes"], **given) as one:
+        found = await one.worker.validate(4)
+    assert (found.n_rollouts, found.n_verdicts) == (6, 6)
+    assert (found.metrics["accuracy"], found.metrics["pass_k"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert {line["responses_create_params"]["temperature"] for line in one.lines("validation")} == {0.0}
+    assert one.lines("rollouts") == []
+
+
+async def test_a_validation_of_failures_says_no_number(start: Start) -> None:
+    async with start(["yes"], model={"fail_first": 1000}) as one:
+        found = await one.worker.validate(0)
+    assert (dict(found.metrics), found.n_rollouts, found.n_verdicts) == ({}, 1, 0)
+
+
+async def test_an_environment_without_the_model_that_is_trained_is_refused(start: Start) -> None:
+    async with start(["yes"]) as one:
+        other = RolloutWorker(one.worker.config, one.worker.settings._replace(model_server="policy"))
+        with pytest.raises(ConfigError, match="no model server `policy`"):
+            await other.start()
+
+
+def test_an_engine_counts_as_started_anew_by_its_port_or_its_label() -> None:
+    starts = Starts()
+    seen = [("a", "default"), ("a", "default"), ("a", "0"), ("a", "1"), ("a", "default"), ("a", "2"), ("b", "2")]
+    assert [starts.seen(url, version) for url, version in seen] == [1, 1, 1, 1, 2, 2, 3]
