@@ -21,12 +21,21 @@ RETRY_S = 0.2
 
 
 class ReplicaControl:
-    """One vLLM."""
+    """One vLLM. `transport`: in place of the network."""
 
-    def __init__(self, url: str, *, health_timeout_s: float = HEALTH_TIMEOUT_S, call_timeout_s: float = CALL_TIMEOUT_S):
+    def __init__(
+        self,
+        url: str,
+        *,
+        health_timeout_s: float = HEALTH_TIMEOUT_S,
+        retry_s: float = RETRY_S,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._health_timeout_s = health_timeout_s
-        self._call_timeout_s = call_timeout_s
+        self._retry_s = retry_s
+        self._transport = transport
+        self._verify = url.startswith("https")  # or certificates are read for each call
 
     def check_health(self) -> None:
         """Before anything else: a rendezvous with one that is dead takes minutes to fail."""
@@ -44,7 +53,7 @@ class ReplicaControl:
             except InfraError:
                 if not left:
                     raise
-                time.sleep(RETRY_S)
+                time.sleep(self._retry_s)
             else:
                 return
 
@@ -67,14 +76,14 @@ class ReplicaControl:
         *,
         params: Mapping[str, str] | None = None,
         json: Mapping[str, str] | None = None,
-        timeout_s: float | None = None,
+        timeout_s: float = CALL_TIMEOUT_S,
     ) -> httpx.Response:
-        timeout_s = timeout_s or self._call_timeout_s
         try:
             # Not through a proxy of the environment: replicas are beside the trainer.
-            answer = httpx.request(
-                method, f"{self.url}{path}", params=params, json=json, timeout=timeout_s, trust_env=False
-            )
+            with httpx.Client(
+                transport=self._transport, verify=self._verify, timeout=timeout_s, trust_env=False
+            ) as client:
+                answer = client.request(method, f"{self.url}{path}", params=params, json=json)
         except httpx.HTTPError as error:
             raise InfraError(f"{self.url}: {method} {path}: {type(error).__name__} {error}", kind="replica") from error
         if answer.status_code != httpx.codes.OK:

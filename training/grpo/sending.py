@@ -2,9 +2,10 @@
 
 One     is it well; connect, where it is not connected (a replica that was started anew is not); pause, keeping what
         runs; send; resume, in any case. One that is dead or refuses is left out and named, and the others get theirs.
-Broken  an update that failed half-way leaves weights of which nobody knows what they are: the engine's label is set to
-        `BROKEN`, so that what it samples then is masked as of unknown weights, and the next sending connects anew. It
-        is resumed all the same: paused it would look well, and keep its rollouts waiting for ever.
+Broken  an update that fails half-way, or whose trainer dies, leaves weights of which nobody knows what they are.
+        Therefore the engine's label is `INCOMPLETE` before the first byte is sent, and the version's number after the
+        last: what is sampled between is masked as of unknown weights. The next sending connects anew. It is resumed
+        all the same: paused it would look well, and keep its rollouts waiting for ever.
 Place   rank 0 of the trainer alone; weights of a sharded model are gathered before. It listens on `address`, on a free
         port for each replica. Over `gloo` between CPUs (a plugin of vLLM that registers itself), `nccl` between GPUs.
 Units   seconds. Every wait ends: this module's HTTP calls after their deadlines, those of vLLM's client after
@@ -29,7 +30,8 @@ Backend = Literal["gloo", "nccl"]
 Weights = Callable[[], Mapping[str, "torch.Tensor"]]
 """Those that are to be sent now: names of the checkpoint format and whole tensors, the same in each update."""
 TRANSFER_TIMEOUT_S = 180.0
-BROKEN = "broken"
+INCOMPLETE = "incomplete"
+"""No version has that name."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -86,7 +88,7 @@ class Sender:
             try:
                 times.append(self._send_to(replica, str(version), clear_cache=clear_cache))
             except Exception as error:  # noqa: BLE001 - of one replica, whatever it is; the others go on
-                failed[replica.name] = f"{type(error).__name__}: {error}"
+                failed[replica.name] = _told(error)
                 self._drop(replica.name)
         for name in self._connections.keys() - {one.name for one in replicas}:
             self._drop(name)
@@ -121,15 +123,12 @@ class Sender:
         return Times(paused - began, sent - paused, time.monotonic() - sent)
 
     def _transfer(self, link: Link, control: ReplicaControl, version: str) -> None:
-        try:
-            if self._backend == "nccl":  # its own does not tell the label
-                link.send_weights()
-                control.set_version(version)
-            else:
-                link.send_weights(weight_version=version)
-        except BaseException:
-            control.set_version(BROKEN)
-            raise
+        control.set_version(INCOMPLETE)
+        if self._backend == "nccl":  # which does not tell the label
+            link.send_weights()
+            control.set_version(version)
+        else:
+            link.send_weights(weight_version=version)
 
     def _connected(self, replica: Replica, control: ReplicaControl) -> Link:
         known = self._connections.get(replica.name)
@@ -156,6 +155,12 @@ def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOP
         return connect_vllm(url, weights, backend=backend, device=device, address=address, n_workers=n_workers)
 
     return Sender(connect, backend=backend)
+
+
+def _told(error: BaseException) -> str:
+    """With what came before it: a resume that fails hides why."""
+    text = f"{type(error).__name__}: {error}"
+    return text if error.__context__ is None else f"{_told(error.__context__)}; then {text}"
 
 
 def free_port(address: str) -> int:
