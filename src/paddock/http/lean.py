@@ -90,9 +90,9 @@ class Received:
     async def read(self) -> bytes:
         """All that is left."""
         while not self.complete:
-            await self.news()
             if self._connection is not None:
                 self._connection.resume()
+            await self.news()
         return self.read_nowait()
 
     def on_end(self, call: Callable[[], object]) -> None:
