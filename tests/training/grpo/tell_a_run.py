@@ -1,0 +1,60 @@
+"""A run as its teller sees it, started twice: six steps of which three are told again. Prints what was kept, as JSON."""
+
+import json
+import sys
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from paddock.training.core.records import Batch
+from paddock.training.grpo.loop import Ended, Told
+from paddock.training.grpo.metrics_log import MetricsLog
+from paddock.training.grpo.reading import read_config
+from paddock.training.grpo.telling import Teller
+
+CONFIG = """
+policy: {model_name: tiny, generation: {}}
+grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 6}
+data: {train: {data_path: rows.jsonl}}
+logger: {tensorboard_enabled: true}
+env:
+  nemo_gym:
+    pivot: {resources_servers: {pivot: {comparator: compat}}}
+"""
+
+
+def told(step: int, *, again: bool = False) -> Told:
+    metrics = {"train/total_reward/mean": step / 6, "train/loss": 0.5 + again, "timing/step_s": 1.0}
+    metrics |= {"train/logprob_error/current/mean_abs": 1e-7, "train/masked/infra": 1.0}
+    return Told(step, Batch(step - 1, [], [], [], []), (), metrics)
+
+
+def main(out: Path) -> None:
+    (out / "run.yaml").write_text(CONFIG)
+    read = read_config(out / "run.yaml")
+    first = Teller(read, out)
+    first.forget(-1)
+    first.tell(Told(0, None, (), {"validation/accuracy": 0.1}))
+    for step in range(1, 6):
+        first.tell(told(step))
+    first.close()
+    second = Teller(read, out)
+    second.forget(3)
+    for step in range(4, 7):
+        second.tell(told(step, again=True))
+    second.end(Ended("steps", 6, 12, 12, {}, 0.1, None, None, None))
+    second.close()
+    events = EventAccumulator(str(out / "logs" / "tensorboard")).Reload()
+    kept = {
+        "steps": [line.step for line in MetricsLog(out).lines()],
+        "tensorboard": {
+            name: [event.step for event in events.Scalars(name)] for name in ("train/loss", "validation/accuracy")
+        },
+        "plots": sorted(path.name for path in (out / "plots").iterdir()),
+        "summary": json.loads((out / "summary.json").read_text()),
+    }
+    sys.stdout.write(json.dumps(kept))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,71 @@
+"""`metrics.jsonl`: a line for each step that was done, and for each validation beside steps; on the disk when told.
+
+Form    {"step", "trained", "groups", "dropped", "lost", "wall_s", "metrics"}: steps done by then; whether this tells of
+        one; ids of the groups that it was made of, those of them that were dropped, the groups lost since; seconds
+        since this start of the run; the metrics by name.
+Law     steps never fall. What a run that goes on from a checkpoint will tell again is forgotten first; so is a torn
+        last line.
+Errors  OSError of the disk.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from paddock.collect.writer import sync_folder
+from paddock.types import JsonObject
+
+METRICS = "metrics.jsonl"
+
+
+class Line(NamedTuple):
+    """One line, as far as curves and summaries need it."""
+
+    step: int
+    trained: bool
+    metrics: dict[str, float]
+
+
+class MetricsLog:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / METRICS
+
+    def forget(self, after: int) -> None:
+        """Cut off the lines of later steps; -1: all."""
+        kept = 0
+        for end, line in self._read():
+            if line["step"] > after:
+                break
+            kept = end
+        with self._path.open("ab") as file:
+            file.truncate(kept)
+            os.fsync(file.fileno())
+        sync_folder(self._path.parent)
+
+    def append(self, line: JsonObject) -> None:
+        with self._path.open("ab") as file:
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def lines(self) -> list[Line]:
+        """What was told and is not forgotten. Numbers that are none (NaN, infinity) are left out."""
+        return [
+            Line(one["step"], one["trained"], {k: v for k, v in one["metrics"].items() if v is not None})
+            for _, one in self._read()
+        ]
+
+    def _read(self) -> Iterator[tuple[int, Any]]:
+        """Each whole line and where it ends."""
+        if not self._path.exists():
+            return
+        end = 0
+        with self._path.open("rb") as file:
+            for text in file:
+                if not text.endswith(b"\n"):
+                    return
+                end += len(text)
+                yield end, orjson.loads(text)
