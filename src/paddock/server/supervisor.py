@@ -15,7 +15,14 @@ from paddock.server.process import ServerProcess, ending
 from paddock.server.settings import ServeSettings
 
 MAX_WAIT_S = 30.0
+_MAX_DOUBLINGS = 60
+"""Of any wait these give the longest; twice as many doublings are no float any more."""
 _log = logging.getLogger("paddock.server")
+
+
+def wait_before(restart: int, first_s: float) -> float:
+    """Seconds before a restart, counted from 1."""
+    return min(MAX_WAIT_S, first_s * 2.0 ** min(restart - 1, _MAX_DOUBLINGS))
 
 
 class Supervisor:
@@ -68,7 +75,7 @@ class Supervisor:
         limit = self._settings.max_restarts
         how = ending(await process.exit_code())
         for restart in range(1, limit + 1):
-            wait_s = min(MAX_WAIT_S, self._settings.restart_wait_s * 2.0 ** (restart - 1))
+            wait_s = wait_before(restart, self._settings.restart_wait_s)
             _log.warning("%s: its process %s; restart %d of %d in %.1f s", self.name, how, restart, limit, wait_s)
             await asyncio.sleep(wait_s)
             try:

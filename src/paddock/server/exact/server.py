@@ -77,9 +77,11 @@ class ExactServer(RecordingServer[ExactConfigT]):
         await self._equipment.engine.start()
 
     async def stop(self) -> None:
-        await super().stop()
-        if self._equipment is not None:
-            await self._equipment.engine.stop()
+        try:
+            await super().stop()
+        finally:
+            if self._equipment is not None:
+                await self._equipment.engine.stop()
 
     @property
     def equipment(self) -> Equipment:
