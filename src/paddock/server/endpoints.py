@@ -1,0 +1,173 @@
+"""Calls of one route over ASGI: a body and headers in, one reply out, and nothing between.
+
+Bodies  parsed and written by orjson, once.
+Errors  those of the handler by their owner's status (`dialects.error_reply`); what is no error of ours is a bug; a body
+        that is no JSON object is 400.
+Ends    a long route's handler is cancelled when its caller has gone or its deadline has passed, a stream when its
+        reader has gone.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+from starlette.types import Receive, Send
+
+from paddock.errors import BugError, CancelledError, PaddockError, RequestError
+from paddock.http import Call, EventStream, Route
+from paddock.server.base import Handler
+from paddock.server.dialects import error_reply
+
+Headers = list[tuple[bytes, bytes]]
+_EVENTS: Headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+
+
+class Reply(NamedTuple):
+    """A whole one."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+    async def send(self, receive: Receive, send: Send) -> None:
+        own = [(name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()]
+        length = (b"content-length", b"%d" % len(self.body))
+        headers = [(b"content-type", b"application/json"), length, *own]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+class Events(NamedTuple):
+    """A stream."""
+
+    events: AsyncIterator[bytes]
+    status: int = 200
+
+    async def send(self, receive: Receive, send: Send) -> None:
+        caller = _Caller(receive)
+        try:
+            await send({"type": "http.response.start", "status": self.status, "headers": _EVENTS})
+            async for chunk in self.events:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except asyncio.CancelledError:
+            if not caller.ended_it():
+                raise
+        finally:
+            caller.forget()
+            if isinstance(self.events, AsyncGenerator):
+                await self.events.aclose()
+
+
+class Endpoint:
+    """One route of a server."""
+
+    def __init__(self, route: Route[Any, Any], handler: Handler) -> None:
+        self._route = route
+        self._handler = handler
+        self._has_body = route.method in ("POST", "PUT")
+
+    async def reply(self, headers: Headers, path: Mapping[str, str], receive: Receive) -> Reply | Events:
+        """`headers`: of the request, their names in lower case; `path`: the values of the route's parameters."""
+        route = self._route
+        try:
+            body = route.from_wire(_object(await _read(receive)) if self._has_body else {})
+            call = Call.from_headers(_named(headers), path)
+            work = self._handler(body, call)
+            reply = await (_unless_gone(work, receive, call) if route.long else work)
+            if isinstance(reply, EventStream):
+                return Events(reply.events)
+            return Reply(200, orjson.dumps(route.reply_to_wire(body, reply)))
+        except PaddockError as error:
+            return refusal(route.path, error)
+        except Exception as error:  # noqa: BLE001 - the last boundary: whatever is left is a bug of ours
+            kind = type(error).__name__
+            return refusal(route.path, BugError(f"{route.path}: {kind}: {error}", kind=kind))
+
+
+def refusal(
+    path: str, error: PaddockError, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Reply:
+    """An error as the clients of a path understand it."""
+    reply = error_reply(path, error, status)
+    return Reply(reply.status, orjson.dumps(reply.body), {**(headers or {}), **reply.headers})
+
+
+class _Caller:
+    """Whoever waits for a reply. The task that made this is cancelled when the caller goes, or no longer waits."""
+
+    def __init__(self, receive: Receive, waits_s: float | None = None) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # a request is served in a task
+        loop = asyncio.get_running_loop()
+        self._task = task
+        self._ended = self._forgotten = False
+        self._listening = loop.create_task(self._listen(receive))
+        self._due = None if waits_s is None else loop.call_later(waits_s, self._end)
+
+    def ended_it(self) -> bool:
+        """Of a cancellation that was caught: nobody else asked for it."""
+        return self._ended and self._task.uncancel() == 0
+
+    def forget(self) -> None:
+        self._forgotten = True
+        self._listening.cancel()
+        if self._due is not None:
+            self._due.cancel()
+
+    async def _listen(self, receive: Receive) -> None:
+        try:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if not (self._ended or self._forgotten):
+            self._ended = True
+            self._task.cancel()
+
+
+async def _unless_gone(work: Awaitable[Any], receive: Receive, call: Call) -> Any:
+    """The handler's reply; cancels it when the caller disconnects or its deadline has passed."""
+    caller = _Caller(receive, call.remaining_s)
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        if not caller.ended_it():
+            raise
+        raise _gone() from error
+    finally:
+        caller.forget()
+
+
+async def _read(receive: Receive) -> bytes:
+    """The whole body."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+    if message["type"] == "http.disconnect":
+        raise _gone()
+    return body
+
+
+def _gone() -> CancelledError:
+    return CancelledError("the caller has gone, or its deadline has passed", kind="caller_gone")
+
+
+def _named(headers: Headers) -> dict[str, str]:
+    """Of several of one name, the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        wire = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
+    if not isinstance(wire, dict):
+        raise RequestError(f"body: needs a JSON object, got {type(wire).__name__}", kind="body_invalid")
+    return wire
