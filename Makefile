@@ -8,7 +8,7 @@ WORKERS ?= 3
 TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest
 SWEBENCH := 5.0.2
 
-.PHONY: setup demo test test-slow check lint bench wheel clean
+.PHONY: setup demo train-demo test test-slow check lint bench wheel clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,13 @@ demo: $(STAMP)
 	$(BIN)/paddock eval configs/swe_demo.yaml --out runs/demo $(ORACLE) >runs/demo.txt || { cat runs/demo.txt; exit 1; }
 	$(BIN)/python scripts/demo_table.py runs/demo
 	$(BIN)/python scripts/check_rewards.py runs/demo $(DEMO_REWARDS)
+
+# A model of its own, from random weights, on a CPU: see `scripts/train_demo.py`. VLLM_HOME: where its environment goes.
+VLLM_HOME ?= $(HOME)/.cache/paddock/vllm
+SEEDS ?= 1
+
+train-demo:
+	eval "$$(scripts/setup_vllm.sh "$(VLLM_HOME)")" && scripts/train_demo.sh $(SEEDS)
 
 test: check
 

@@ -169,7 +169,7 @@ class Figures(NamedTuple):
 
 def figures_of(folder: Path, *, seed: int, started: float) -> Figures:
     """`started`: seconds since 1970."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line)["metrics"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     rewards = [line["train/total_reward/mean"] for line in lines if "train/total_reward/mean" in line]
     held_out = [line["validation/accuracy"] for line in lines if "validation/accuracy" in line]
     name = "train/logprob_error/current"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paddock.testing.real_vllm import RealVllm
 
 VLLM_VARIABLE = "PADDOCK_VLLM_PYTHON"
+VLLM_TIMEOUT_S = 900
 TIMEOUTS_S = {"long": 1800, "slow": 900}
 """By mark, where a test names none of its own: a machine may be busy with other things too."""
 
@@ -31,8 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whichever test needs vLLM first waits until a model is made and has been loaded."""
     for item in items:
-        if item.get_closest_marker("vllm"):
-            item.add_marker(pytest.mark.timeout(900), append=False)
+        own = item.get_closest_marker("timeout")
+        if item.get_closest_marker("vllm") and (own is None or own.args[0] < VLLM_TIMEOUT_S):
+            item.add_marker(pytest.mark.timeout(VLLM_TIMEOUT_S), append=False)
         elif not item.get_closest_marker("timeout"):
             limits_s = [limit_s for mark, limit_s in TIMEOUTS_S.items() if item.get_closest_marker(mark)]
             for limit_s in limits_s[:1]:

@@ -1,0 +1,71 @@
+"""The claim that the loop learns, and that it would be seen if it did not: with the sign of the advantage turned, or
+rewards drawn anew within groups, the same test fails.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.e2e.learning import runs
+
+STEPS = 100
+ROOMS_STEPS = 60
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(2 * runs.RUN_S)]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four rows, four calls, and a model that calls at random."""
+    folder = tmp_path_factory.mktemp("small")
+    runs.call("scripts/train_demo.py", "make", folder, "--small", "--steps", "200", "--seed", "0")
+    return folder
+
+
+def test_the_statistic_is_that_of_its_source() -> None:
+    """Against the exact distribution: of the 252 ways to draw 5 of 10 ranks one has the five highest."""
+    low, high = [1.0, 2, 3, 4, 5], [6.0, 7, 8, 9, 10]
+    assert runs.p_of_rise(low, high) == pytest.approx(1 / 252, abs=3e-3)
+    assert runs.p_of_rise(high, low) == pytest.approx(1, abs=1e-2)
+    assert runs.p_of_rise([1.0] * 5, [1.0] * 5) == 0.5
+
+
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight rows of three rooms, and a model that takes any door."""
+    folder = tmp_path_factory.mktemp("rooms")
+    runs.call("-m", "tests.e2e.learning.driver", "--make-rooms", folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_reward_rises(small: Path, tmp_path: Path) -> None:
+    runs.train(tmp_path / "run", *runs.SMALL, *runs.data(small), f"grpo.max_num_steps={STEPS}")
+    assert runs.rise(tmp_path / "run") < 0.01, runs.rewards(tmp_path / "run")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("control", ["turned", "shuffled"])
+def test_without_what_is_learnt_from_it_does_not(small: Path, tmp_path: Path, control: str) -> None:
+    out = tmp_path / control
+    runs.train(out, *runs.SMALL, *runs.data(small), f"grpo.max_num_steps={STEPS}", control=control)
+    assert runs.rise(out) >= 0.01, runs.rewards(out)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["whole", "dynamic_history"])
+def test_a_task_of_several_turns_is_learnt_from_its_end(rooms: Path, tmp_path: Path, mode: str) -> None:
+    out = tmp_path / mode
+    steps, samples = f"grpo.max_num_steps={ROOMS_STEPS}", f"+paddock.groups.sample_mode={mode}"
+    runs.train(out, *runs.ROOMS, *runs.data(rooms), steps, samples)
+    found, turns = runs.rewards(out), runs.lines(out)[-1]["metrics"]["train/turns_per_sample/mean"]
+    assert turns == pytest.approx(3, abs=0.2)
+    assert runs.mean(found[: runs.ENDS]) <= 0.25, found
+    assert runs.mean(found[-runs.ENDS :]) >= 0.6, found
+    assert runs.rise(out) < 0.01, found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("control", ["turned", "shuffled"])
+def test_nor_is_one_of_several_turns(rooms: Path, tmp_path: Path, control: str) -> None:
+    out = tmp_path / control
+    runs.train(out, *runs.ROOMS, *runs.data(rooms), f"grpo.max_num_steps={ROOMS_STEPS}", control=control)
+    assert runs.rise(out) >= 0.01, runs.rewards(out)

@@ -1,0 +1,208 @@
+"""A run from its config to its end: processes started, the loop run, the run told, everything ended.
+
+Order   the folder is locked and, but for a resumed run, new; then Ray, the servers with their engines, the policy.
+Folder  `config.json` (secrets blanked), journals, `metrics.jsonl`, `checkpoints/`, `summary.json`, `export/`, `logs/`.
+Resume  from the newest checkpoint, whatever ended the run before; what was written down after it is forgotten. The
+        config has to be the same but for `MAY_CHANGE`.
+Exit    0: the run is at its end; 130: interrupted, and the same with `--resume` goes on.
+Errors  ConfigError before anything starts; whatever ended the run, once all its processes have ended.
+"""
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from paddock.training.grpo.telling import Teller
+
+from paddock.collect.evaluate import interruptible
+from paddock.collect.folder import locked, write_json
+from paddock.collect.identity import blanked, changed, placeless, public_tree
+from paddock.collect.rows import file_facts
+from paddock.config import find_file
+from paddock.errors import ConfigError
+from paddock.server.loops import loop_factory, spare_collector
+from paddock.training.core.flaws import FlawRules
+from paddock.training.grpo.checkpoints import Checkpoints
+from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.journals import cut
+from paddock.training.grpo.loop import Ended, Loop, LoopSettings
+from paddock.training.grpo.policy_settings import PolicySettings
+from paddock.training.grpo.processes import Processes, local_ray
+from paddock.training.grpo.reading import ReadConfig
+from paddock.training.grpo.remote import start_policy, start_rollouts
+from paddock.training.grpo.roles import Policy, Rollouts
+from paddock.training.grpo.worker import WorkerSettings
+from paddock.types import JsonObject
+
+CONFIG = "config.json"
+EXPORT = "export"
+LOGS = "logs"
+MAY_CHANGE = (
+    "train.grpo.max_num_steps",
+    "train.grpo.max_num_epochs",
+    "train.grpo.val_",
+    "train.grpo.max_val_samples",
+    "train.checkpointing",
+    "train.logger",
+    "train.cluster",
+    "train.policy.torch_cfg",
+    "train.policy.train_micro_batch_size",
+)
+"""Keys that a resumed run may have otherwise; places of servers and their patience besides."""
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class Roles(NamedTuple):
+    """Whom the loop works with."""
+
+    rollouts: Rollouts
+    policy: Policy
+
+
+def train(read: ReadConfig, out: Path, *, resume: bool, around: Callable[[Roles], Roles] = lambda roles: roles) -> int:
+    """Exit code. `around`: what the loop is given in place of the roles, over them."""
+    with locked(out):
+        _claim(read, out, resume=resume)
+        teller = Teller(read, out)
+        spare_collector()
+        try:
+            with local_ray(out / LOGS) as processes, asyncio.Runner(loop_factory=loop_factory()) as runner:
+                ended = runner.run(_run(read, out, processes, teller, resume=resume, around=around))
+            teller.end(ended)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            sys.stderr.write(f"interrupted: go on with --resume --out {out}\n")
+            return 130
+        finally:
+            teller.close()
+    return 0
+
+
+async def _run(
+    read: ReadConfig,
+    out: Path,
+    processes: Processes,
+    teller: Teller,
+    *,
+    resume: bool,
+    around: Callable[[Roles], Roles],
+) -> Ended:
+    config = read.config
+    settings = worker_settings(read, out)
+    checkpoints = _checkpoints(config, out)
+    newest = checkpoints.newest() if checkpoints is not None and resume else None
+    if newest is None:
+        cut(out, {})
+    teller.forget(newest.step if newest is not None else -1)
+    devices = _devices(config)
+    with interruptible():
+        try:
+            policy, rollouts = await asyncio.gather(
+                start_policy(processes, PolicySettings.of(config), config.policy.torch_cfg.processes, devices.policy),
+                start_rollouts(processes, read.environment, settings, devices.rollouts),
+            )
+            roles = around(Roles(rollouts, policy))
+            loop = Loop(_loop_settings(config, settings, out), *roles, teller.tell, checkpoints)
+            return await loop.run(resume=resume)
+        finally:
+            await processes.end()
+
+
+def _claim(read: ReadConfig, out: Path, *, resume: bool) -> None:
+    """The folder is this run's; ConfigError when it is another's."""
+    train = read.config.model_dump(mode="json")
+    now = {"train": blanked(train), "servers": placeless(public_tree(read.environment))}
+    path = out / CONFIG
+    if not path.exists():
+        write_json(path, now)
+        return
+    if not resume:
+        raise ConfigError(
+            f"{out} holds a run already: go on with it (--resume) or take another folder (--out)", kind="folder_taken"
+        )
+    before = orjson.loads(path.read_bytes())
+    differing = [text for text in changed(before, now) if not text.startswith(tuple(f"`{key}" for key in MAY_CHANGE))]
+    if differing:
+        raise ConfigError(f"{out} holds another run: {', '.join(differing[:8])}", kind="run_differs")
+
+
+def worker_settings(read: ReadConfig, out: Path) -> WorkerSettings:
+    config = read.config
+    generation, detection = config.policy.generation, config.env.nemo_gym
+    limits = {"max_output_tokens": generation.max_new_tokens}
+    training = {"temperature": generation.temperature, "top_p": generation.top_p, **limits}
+    validation = {
+        "temperature": _either(generation.val_temperature, generation.temperature),
+        "top_p": _either(generation.val_top_p, generation.top_p),
+        "top_k": generation.val_top_k,
+        **limits,
+    }
+    held_out = config.data.validation
+    return WorkerSettings(
+        run_id=hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12],
+        folder=out.resolve(),
+        train_rows=find_file(config.data.train.data_path),
+        validation_rows=find_file(held_out.data_path) if held_out is not None else None,
+        grpo=config.grpo,
+        groups=config.paddock.groups,
+        flaws=FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags),
+        sampling=_given(training),
+        validation_sampling=_given(validation),
+        model_server=read.model_server,
+    )
+
+
+def _either(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _given(params: Mapping[str, Any]) -> JsonObject:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _checkpoints(config: TrainConfig, out: Path) -> Checkpoints | None:
+    asked = config.checkpointing
+    if not asked.enabled:
+        return None
+    folder = asked.checkpoint_dir or out / "checkpoints"
+    return Checkpoints(folder, keep_top_k=asked.keep_top_k, higher_is_better=asked.higher_is_better)
+
+
+def _loop_settings(config: TrainConfig, settings: WorkerSettings, out: Path) -> LoopSettings:
+    return LoopSettings(
+        grpo=config.grpo,
+        groups=config.paddock.groups,
+        n_rows=file_facts(settings.train_rows).n_rows,
+        max_length=config.policy.max_total_sequence_length,
+        shuffle=config.data.shuffle,
+        metric=config.checkpointing.metric,
+        save_period=config.checkpointing.save_period,
+        must_save_by_s=config.checkpointing.must_save_by_s,
+        export=out / EXPORT,
+    )
+
+
+class _Devices(NamedTuple):
+    """Variables of the processes."""
+
+    policy: Mapping[str, str]
+    rollouts: Mapping[str, str]
+
+
+def _devices(config: TrainConfig) -> _Devices:
+    """The policy has the first GPUs, one for each of its processes, engines the others; what is not counted
+    (`cluster.gpus_per_node`) is everybody's."""
+    count, taken = config.cluster.gpus_per_node, config.policy.torch_cfg.processes
+    if not count or config.policy.torch_cfg.device == "cpu":
+        return _Devices({}, {})
+    if count <= taken:
+        raise ConfigError(
+            f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.torch_cfg.processes): "
+            "none is left for engines",
+            kind="gpus_missing",
+        )
+    listed = [str(one) for one in range(count)]
+    return _Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:])})
