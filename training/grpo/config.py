@@ -82,7 +82,9 @@ class CheckpointConfig(Block):
         """The metric's name as it is logged: `train/total_reward/mean`, `validation/accuracy`."""
         if self.metric_name is None:
             return None
-        return self.metric_name.replace("train:", "train/", 1).replace("val:", "validation/", 1)
+        name = self.metric_name.replace("train:", "train/", 1).replace("val:", "validation/", 1)
+        # The recipes' word for the mean reward of a validation.
+        return "validation/accuracy" if name == "validation/total_reward/mean" else name
 
 
 class WandbConfig(Block):
@@ -108,10 +110,9 @@ class LoggerConfig(Block):
 class ClusterConfig(Block):
     """`cluster`."""
 
-    num_nodes: int = Field(default=1, ge=1)
-    """Of a Ray cluster that runs; 1: this machine."""
     gpus_per_node: int = Field(default=0, ge=0)
-    """For the policy and the engines together; 0: nothing is counted."""
+    """Of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0: they
+    are not counted out."""
 
 
 class PaddockConfig(Block):

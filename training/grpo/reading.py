@@ -42,10 +42,6 @@ class ReadConfig(NamedTuple):
     name: str
     """Of the first file."""
 
-    def stored(self) -> JsonObject:
-        """All of it, without a value of the environment in the servers' part."""
-        return {"name": self.name, "train": self.config.model_dump(mode="json"), "servers": self.environment.to_yaml()}
-
 
 def read_config(
     paths: str | Path | Sequence[str | Path], overrides: Sequence[str] = (), *, strict: bool = False

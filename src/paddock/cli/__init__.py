@@ -16,6 +16,7 @@ from paddock.errors import ConfigError
 COMMANDS = {
     "serve": "run servers of a config until interrupted",
     "eval": "run rollouts over rows and summarise them",
+    "train": "train a policy on the environments of a config",
     "show": "show a run's rollouts: a list, one turn by turn, or two side by side",
     "verify": "score stored rollouts again, without a model",
     "samples": "turn stored rollouts into token sequences for a trainer",

@@ -1,4 +1,4 @@
-"""A run as its teller sees it, started twice: six steps of which three are told again. Prints what was kept, as JSON."""
+"""A run as its teller sees it, started twice: six steps of which three are told again. Prints what was kept."""
 
 import json
 import sys

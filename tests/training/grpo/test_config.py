@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.config import CheckpointConfig, TrainConfig
 
 SMALL: dict[str, Any] = {
     "grpo": {"num_prompts_per_step": 4, "num_generations_per_prompt": 8},
@@ -77,3 +77,5 @@ def test_metrics_are_named_as_they_are_logged() -> None:
     both = {"train:total_reward/mean": "train/total_reward/mean", "train/loss": "train/loss"}
     for name, metric in both.items():
         assert config(checkpointing__metric_name=name).checkpointing.metric == metric
+    validated = CheckpointConfig(metric_name="val:total_reward/mean")
+    assert validated.metric == "validation/accuracy"

@@ -1,0 +1,83 @@
+"""`paddock train CONFIG [key=value ...]`: train a policy on the environments of a config.
+
+Exit    0 the run is at its end; 1 it failed, and its processes have ended; 2 a mistake, said before anything starts;
+        130 interrupted. After 1 and 130 the same command with --resume goes on from the last checkpoint.
+"""
+
+import argparse
+import importlib
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+HELP = """exit codes:
+  0    the run is at its end
+  1    it failed, and all its processes have ended; --resume goes on from the last checkpoint
+  2    a mistake in the command or the config; nothing was started
+  130  interrupted; --resume goes on from the last checkpoint
+
+examples:
+  paddock train configs/train_demo.yaml --dry-run
+  paddock train mine.yaml grpo.max_num_steps=100 policy.optimizer.kwargs.lr=1e-6 --out runs/mine
+  paddock train mine.yaml --out runs/mine --resume"""
+
+NEEDED = ("torch", "transformers", "ray", "matplotlib")
+"""What a run imports in this interpreter; engines have one of their own."""
+_PACKAGE = "paddock.training.grpo"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = HELP
+    parser.add_argument(
+        "config",
+        nargs="+",
+        metavar="CONFIG|key=value",
+        help="config files, later ones win, and key.path=value overrides",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME of the first config file)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--strict", action="store_true", help="refuse config keys that say nothing here")
+    parser.add_argument("--dry-run", action="store_true", help="check the config, print the plan, start nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.cli.configs import split_arguments
+    from paddock.errors import ConfigError, PaddockError
+
+    files, overrides = split_arguments(args.config)
+    if not files:
+        raise ConfigError("name a config file, such as configs/train_demo.yaml", kind="no_config")
+    reading, planning = (importlib.import_module(f"{_PACKAGE}.{name}") for name in ("reading", "planning"))
+    read = reading.read_config(files, overrides, strict=args.strict)
+    out = Path(args.out or f"runs/{read.name}")
+    if args.dry_run:
+        print(planning.plan_text(read, out))  # noqa: T201 - the command's voice
+        return 0
+    for line in planning.inert_lines(read.notes):
+        print(line, file=sys.stderr)  # noqa: T201 - the command's voice
+    _check_packages()
+    try:
+        return _train(read, out, resume=args.resume)
+    except ConfigError:
+        raise
+    except PaddockError as error:
+        print(f"paddock train: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
+        return 1
+
+
+def _check_packages() -> None:
+    from paddock.errors import ConfigError
+
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"training needs {', '.join(missing)}: pip install 'paddock[train]', or run this with the interpreter of "
+            "an environment made by scripts/setup_vllm.sh, as `$PADDOCK_VLLM_PYTHON -m paddock train ...`",
+            kind="package_missing",
+        )
+
+
+def _train(read: Any, out: Path, *, resume: bool) -> int:
+    return int(importlib.import_module(f"{_PACKAGE}.train").train(read, out, resume=resume))

@@ -1,0 +1,97 @@
+"""`paddock train --dry-run` and what the command refuses: the plan's arithmetic, and nothing started."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paddock.cli import main
+from paddock.cli.train import NEEDED
+
+SERVERS = {
+    "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
+    "agent": {
+        "agents": {
+            "single_step": {
+                "resources_server": {"type": "resources_servers", "name": "pivot"},
+                "model_server": {"type": "models_servers", "name": "policy_model"},
+            }
+        }
+    },
+}
+RUN: dict[str, Any] = {
+    "grpo": {"num_prompts_per_step": 3, "num_generations_per_prompt": 4, "max_num_epochs": 6, "max_num_steps": 50},
+    "policy": {
+        "model_name": "/models/tiny",
+        "max_total_sequence_length": 100,
+        "train_global_batch_size": 6,
+        "torch_cfg": {"device": "cpu", "processes": 2},
+        "generation": {"vllm": {"api_key": "geheim", "launch": {"device": "cpu", "replicas": 2}}},
+    },
+    "data": {"train": {"data_path": "resources_servers/pivot/data/example.jsonl"}},
+    "checkpointing": {"save_consolidated": True},
+    "env": {"nemo_gym": SERVERS},
+}
+
+
+@pytest.fixture
+def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(RUN))
+    return path
+
+
+def test_the_plan_has_the_arithmetic_the_devices_and_the_inert_keys(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(run_file), "--dry-run", "grpo.val_at_end=false"]) == 0
+    plan = " ".join(capsys.readouterr().out.split())
+    for said in (
+        "run mine, into runs/mine",
+        "device cpu, 2 processes share the weights (FSDP)",
+        "agent: agents single_step",
+        "vLLM, 2 replicas, device cpu, bfloat16, at most 100 tokens a sequence; weights come by gloo",
+        "3 prompts x 4 generations = 12 rollouts, at most 1,200 tokens",
+        "2 steps of 6 rows",
+        "at most 6; weights are sent when running rollouts have ended",
+        "epochs are",
+        "policy.train_global_batch_size = 6",
+        "weights are in the form of Hugging Face: checkpointing.save_consolidated",
+    ):
+        assert said in plan
+    assert "geheim" not in plan
+    assert not (run_file.parent / "runs").exists()
+
+
+def test_an_on_policy_run_is_named_so(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(run_file), "--dry-run", "grpo.async_grpo.enabled=false"]) == 0
+    assert "each step trains on what its own weights sampled" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["grpo.num_prompts=3"], "nearest: `grpo.num_prompts_per_step`"),
+        (["--strict"], "checkpointing.save_consolidated"),
+        (["data.train.data_path=missing.jsonl"], "missing.jsonl"),
+        (["policy.generation.vllm.launch.replica=3"], "replica"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_starts(
+    run_file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main(["train", str(run_file), "--dry-run", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_missing_packages_are_named_with_where_they_are(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if all(find_spec(name) is not None for name in NEEDED):
+        pytest.skip("this interpreter has all that training needs")
+    assert main(["train", str(run_file)]) == 2
+    told = capsys.readouterr().err
+    assert "says nothing here" in told
+    assert "paddock[train]" in told
+    assert "scripts/setup_vllm.sh" in told

@@ -1,0 +1,178 @@
+"""What `--dry-run` says: which processes on which devices, the arithmetic of a batch, what was read other than written.
+
+Law     nothing is started; servers and rows are checked as far as that goes. No value of the environment is shown.
+Units   rollouts, rows (samples), tokens, steps.
+Errors  ConfigError for what a run could not start with: a server's settings, a file of rows that is not there.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from paddock.collect.identity import blanked
+from paddock.collect.rows import file_facts
+from paddock.config import Note, find_file, resolve_class
+from paddock.server.runtime import describe_servers
+from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.reading import ReadConfig
+
+_WIDTH = 16
+
+
+def plan_text(read: ReadConfig, out: Path) -> str:
+    """The whole plan."""
+    return "\n".join([*_parts(read, out), *_differing(read.config), *note_lines(read.notes)])
+
+
+def note_lines(notes: list[Note]) -> list[str]:
+    """What was read other than written: moved keys one by one, inert ones by their reason."""
+    moved = [note for note in notes if note.kind == "mapped"]
+    lines = [f"read as ({len(moved)}):"] if moved else []
+    lines += [f"  {note}" for note in moved]
+    return [*lines, *inert_lines(notes)]
+
+
+def inert_lines(notes: list[Note]) -> list[str]:
+    """Keys that say nothing here, by their reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for note in notes:
+        if note.kind == "inert":
+            reasons[note.text].append(note.key)
+    if not reasons:
+        return []
+    count = sum(map(len, reasons.values()))
+    return [
+        f"says nothing here ({count}; --strict refuses it):",
+        *(f"  {reason}: {', '.join(keys)}" for reason, keys in reasons.items()),
+    ]
+
+
+def _parts(read: ReadConfig, out: Path) -> Iterator[str]:
+    config = read.config
+    yield _line("run", f"{read.name}, into {out}")
+    yield from _processes(read)
+    yield from _batch(config)
+    yield from _asynchrony(config)
+    yield from _rows(config)
+    yield from _ends(config)
+
+
+def _line(head: str, text: str) -> str:
+    return f"{head:<{_WIDTH}}{text}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _processes(read: ReadConfig) -> Iterator[str]:
+    policy = read.config.policy
+    yield _line("driver", "this process: the loop, the buffer, checkpoints, metrics")
+    torch = policy.torch_cfg
+    shared = f", {torch.processes} processes share the weights (FSDP)" if torch.processes > 1 else ", one process"
+    threads = f", {torch.threads} threads each" if torch.device == "cpu" and torch.threads is not None else ""
+    yield _line("policy", f"{policy.model_name}, {policy.precision}, device {torch.device}{shared}{threads}")
+    yield _line("rollout worker", "one process with these servers:")
+    for server in describe_servers(read.environment, None):
+        place = f" at {server.url}" if server.url is not None else ""
+        yield f"  {server.name}: {server.kind} {server.implementation}{place}"
+    yield _line("engines", _engines(read))
+
+
+def _engines(read: ReadConfig) -> str:
+    implementation = read.environment.instance(read.model_server).implementation
+    settings: Any = read.environment.settings(
+        read.model_server, resolve_class(implementation, "models_servers").config_type
+    )
+    launch = settings.launch
+    if launch is None:
+        return f"vLLM that runs already, at {', '.join(settings.urls)}; weights are sent to it"
+    gpus = f" of {_many(launch.gpus_per_replica, 'GPU')}" if launch.device != "cpu" else ""
+    return (
+        f"vLLM, {_many(launch.replicas, 'replica')}{gpus}, device {launch.device}, {launch.dtype}, at most "
+        f"{launch.max_model_len} tokens a sequence; weights come by {launch.weight_transfer}"
+    )
+
+
+def _batch(config: TrainConfig) -> Iterator[str]:
+    grpo, policy = config.grpo, config.policy
+    yield _line(
+        "step",
+        f"{grpo.num_prompts_per_step} prompts x {grpo.num_generations_per_prompt} generations = "
+        f"{config.rollouts_per_step} rollouts, at most {config.rollouts_per_step * policy.max_total_sequence_length:,} "
+        "tokens with one sample each",
+    )
+    yield _line(
+        "optimiser",
+        f"{_many(config.optimizer_steps, 'step')} of {config.global_batch_size} rows, forward passes of "
+        f"{policy.train_micro_batch_size}; {policy.optimizer.name.rpartition('.')[2]}, learning rate "
+        f"{policy.optimizer.kwargs.lr:g}{', scheduled' if policy.scheduler.parts else ''}",
+    )
+
+
+def _asynchrony(config: TrainConfig) -> Iterator[str]:
+    grpo, asked = config.grpo, config.grpo.async_grpo
+    flight = f"groups begun and not trained on: at most {config.groups_in_flight}"
+    if not grpo.max_age:
+        yield _line("on-policy", f"each step trains on what its own weights sampled; {flight}")
+        return
+    how = "while rollouts run" if asked.in_flight_weight_updates else "when running rollouts have ended"
+    cache = "computed anew" if asked.recompute_kv_cache_after_weight_updates else "kept"
+    yield _line(
+        "asynchronous",
+        f"tokens at most {grpo.max_age} versions old; {flight}; weights are sent {how}, caches of running answers are "
+        f"{cache}",
+    )
+
+
+def _rows(config: TrainConfig) -> Iterator[str]:
+    path = find_file(config.data.train.data_path)
+    count = file_facts(path).n_rows
+    order = "in an order of its own each epoch" if config.data.shuffle else "in the file's order"
+    steps = count * config.grpo.max_num_epochs // config.grpo.num_prompts_per_step
+    yield _line("rows", f"{path}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
+    if config.data.validation is not None:
+        held_out = find_file(config.data.validation.data_path)
+        yield _line("validation", f"{held_out}: {_many(file_facts(held_out).n_rows, 'row')}, {_when(config)}")
+
+
+def _when(config: TrainConfig) -> str:
+    grpo = config.grpo
+    times = [
+        ("before the first step", grpo.val_at_start),
+        (f"every {grpo.val_period} steps", grpo.val_period > 0),
+        ("after the last step", grpo.val_at_end),
+    ]
+    said = ", ".join(text for text, on in times if on) or "never"
+    return f"{_many(grpo.val_num_generations_per_prompt, 'rollout')} each, {said}"
+
+
+def _ends(config: TrainConfig) -> Iterator[str]:
+    yield _line("ends", f"after {config.grpo.max_num_steps} steps, or when the epochs are over")
+    kept = config.checkpointing
+    if kept.enabled:
+        by = f"the best {kept.keep_top_k} by {kept.metric}" if kept.metric else f"the newest {kept.keep_top_k}"
+        which = by if kept.keep_top_k is not None else "all"
+        yield _line("checkpoints", f"every {kept.save_period} steps; kept: {which}, and the newest")
+    sinks = [("TensorBoard", config.logger.tensorboard_enabled), ("W&B", config.logger.wandb_enabled)]
+    also = "".join(f", {name}" for name, on in sinks if on)
+    yield _line("metrics", f"metrics.jsonl{also}; at the end summary.json, summary.md, plots")
+
+
+def _differing(config: TrainConfig) -> Iterator[str]:
+    """Settings that are not their defaults; secrets are blank."""
+    tree = blanked(config.model_dump(mode="json", exclude_defaults=True))
+    yield "settings other than their defaults:"
+    for path, value in _leaves(tree, ""):
+        yield f"  {path} = {json.dumps(value)}"
+
+
+def _leaves(tree: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        path = f"{above}{key}"
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{path}.")
+        else:
+            yield path, value
