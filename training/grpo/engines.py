@@ -2,13 +2,15 @@
 
 Law     an engine that was started anew has none of what was sent before, whatever it was called. Weights are sent to
         those that lack them, and to nobody twice.
-Errors  what fails for now (a PaddockError that may be retried, an engine that does not take the weights, none that is
-        well) is tried again until the deadline; then, or when it can't be retried, it is raised.
+        One that does not take them, though others did, holds nobody back for more than `TRIES`: what it samples has its
+        own label, and it is tried again whenever somebody looks.
+Errors  while no engine has the weights, what fails for now (a PaddockError that may be retried, engines that don't take
+        them, none that is well) is tried again until the deadline; then, or when it can't be retried, it is raised.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from paddock.errors import InfraError, PaddockError
@@ -16,6 +18,7 @@ from paddock.training.grpo.calls import calling
 from paddock.training.grpo.roles import Policy, Replica, Rollouts
 
 _log = logging.getLogger("paddock.training")
+TRIES = 3
 
 
 class Brought(NamedTuple):
@@ -51,19 +54,27 @@ class Engines:
         self._retry_s = retry_s
         self._clock = clock
         self._has: dict[str, _Weights] = {}
+        self._failed: Mapping[str, str] = {}
+        """Why engines did not take the last weights, by their names."""
 
     async def bring(self, version: int) -> Brought:
-        """Every engine that is well has the policy's weights, and there is one."""
+        """Every engine that is well has the policy's weights, or all but those that refuse them; there is one."""
         deadline = self._clock() + self._deadline_s
         brought = Brought(0, 0.0)
+        tries = 0
         while True:
+            tries += 1
             problem: PaddockError
             try:
                 found = await self._found()
                 brought = await self._send(version, self._behind(found, version), brought)
-                if found and not self._behind(found, version):
+                behind = self._behind(found, version)
+                if found and not behind:
                     return brought
-                problem = InfraError(self._says(found, version), kind="weights_not_sent", stage="send")
+                problem = InfraError(self._says(behind, version), kind="weights_not_sent", stage="send")
+                if len(behind) < len(found) and tries >= TRIES:
+                    _log.warning("%s; the others go on", problem.message)
+                    return brought
             except PaddockError as error:
                 if not error.retryable:
                     raise
@@ -94,13 +105,14 @@ class Engines:
             return before
         with calling("the policy", "send"):
             sent = await self._policy.send(version, behind, clear_cache=self._clear_cache)
+        self._failed = sent.failed
         for one in behind:
             if one.name in sent.replicas:
                 self._has[one.name] = _Weights(one.started, version)
         return Brought(before.sends + 1, before.pause_s + sent.pause_s + sent.send_s + sent.resume_s)
 
-    def _says(self, found: list[Replica], version: int) -> str:
-        if not found:
+    def _says(self, behind: list[Replica], version: int) -> str:
+        if not behind:
             return "no engine is well"
-        names = ", ".join(one.name for one in self._behind(found, version))
+        names = ", ".join(f"{one.name} ({self._failed.get(one.name, 'no reason given')})" for one in behind)
         return f"these engines did not take weights {version}: {names}"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from paddock.errors import PaddockError
+from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.ledger import Ledger, Lost
 from paddock.training.core.metrics import batch_metrics
@@ -155,8 +155,7 @@ class Loop:
                     failures.append(error)
                     raise
         except BaseExceptionGroup as errors:
-            first = _first([*failures, errors])
-            raise _with_hint(first, self._last) from first
+            raise _with_hint(_first([*failures, errors]), self._last) from None
         return self._ended(why, exported)
 
     @property
@@ -364,8 +363,10 @@ def _first(errors: Sequence[BaseException]) -> BaseException:
 
 
 def _with_hint(error: BaseException, last: Stored | None) -> BaseException:
-    """The same, and from where the run can go on."""
-    if not isinstance(error, PaddockError):
+    """The same, and from where the run can go on; where the config is wrong, or we are, that would be no help."""
+    if not isinstance(error, PaddockError) or isinstance(error, ConfigError | BugError):
         return error
     hint = f"`--resume` goes on from {last.folder}" if last is not None else "no checkpoint was stored yet"
-    return type(error)(f"{error.message} ({hint})", kind=error.kind, stage=error.stage, retryable=error.retryable)
+    hinted = type(error)(f"{error.message} ({hint})", kind=error.kind, stage=error.stage, retryable=error.retryable)
+    hinted.__cause__ = error
+    return hinted

@@ -201,8 +201,8 @@ class ScriptedPolicy:
         self.steps = 0
         self.batches: list[Batch] = []
         self.kept_caches: list[bool] = []
-        self.failing_sends = 0
-        """Sends to come that reach nobody."""
+        self.refusing: dict[str, int] = {}
+        """How many sends to come an engine won't take, by its name."""
 
     async def train(self, batch: Batch) -> Trained:
         self._world.note("train", batch.step)
@@ -216,15 +216,14 @@ class ScriptedPolicy:
         self._world.note("send", version)
         self.kept_caches.append(not clear_cache)
         await asyncio.sleep(self._send_s)
-        if self.failing_sends:
-            self.failing_sends -= 1
-            return Sent(version, (), 0.0, self._send_s, 0.0)
-        names = [replica.name for replica in replicas]
+        names = {replica.name for replica in replicas}
+        failed = {name: "connection reset" for name in names if self.refusing.get(name, 0)}
+        self.refusing.update({name: self.refusing[name] - 1 for name in failed})
         for engine in self._world.engines:
-            if engine.name in names:
+            if engine.name in names - failed.keys():
                 engine.version = str(version)
         self._world.note("sent", version)
-        return Sent(version, tuple(names), 0.0, self._send_s, 0.0)
+        return Sent(version, tuple(sorted(names - failed.keys())), 0.0, self._send_s, 0.0, failed)
 
     async def save(self, folder: Path) -> None:
         self._world.note("save", self.steps)

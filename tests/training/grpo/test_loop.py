@@ -319,18 +319,51 @@ def test_a_sending_that_reaches_nobody_is_tried_again() -> None:
 
     def fail(what: str, of: int) -> None:
         if (what, of) == ("train", 1):
-            one.policy.failing_sends = 3
+            one.policy.refusing["engine-0"] = 5
 
     one.world.before = fail
     one.run()
-    assert one.world.of("send") == [0, 1, 2, 2, 2, 2, *range(3, STEPS + 1)]
+    assert one.world.of("send") == [0, 1, *[2] * 6, *range(3, STEPS + 1)]
 
 
 def test_a_sending_that_goes_on_failing_ends_the_run() -> None:
     one = Run(settings()._replace(send_deadline_s=30.0))
-    one.policy.failing_sends = 10**6
-    with pytest.raises(InfraError, match="did not take weights 0: engine-0"):
+    one.policy.refusing["engine-0"] = 10**6
+    with pytest.raises(InfraError, match=r"did not take weights 0: engine-0 \(connection reset\)"):
         one.run()
+
+
+def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() -> None:
+    world = World(engines=2)
+    one = Run(settings(2, failures=9), world)
+
+    def refuse(what: str, of: int) -> None:
+        if (what, of) == ("train", 0):
+            one.policy.refusing["engine-1"] = 10**6
+
+    world.before = refuse
+    assert one.run().steps == STEPS
+    assert max(one.ages()) <= 2
+    assert world.engines[1].version == "0"
+    assert world.events[-1].at_s < 40
+
+
+def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_back() -> None:
+    world = World(engines=2)
+    one = Run(settings(0)._replace(look_s=0.5), world)
+
+    def leave(what: str, of: int) -> None:
+        if (what, of) in (("trained", 1), ("begin", 4)):
+            world.engines[1].is_well = what == "begin"
+        if (what, of) == ("train", 2):
+            assert world.engines[1].version == "2"
+
+    world.before = leave
+    ended = one.run()
+    # What it sampled meanwhile is too old for an on-policy step at once, and its place another's.
+    assert ended.lost == {"slow": 0, "too_old": 1, "dropped": 0}
+    assert ended.steps == STEPS
+    assert set(one.ages()) == {0}
 
 
 def test_no_engine_at_all_is_waited_for() -> None:
@@ -364,6 +397,20 @@ def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error
     over = [*one.world.of("end"), *one.world.of("cancel")]
     failed = {one.world.of("begin")[1]} if what == "begin" else set()
     assert set(one.world.of("begin")) - set(over) == failed
+
+
+def test_a_bug_is_raised_as_it_is_and_ends_all_groups() -> None:
+    one = Run(settings(2))
+
+    def tell(told: Told) -> None:
+        raise ZeroDivisionError("ours")
+
+    async def main() -> None:
+        await Loop(one.settings, one.rollouts, one.policy, tell, clock=now).run()
+
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        virtually(main())
+    assert sorted(one.world.of("begin")) == sorted([*one.world.of("end"), *one.world.of("cancel")])
 
 
 def test_a_validation_without_verdicts_is_told_and_nothing_more() -> None:
