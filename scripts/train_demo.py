@@ -42,8 +42,6 @@ ANSWERS = (
 )
 WARM_UP_STEPS = 300
 FIRST_AT_MOST, LAST_AT_LEAST, HELD_OUT_AT_LEAST, SECONDS_AT_MOST = 0.2, 0.9, 0.9, 600.0
-ENDS = 10
-"""Steps at either end whose mean reward counts."""
 
 Json = dict[str, Any]
 
@@ -159,8 +157,8 @@ class Figures(NamedTuple):
 
     def problems(self) -> Iterator[str]:
         bounds = (
-            (self.reward_first < FIRST_AT_MOST, f"mean reward of the first {ENDS} steps is {self.reward_first:.3f}"),
-            (self.reward_last >= LAST_AT_LEAST, f"mean reward of the last {ENDS} steps is {self.reward_last:.3f}"),
+            (self.reward_first < FIRST_AT_MOST, f"mean reward of the first ten steps is {self.reward_first:.3f}"),
+            (self.reward_last >= LAST_AT_LEAST, f"mean reward of the last ten steps is {self.reward_last:.3f}"),
             (self.held_out_after >= HELD_OUT_AT_LEAST, f"reward on held-out rows is {self.held_out_after:.3f}"),
             (self.seconds < SECONDS_AT_MOST, f"it took {self.seconds:.0f} s"),
         )
@@ -169,37 +167,28 @@ class Figures(NamedTuple):
 
 def figures_of(folder: Path, *, seed: int, started: float) -> Figures:
     """`started`: seconds since 1970."""
-    lines = [json.loads(line)["metrics"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    rewards = [line["train/total_reward/mean"] for line in lines if "train/total_reward/mean" in line]
-    held_out = [line["validation/accuracy"] for line in lines if "validation/accuracy" in line]
-    name = "train/logprob_error/current"
-    current = [line for line in lines if line.get(f"{name}/tokens")]
-    tokens = sum(line[f"{name}/tokens"] for line in current)
-    mean = sum(line[f"{name}/mean_abs"] * line[f"{name}/tokens"] for line in current) / tokens if tokens else None
+    summary = folder / "summary.json"
+    told: Json = json.loads(summary.read_text())
+    mismatch = told["logprob_error"]["current"]
     return Figures(
         seed=seed,
-        seconds=round((folder / "metrics.jsonl").stat().st_mtime - started, 1),
-        steps=len(rewards),
-        reward_first=_mean(rewards[:ENDS]),
-        reward_last=_mean(rewards[-ENDS:]),
-        held_out_before=held_out[0],
-        held_out_after=held_out[-1],
+        seconds=round(summary.stat().st_mtime - started, 1),
+        steps=told["steps"],
+        reward_first=told["reward_first"],
+        reward_last=told["reward_last"],
+        held_out_before=told["validation_first"],
+        held_out_after=told["validation_last"],
         held_out_prompts=sum(1 for _ in (folder / "made" / "held_out.jsonl").open()),
-        logprob_mismatch_mean=mean,
-        logprob_mismatch_max=max((line[f"{name}/max_abs"] for line in current), default=None),
+        logprob_mismatch_mean=mismatch["mean_abs"],
+        logprob_mismatch_max=mismatch["max_abs"],
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def check(args: argparse.Namespace) -> int:
     """Writes the figures of the run, beside what the run itself wrote of it."""
     found = figures_of(args.folder, seed=args.seed, started=args.started)
     path = args.folder / "summary.json"
-    told = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**told, "demo": found._asdict()}, indent=2) + "\n")
+    path.write_text(json.dumps({**found._asdict(), **json.loads(path.read_text())}, indent=2) + "\n")
     problems = list(found.problems())
     sys.stdout.write(json.dumps(found._asdict(), indent=2) + "\n")
     sys.stdout.write("".join(f"FAILED {problem}\n" for problem in problems))

@@ -2,8 +2,7 @@
 
 Order   the folder is locked and, but for a resumed run, new; then Ray, the servers with their engines, the policy.
 Folder  `config.json` (secrets blanked), journals, `metrics.jsonl`, `checkpoints/`, `summary.json`, `export/`, `logs/`.
-Resume  from the newest checkpoint, whatever ended the run before; what was written down after it is forgotten. The
-        config has to be the same but for `MAY_CHANGE`.
+Resume  from the newest checkpoint, whatever ended the run before; what was written down after it is forgotten.
 Exit    0: the run is at its end; 130: interrupted, and the same with `--resume` goes on.
 Errors  ConfigError before anything starts; whatever ended the run, once all its processes have ended.
 """
@@ -15,18 +14,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-from paddock.training.grpo.telling import Teller
-
 from paddock.collect.evaluate import interruptible
-from paddock.collect.folder import locked, write_json
-from paddock.collect.identity import blanked, changed, placeless, public_tree
+from paddock.collect.folder import locked
 from paddock.collect.rows import file_facts
 from paddock.config import find_file
 from paddock.errors import ConfigError
 from paddock.server.loops import loop_factory, spare_collector
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
+from paddock.training.grpo.claiming import claim
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.loop import Ended, Loop, LoopSettings
@@ -35,24 +31,12 @@ from paddock.training.grpo.processes import Processes, local_ray
 from paddock.training.grpo.reading import ReadConfig
 from paddock.training.grpo.remote import start_policy, start_rollouts
 from paddock.training.grpo.roles import Policy, Rollouts
+from paddock.training.grpo.telling import Teller
 from paddock.training.grpo.worker import WorkerSettings
 from paddock.types import JsonObject
 
-CONFIG = "config.json"
 EXPORT = "export"
 LOGS = "logs"
-MAY_CHANGE = (
-    "train.grpo.max_num_steps",
-    "train.grpo.max_num_epochs",
-    "train.grpo.val_",
-    "train.grpo.max_val_samples",
-    "train.checkpointing",
-    "train.logger",
-    "train.cluster",
-    "train.policy.torch_cfg",
-    "train.policy.train_micro_batch_size",
-)
-"""Keys that a resumed run may have otherwise; places of servers and their patience besides."""
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -66,7 +50,7 @@ class Roles(NamedTuple):
 def train(read: ReadConfig, out: Path, *, resume: bool, around: Callable[[Roles], Roles] = lambda roles: roles) -> int:
     """Exit code. `around`: what the loop is given in place of the roles, over them."""
     with locked(out):
-        _claim(read, out, resume=resume)
+        claim(read, out, resume=resume)
         teller = Teller(read, out)
         spare_collector()
         try:
@@ -97,7 +81,7 @@ async def _run(
     if newest is None:
         cut(out, {})
     teller.forget(newest.step if newest is not None else -1)
-    devices = _devices(config)
+    devices = devices_of(config)
     with interruptible():
         try:
             policy, rollouts = await asyncio.gather(
@@ -109,24 +93,6 @@ async def _run(
             return await loop.run(resume=resume)
         finally:
             await processes.end()
-
-
-def _claim(read: ReadConfig, out: Path, *, resume: bool) -> None:
-    """The folder is this run's; ConfigError when it is another's."""
-    train = read.config.model_dump(mode="json")
-    now = {"train": blanked(train), "servers": placeless(public_tree(read.environment))}
-    path = out / CONFIG
-    if not path.exists():
-        write_json(path, now)
-        return
-    if not resume:
-        raise ConfigError(
-            f"{out} holds a run already: go on with it (--resume) or take another folder (--out)", kind="folder_taken"
-        )
-    before = orjson.loads(path.read_bytes())
-    differing = [text for text in changed(before, now) if not text.startswith(tuple(f"`{key}" for key in MAY_CHANGE))]
-    if differing:
-        raise ConfigError(f"{out} holds another run: {', '.join(differing[:8])}", kind="run_differs")
 
 
 def worker_settings(read: ReadConfig, out: Path) -> WorkerSettings:
@@ -185,19 +151,19 @@ def _loop_settings(config: TrainConfig, settings: WorkerSettings, out: Path) -> 
     )
 
 
-class _Devices(NamedTuple):
+class Devices(NamedTuple):
     """Variables of the processes."""
 
     policy: Mapping[str, str]
     rollouts: Mapping[str, str]
 
 
-def _devices(config: TrainConfig) -> _Devices:
+def devices_of(config: TrainConfig) -> Devices:
     """The policy has the first GPUs, one for each of its processes, engines the others; what is not counted
     (`cluster.gpus_per_node`) is everybody's."""
     count, taken = config.cluster.gpus_per_node, config.policy.torch_cfg.processes
     if not count or config.policy.torch_cfg.device == "cpu":
-        return _Devices({}, {})
+        return Devices({}, {})
     if count <= taken:
         raise ConfigError(
             f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.torch_cfg.processes): "
@@ -205,4 +171,4 @@ def _devices(config: TrainConfig) -> _Devices:
             kind="gpus_missing",
         )
     listed = [str(one) for one in range(count)]
-    return _Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:])})
+    return Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:])})
