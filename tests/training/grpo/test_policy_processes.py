@@ -1,0 +1,67 @@
+"""Several processes that hold one policy are called together and answer as one."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import InfraError
+from paddock.training.core.records import Batch
+from paddock.training.grpo.policy_processes import PolicyProcesses
+from paddock.training.grpo.roles import Replica, Sent, Trained
+
+BATCH = Batch(3, [], [], [], [])
+
+
+class Rank:
+    """Goes on when all have been called, as collectives do."""
+
+    def __init__(self, nth: int, met: asyncio.Barrier, *, broken: bool = False) -> None:
+        self.nth, self.met, self.broken = nth, met, broken
+        self.calls: list[object] = []
+
+    async def train(self, batch: Batch) -> Trained:
+        await self._called("train", batch)
+        return Trained({"rank": float(self.nth)})
+
+    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+        await self._called("send", version, replicas, clear_cache)
+        return Sent(version, (str(self.nth),), 0.0, 0.0, 0.0)
+
+    async def save(self, folder: Path) -> None:
+        await self._called("save", folder)
+
+    async def load(self, folder: Path) -> None:
+        await self._called("load", folder)
+
+    async def export(self, folder: Path) -> None:
+        await self._called("export", folder)
+
+    async def stop(self) -> None:
+        await self._called("stop")
+
+    async def _called(self, *what: object) -> None:
+        self.calls.append(what)
+        if self.broken:
+            raise InfraError("its process died")
+        await self.met.wait()
+
+
+async def test_each_method_is_called_on_all_at_once_and_rank_0_answers() -> None:
+    met = asyncio.Barrier(3)
+    ranks = [Rank(nth, met) for nth in range(3)]
+    policy = PolicyProcesses(ranks)
+    replicas = [Replica("policy-0", "http://127.0.0.1:9", 0)]
+    assert (await policy.train(BATCH)).metrics == {"rank": 0}
+    assert (await policy.send(4, replicas, clear_cache=True)).replicas == ("0",)
+    for folder, told in ((Path("a"), policy.save), (Path("b"), policy.load), (Path("c"), policy.export)):
+        await told(folder)
+    await policy.stop()
+    expected = [("train", BATCH), ("send", 4, replicas, True), ("save", Path("a")), ("load", Path("b"))]
+    assert [one.calls for one in ranks] == [[*expected, ("export", Path("c")), ("stop",)]] * 3
+
+
+async def test_the_error_of_one_is_raised_though_the_others_wait_for_it() -> None:
+    met = asyncio.Barrier(2)
+    with pytest.raises(InfraError, match="died"):
+        await PolicyProcesses([Rank(0, met), Rank(1, met, broken=True)]).train(BATCH)
