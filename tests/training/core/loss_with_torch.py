@@ -165,13 +165,14 @@ def difference(x: torch.Tensor | float, y: torch.Tensor | float) -> float:
 
 
 def main() -> None:
+    torch.set_num_threads(1)
     totals = Totals(sum(LENGTHS), len(LENGTHS))
     arrays = TorchArrays()
     worst = dict.fromkeys(("value", "gradient", "parts", "plain", "metrics"), 0.0)
     cases = 0
-    for seed, keys in itertools.product(range(3), settings()):
+    for keys in settings():
         cases += 1
-        one = case(seed)
+        one = case(cases)
         now = one.now.clone().requires_grad_()
         expected = published(one, now, keys)
         (wanted,) = torch.autograd.grad(expected, now)

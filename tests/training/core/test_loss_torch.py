@@ -14,5 +14,5 @@ def test_values_and_gradients_are_those_of_the_published_formula(vllm_python: st
     done = subprocess.run([vllm_python, SCRIPT], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found.pop("cases") > 500
+    assert found.pop("cases") > 200
     assert {name: value for name, value in found.items() if not value < 1e-9} == {}
