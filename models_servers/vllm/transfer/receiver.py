@@ -6,6 +6,8 @@ Law     an update replaces all weights layer by layer; between `start` and `fini
 CPU     two defects of vLLM 0.32 are made up for. The base's `update_weights` synchronises an accelerator, and raises
         where there is none. An output head that is tied to the embedding keeps a packed copy of it, made at load; it
         is packed again after each update, or logits would be those of the old embedding.
+Death   a trainer may die in the middle of an update. What it left is undone before the next one starts, whose layers
+        would else be loaded from both. Until then the model can't run: vLLM stays paused.
 Errors  what loading raises, after all of the update was received: the trainer, which sends on, is not left hanging.
 """
 
@@ -60,6 +62,10 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
     _rank = 0
     _tied: tuple[tuple[Any, Any], ...] = ()
     """Output heads of the model and the embeddings whose weights they share."""
+    _begun = False
+    """An update was started and not finished."""
+    _received = False
+    """All of it has come, and was loaded."""
 
     def init_transfer_engine(self, init_info: Meeting) -> None:
         self.shutdown()
@@ -71,6 +77,9 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
         self._group = make_group(self._store, self._rank, init_info.world_size, address_towards(address, port))
 
     def start_weight_update(self) -> None:
+        if self._begun:
+            self._undo()
+        self._begun, self._received = True, False
         self._tied = _tied(self.model) if self.device.type == "cpu" else ()
         import_module(RELOAD).initialize_layerwise_reload(self.model)
 
@@ -92,8 +101,13 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
                 failure = self._loaded(name, tensor)
         if failure is not None:
             raise failure
+        self._received = True
 
     def finish_weight_update(self) -> None:
+        if not self._received:
+            self._undo()
+            return
+        self._begun = False
         import_module(RELOAD).finalize_layerwise_reload(self.model, self.model_config)
         for head, embedding in self._tied:
             head.weight = embedding.weight
@@ -103,6 +117,16 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
         if self._group is not None:
             self._group.abort()
         self._group = self._store = None
+
+    def _undo(self) -> None:
+        """Layers that wait for weights get back those that they had, and forget what they were given."""
+        info_of = import_module(f"{RELOAD}.layerwise").get_layerwise_info
+        for layer in self.model.modules():
+            info = info_of(layer)
+            info.loaded_weights.clear()
+            info.load_numel = 0
+        import_module(RELOAD).finalize_layerwise_reload(self.model, self.model_config)
+        self._begun = False
 
     def _loaded(self, name: str, tensor: torch.Tensor) -> Exception | None:
         try:

@@ -5,7 +5,8 @@ Use     one sender for each vLLM: `WeightTransferTrainerFactory.trainer_init(ini
         `backend = "gloo"` and the fields of `GlooInit`.
 Ranks   called on every rank of the trainer; rank 0 sends, the others only take part in gathering what is sent.
 Law     no wait is longer than vLLM's own failure: a vLLM that refuses, or is dead, is an error at once. After an error
-        the connection is closed, so that workers do not wait either; what was half loaded can't be sampled from.
+        the connection is closed, so that workers do not wait either. What was half loaded can't be sampled from: vLLM
+        has to stay paused until all was sent again, by this trainer or the next one, after a new `trainer_init`.
 Errors  those of the client (a vLLM that refuses), of `group`; ValueError where `source` is not what it declared.
 """
 
@@ -73,7 +74,7 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
         if self._group is None:
             raise RuntimeError("gloo: the connection with vLLM is closed: call trainer_init again")
         try:
-            self.client.start_weight_update()
+            self._start()
             self._send(declared)
             self.client.finish_weight_update(weight_version)
         except BaseException:
@@ -99,6 +100,16 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
         self._await_workers(0, call)
         self._group = make_group(self._store, 0, init.world_size, init.master_address)
         call.result(TIMEOUT_S)
+
+    def _start(self) -> None:
+        try:
+            self.client.start_weight_update()
+        except Exception:
+            if self._number:
+                raise
+            # A trainer before this one may have died in the middle of its update, which vLLM still counts as begun.
+            self.client.finish_weight_update()
+            self.client.start_weight_update()
 
     def _send(self, declared: list[Any]) -> None:
         self._number += 1

@@ -105,6 +105,7 @@ class SmallVllm:
                 "launch": {**limits, **cheap, **launch},
                 "api_key": "geheim",
                 "health_interval_s": 0.5,
+                "health_timeout_s": 30,
                 "first_retry_s": 0.1,
             }
         )

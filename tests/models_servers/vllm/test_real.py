@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from tests.models_servers.vllm.conftest import SmallVllm
 
 PROMPT = list(range(20, 60))
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),  # a start of vLLM on a busy machine is in it
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -2,13 +2,17 @@
 
 Runs in the environment that has vLLM, and uses its public interface alone. A command is a line of JSON, so is each
 reply; the first line says on which addresses it listens.
-`send`   a version; `seed`: weights that belong to it; `query`: of `/pause`.
-`score`  answers as ids, `prompt` tokens, log-probs and spans; the reply has the distance of each log-prob from a
-         float32 forward of transformers under the weights of its span.
+`send`     a version; `seed`: weights that belong to it; `query`: of `/pause`; `die`: the process dies in the middle of
+           it: when some of it is `sent`, or when all of it is `loaded` and nothing is finished.
+`version`  what another trainer sent, with its `seed`.
+`score`    answers as ids, `prompt` tokens, log-probs and spans; the reply has the distance of each log-prob from a
+           float32 forward of transformers under the weights of its span.
 """
 
 import json
+import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +25,8 @@ from vllm.distributed.weight_transfer.base import TrainerInitInfo
 from vllm.plugins import load_general_plugins
 
 NOISE = 0.02
+SENT = 2
+"""Tensors that are sent before a trainer dies: those of one layer of vLLM are not complete then."""
 
 
 @dataclass
@@ -33,21 +39,45 @@ class Init(TrainerInitInfo):  # type: ignore[misc]
     world_size: int
 
 
+class Source(ModuleSource):  # type: ignore[misc]
+    die = ""
+
+    def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for nth, pair in enumerate(super().__iter__()):
+            if self.die == "sent" and nth == SENT:
+                os._exit(9)
+            yield pair
+
+
+class Client(HTTPVLLMWeightSyncClient):  # type: ignore[misc]
+    die = ""
+
+    def update_weights(self, update_info: Any) -> None:
+        super().update_weights(update_info)
+        if self.die == "loaded":
+            os._exit(9)
+
+
 class Trainer:
     def __init__(self, folder: str, url: str) -> None:
         self.url = url
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self._first = {name: value.clone() for name, value in self.model.state_dict().items()}
         self._seeds: dict[str, int | None] = {}
+        self._client, self._source = Client(url), Source(self.model)
         load_general_plugins()
         self.engine = WeightTransferTrainerFactory.trainer_init(
-            Init("127.0.0.1", 0, 2, rank=0), client=HTTPVLLMWeightSyncClient(url), source=ModuleSource(self.model)
+            Init("127.0.0.1", 0, 2, rank=0), client=self._client, source=self._source
         )
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         if "send" in command:
+            self._client.die = self._source.die = command.get("die", "")
             self.send(command["send"], command["seed"], command["query"])
             return {"version": requests.get(f"{self.url}/weight_info", timeout=60).json()["weight_version"]}
+        if "version" in command:
+            self._seeds[command["version"]] = command["seed"]
+            return {}
         return {"distances": [self.score(one) for one in command["score"]]}
 
     def send(self, version: str, seed: int | None, query: dict[str, str]) -> None:
