@@ -67,7 +67,7 @@ def real_vllm(folder: Path, *, python: str, model: Path, harness: str) -> Iterat
     config = folder / "vllm.json"
     config.write_text(json.dumps(_config(folder, _listened(folder, log, python), python=python, model=model)))
     with running("paddock", "serve", config) as command:
-        url = command.line("policy ", timeout_s=START_S).split()[-1]
+        url = command.line("policy  models_servers/", timeout_s=START_S).split()[-1]
         yield RealVllm("policy", harness, url, url_file(log).read_text(), model, log)
         family = command.family()
         command.send(signal.SIGTERM)
