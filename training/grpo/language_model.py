@@ -9,6 +9,8 @@ Law     no dropout, as in the engine, though the model is in training mode (for 
 Errors  ConfigError for a model that can't be read.
 """
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from transformers import AutoModelForCausalLM
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.routers import freeze_routers
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -32,8 +35,20 @@ def load_model(policy: PolicyConfig) -> Any:
         raise ConfigError(f"policy.model_name: {policy.model_name}: {error}", kind="model") from error
     if policy.dtensor_cfg.activation_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if policy.freeze_moe_router:
+        freeze_routers(model)
     _without_dropout(model)
     return model.train()
+
+
+def checkpoint_form(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Names and shapes as a checkpoint has them, and vLLM expects: transformers 5 holds the experts of a layer in one
+    tensor."""
+    try:
+        revert = import_module("transformers.core_model_loading").revert_weight_conversion
+    except ImportError:  # before 5
+        return dict(weights)
+    return dict(revert(model, dict(weights)))
 
 
 class LanguageModel:

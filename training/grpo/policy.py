@@ -17,7 +17,7 @@ import torch
 
 from paddock.errors import ConfigError
 from paddock.training.core.records import Batch
-from paddock.training.grpo.language_model import DTYPES
+from paddock.training.grpo.language_model import DTYPES, checkpoint_form
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.policy_config import TorchConfig
 from paddock.training.grpo.policy_settings import ALONE, Place, PolicySettings
@@ -85,10 +85,11 @@ class TorchPolicy:
 
     def _send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
         dtype = DTYPES[self._settings.policy.precision]
-        weights = dict(whole_weights(self._learner.model.model, self._processes, dtype))
+        model = self._learner.model.model
+        weights = dict(whole_weights(model, self._processes, dtype))
         if not self._processes.first:
             return Sent(version, (), 0.0, 0.0, 0.0)
-        return self._sender.send(version, weights, replicas, clear_cache=clear_cache)
+        return self._sender.send(version, checkpoint_form(model, weights), replicas, clear_cache=clear_cache)
 
     def _end(self) -> None:
         self._sender.close()

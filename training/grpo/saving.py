@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paddock.errors import InfraError
 from paddock.training.grpo.language_model import DTYPES
@@ -86,7 +86,7 @@ def export_model(folder: Path, processes: Processes, model: Any, policy: PolicyC
         return
     folder.mkdir(parents=True, exist_ok=True)
     with torch.device("meta"):
-        empty = type(model)._from_config(model.config, dtype=dtype)
+        empty = AutoModelForCausalLM.from_config(model.config, dtype=dtype)
     empty.load_state_dict({name: value.to("cpu") for name, value in weights.items()}, strict=False, assign=True)
     empty.tie_weights()
     empty.save_pretrained(folder)

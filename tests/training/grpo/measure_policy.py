@@ -8,16 +8,18 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import batch, make_model, settings
+from tests.training.grpo.tiny_policy import Kept, batch, make_experts, make_model, settings
 from transformers import AutoModelForCausalLM
 
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import PolicySettings
+from paddock.training.grpo.roles import Replica
 
 Weights = dict[str, torch.Tensor]
 GENTLE: dict[str, Any] = {"optimizer": {"kwargs": {"lr": 0.1, "eps": 1.0, "weight_decay": 0.0}}, "max_grad_norm": None}
@@ -254,8 +256,31 @@ async def precision(folder: Path) -> dict[str, Any]:
     return found
 
 
+async def experts(folder: Path) -> dict[str, Any]:
+    """A model whose weights transformers holds otherwise than a checkpoint does."""
+    place, kept = folder / "experts", Kept()
+    make_experts(place)
+    policy = TorchPolicy(settings(place), sender=kept)
+    replica = Replica("policy-0", "http://127.0.0.1:9", 0)
+    await policy.send(0, [replica], clear_cache=True)
+    load_file = import_module("safetensors.torch").load_file
+    stored = load_file(place / "model.safetensors")
+    first = {name: bool(torch.equal(value, stored[name])) for name, value in kept.weights.items() if name in stored}
+    await policy.train(batch())
+    await policy.send(1, [replica], clear_cache=True)
+    await policy.export(place / "export")
+    await policy.stop()
+    exported = load_file(place / "export" / "model.safetensors")
+    return {
+        "names": sorted(kept.weights) == sorted(stored) == sorted(exported),
+        "first": [len(first), all(first.values())],
+        "learned": all(torch.equal(value, exported[name]) for name, value in kept.weights.items()),
+        "moved": sum(not torch.equal(value, stored[name]) for name, value in exported.items()),
+    }
+
+
 def measures() -> Iterator[Any]:
-    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, divergence, bad, precision)
+    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, divergence, bad, precision, experts)
 
 
 def main() -> None:

@@ -7,38 +7,19 @@ Runs in the environment that has torch; `test_sharding.py` says what has to come
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import LENGTHS, batch, settings
+from tests.training.grpo.tiny_policy import LENGTHS, Kept, batch, settings
+from transformers import AutoModelForCausalLM
 
 from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import Place
-from paddock.training.grpo.roles import Replica, Sent
-from paddock.training.grpo.sending import Link, Sender, Weights
+from paddock.training.grpo.roles import Replica
 
 STEPS = 5
 STATE = "policy.pt"
-
-
-class Kept(Sender):
-    """What is to be sent stays here."""
-
-    def __init__(self) -> None:
-        super().__init__(_no_connection, backend="gloo")
-        self.weights: dict[str, torch.Tensor] = {}
-
-    def send(
-        self, version: int, weights: Mapping[str, torch.Tensor], replicas: Sequence[Replica], *, clear_cache: bool
-    ) -> Sent:
-        self.weights = {name: value.clone() for name, value in weights.items()}
-        return Sent(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
-
-
-def _no_connection(url: str, n_workers: int, weights: Weights) -> Link:
-    raise AssertionError(f"nothing connects with {url}")
 
 
 async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
@@ -60,6 +41,9 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     if rank == 0:
         stored = torch.load(state / STATE, weights_only=True)["weights"]
         found["sent"] = all(torch.equal(stored[name], value) for name, value in kept.weights.items())
+        exported = AutoModelForCausalLM.from_pretrained(state / "export", dtype="auto").state_dict()
+        found["exported"] = all(torch.equal(exported[name], value) for name, value in stored.items())
+        found["architectures"] = json.loads((state / "export" / "config.json").read_text())["architectures"]
         found["told"] = [sent.replicas, len(kept.weights)]
         found["resumed"] = [after.metrics["train/loss"], again.metrics["train/loss"]]
         found["grad_norm"] = [after.metrics["train/grad_norm"], again.metrics["train/grad_norm"]]

@@ -112,3 +112,12 @@ def test_an_export_has_the_tokenizer_and_the_template(found: Any) -> None:
     for told in found["precision"].values():
         files = {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"}
         assert files <= set(told["files"])
+
+
+def test_weights_go_under_the_names_of_a_checkpoint_also_where_the_model_holds_them_otherwise(found: Any) -> None:
+    told = found["experts"]
+    assert told["names"]
+    assert told["first"][0] > 40, "each expert's weights are their own"
+    assert told["first"][1]
+    assert told["learned"]
+    assert told["moved"] > 40

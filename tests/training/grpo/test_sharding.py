@@ -82,3 +82,9 @@ def test_rank_0_sends_whole_weights(found: Found) -> None:
     for told in (found.one, found.two):
         assert told["sent"]
         assert told["told"] == [["policy-0"], 24]
+
+
+def test_an_export_does_not_show_how_many_processes_made_it(found: Found) -> None:
+    for told in (found.one, found.two):
+        assert told["exported"]
+        assert told["architectures"] == ["Qwen3ForCausalLM"]

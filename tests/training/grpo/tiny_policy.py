@@ -1,14 +1,17 @@
-"""A tiny random model, batches for it, and the settings of its policy. Runs in the environment that has torch."""
+"""Tiny random models, batches for it, and the settings of their policy. Runs in the environment that has torch."""
 
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy_settings import PolicySettings
+from paddock.training.grpo.roles import Replica, Sent
+from paddock.training.grpo.sending import Link, Sender, Weights
 
 VOCABULARY, PROMPT = 97, 4
 LENGTHS = (9, 30, 14, 22, 6, 17)
@@ -30,6 +33,32 @@ def make_model(folder: Path) -> None:
     Qwen3ForCausalLM(config).save_pretrained(folder)
     (folder / "tokenizer.json").write_text("{}")
     (folder / "chat_template.jinja").write_text("{{ messages }}")
+
+
+def make_experts(folder: Path) -> None:
+    torch.manual_seed(0)
+    size: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "head_dim": 32}
+    heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    experts: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    Qwen3MoeForCausalLM(Qwen3MoeConfig(**size, **heads, **experts, vocab_size=VOCABULARY)).save_pretrained(folder)
+
+
+class Kept(Sender):
+    """What is to be sent stays here."""
+
+    def __init__(self) -> None:
+        super().__init__(_no_connection, backend="gloo")
+        self.weights: dict[str, torch.Tensor] = {}
+
+    def send(
+        self, version: int, weights: Mapping[str, torch.Tensor], replicas: Sequence[Replica], *, clear_cache: bool
+    ) -> Sent:
+        self.weights = {name: value.clone() for name, value in weights.items()}
+        return Sent(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
+
+
+def _no_connection(url: str, n_workers: int, weights: Weights) -> Link:
+    raise AssertionError(f"nothing connects with {url}")
 
 
 def settings(folder: Path, loss: Any = None, threshold: float | None = None, **policy: Any) -> PolicySettings:

@@ -1,0 +1,43 @@
+"""`python policy_by_lines.py MODEL < commands`: the policy of a run, told by lines of JSON what to do.
+
+Runs in the environment that has torch and vLLM. `send`: version, replicas (name, URL, start), whether caches are
+cleared. `train`: step, rows. The reply is what the policy answered.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.training.grpo.tiny_policy import settings
+
+from paddock.training.core.records import Batch, TrainRow, VersionSpan
+from paddock.training.grpo.policy import TorchPolicy, make_policy
+from paddock.training.grpo.roles import Replica
+
+
+async def answered(policy: TorchPolicy, command: dict[str, Any]) -> dict[str, Any]:
+    if "send" in command:
+        replicas = [Replica(*one) for one in command["replicas"]]
+        sent = await policy.send(command["send"], replicas, clear_cache=command["clear_cache"])
+        return {**sent._asdict(), "failed": dict(sent.failed)}
+    rows = [_row(one) for one in command["rows"]]
+    return dict((await policy.train(Batch(command["train"], rows, [], [], []))).metrics)
+
+
+def _row(told: dict[str, Any]) -> TrainRow:
+    spans = tuple(VersionSpan(*span) for span in told.pop("versions"))
+    return TrainRow(**told, reward=0.0, oldest=None, newest=None, versions=spans)
+
+
+async def main() -> None:
+    policy = await make_policy(settings(Path(sys.argv[1]), max_total_sequence_length=4096, train_micro_batch_size=4))
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(await answered(policy, json.loads(line))) + "\n")
+        sys.stdout.flush()
+    await policy.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
