@@ -105,7 +105,7 @@ async def test_each_command_starts_afresh(codex: Any) -> None:
 
 async def test_a_command_that_goes_on_is_polled_until_it_ends_and_then_is_unknown(codex: Any) -> None:
     call = codex()
-    first = await call("exec_command", cmd="echo a; sleep 0.6; echo b", yield_time_ms=250)
+    first = await call("exec_command", cmd="echo a; sleep 3; echo b", yield_time_ms=1000)
     state, output = told(first)
     assert state.startswith("running with session ID ")
     assert output == "a\n"
@@ -116,11 +116,11 @@ async def test_a_command_that_goes_on_is_polled_until_it_ends_and_then_is_unknow
 
 async def test_a_terminal_can_be_typed_at_and_its_program_interrupted(codex: Any) -> None:
     call = codex()
-    session = session_of(await call("exec_command", cmd="read x; echo got $x; sleep 60", tty=True, yield_time_ms=300))
-    state, output = told(await call("write_stdin", session_id=session, chars="hello\n", yield_time_ms=500))
+    session = session_of(await call("exec_command", cmd="read x; echo got $x; sleep 60", tty=True, yield_time_ms=1000))
+    state, output = told(await call("write_stdin", session_id=session, chars="hello\n", yield_time_ms=2000))
     assert state == f"running with session ID {session}"
     assert output.endswith("got hello\n")
-    state, _ = told(await call("write_stdin", session_id=session, chars="\x03", yield_time_ms=3000))
+    state, _ = told(await call("write_stdin", session_id=session, chars="\x03", yield_time_ms=30_000))
     assert state == "exited with code 130"
 
 
@@ -130,16 +130,18 @@ async def test_a_command_without_a_terminal_takes_no_text_but_can_be_interrupted
     closed = "stdin is closed for this session; rerun exec_command with tty=true to keep stdin open"
     for chars in ("x\n", "\x04", "\x03\n"):
         assert await call("write_stdin", session_id=session, chars=chars) == f"write_stdin failed: {closed}"
-    assert told(await call("write_stdin", session_id=session, chars="\x03")) == ("exited with code 130", "")
+    interrupted = await call("write_stdin", session_id=session, chars="\x03", yield_time_ms=30_000)
+    assert told(interrupted) == ("exited with code 130", "")
 
 
 async def test_what_a_program_says_to_an_interrupt_is_shown_and_one_that_ignores_it_goes_on(codex: Any) -> None:
     call = codex()
     session = session_of(
-        await call("exec_command", cmd="trap 'echo caught; exit 7' INT; sleep 60 & wait", yield_time_ms=250)
+        await call("exec_command", cmd="trap 'echo caught; exit 7' INT; sleep 60 & wait", yield_time_ms=1000)
     )
-    assert told(await call("write_stdin", session_id=session, chars="\x03")) == ("exited with code 7", "caught\n")
-    session = session_of(await call("exec_command", cmd="trap '' INT; sleep 1; echo x", yield_time_ms=250))
+    interrupted = await call("write_stdin", session_id=session, chars="\x03", yield_time_ms=30_000)
+    assert told(interrupted) == ("exited with code 7", "caught\n")
+    session = session_of(await call("exec_command", cmd="trap '' INT; sleep 4; echo x", yield_time_ms=1000))
     state, _ = told(await call("write_stdin", session_id=session, chars="\x03"))
     assert state == f"running with session ID {session}"
     assert told(await call("write_stdin", session_id=session)) == ("exited with code 0", "x\n")
