@@ -169,6 +169,8 @@ class PolicyConfig(Block):
     precision: Literal["bfloat16", "float32"] = "bfloat16"
     max_grad_norm: float | None = Field(default=1.0, gt=0)
     """None: gradients are not clipped."""
+    freeze_moe_router: bool = False
+    """Which experts a token goes to is not trained (recipes: `policy.megatron_cfg.freeze_moe_router`)."""
     optimizer: OptimizerConfig = OptimizerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
     dtensor_cfg: DtensorConfig = DtensorConfig()

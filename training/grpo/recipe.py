@@ -39,15 +39,13 @@ class Rule(Record):
     """Of `inert`: the values that say nothing; None: any."""
     enabled: str | None = None
     """Of `disabled`: why the block is refused when it is enabled; None: its keys have rules."""
-    unless: str | None = None
-    """Of `refused`: the key of ours that takes its place."""
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
         given = [name for name in ("to", "argument", "inert", "disabled", "refused") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of to, argument, inert, disabled, refused; has {given}")
-        for name, owner in (("only", "inert"), ("enabled", "disabled"), ("unless", "refused")):
+        for name, owner in (("only", "inert"), ("enabled", "disabled")):
             if getattr(self, name) is not None and given != [owner]:
                 raise ValueError(f"`{name}` belongs to `{owner}`")
         return self
@@ -145,7 +143,8 @@ class _Translation:
             self.note(path, "mapped", f"an argument of vLLM, in `{dotted(_EXTRA_ARGS)}`")
             self.arguments += arguments_of(rule.argument, path[-1], self.value(path, node))
         elif rule.refused is not None:
-            self.refuse(rule, path, node)
+            if node is not None:
+                self.problem(path, rule.refused)
         elif rule.only is None:
             self.note(path, "inert", rule.inert or "")
         else:
@@ -159,18 +158,12 @@ class _Translation:
         accepted = ", ".join(_word(known) for known in rule.only)
         self.problem(path, f"{_word(value)} is not done here: {rule.inert}; accepted: {accepted}")
 
-    def refuse(self, rule: Rule, path: KeyPath, node: Any) -> None:
-        instead = split(rule.unless) if rule.unless is not None else None
-        if instead is not None and self.composed.given(instead):
-            self.note(path, "inert", f"`{rule.unless}` takes its place")
-        elif node is not None:
-            self.problem(path, rule.refused or "")
-
     def move(self, target: KeyPath, path: KeyPath, node: Any) -> None:
-        """Keep the value for `target`. What an override says of `target` wins; any other difference is a problem."""
+        """Keep the value for `target`. What an override says of `target` wins, and null says nothing beside another
+        value; any other difference is a problem."""
         value = self.value(path, node)
         known = self.known(target)
-        if target in self.composed.overridden:
+        if target in self.composed.overridden or (value is None and known is not None):
             return
         if known is None:
             self.moved[target] = _Moved(value, path)

@@ -10,6 +10,7 @@ from paddock.config import Note
 from paddock.config.checking import valid_keys
 from paddock.config.trees import split
 from paddock.errors import ConfigError
+from paddock.models_servers.vllm.config import VllmConfig
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.reading import ReadConfig, read_config
 from paddock.training.grpo.recipe import recipe_table, rule_for
@@ -176,12 +177,26 @@ def test_keys_of_the_engine_are_handed_to_it(folder: Path) -> None:
     assert block["launch"]["extra_args"][-1] == "--seed=1"
 
 
-def test_a_template_in_a_recipe_needs_a_file_in_its_place(folder: Path) -> None:
-    generation: dict[str, Any] = {"vllm_cfg": {"http_server_serving_chat_kwargs": {"chat_template": "{{ messages }}"}}}
-    with pytest.raises(ConfigError, match=r"set policy\.generation\.vllm\.chat_template"):
-        read(folder, policy={"generation": generation})
-    found = read(folder, policy={"generation": {**generation, "vllm": {"chat_template": "thinking"}}})
+TEMPLATE = "{%- for message in messages %}\n    {{- '<|im_start|>' + message.role + '\\n' }}\n{%- endfor %}\n"
+
+
+def test_a_template_in_a_recipe_is_the_model_servers(folder: Path) -> None:
+    generation: dict[str, Any] = {"vllm_cfg": {"http_server_serving_chat_kwargs": {"chat_template": TEMPLATE}}}
+    found = read(folder, policy={"generation": generation})
+    assert VllmConfig(**found.environment.block("policy_model")).template == TEMPLATE
+    found = read(folder, "policy.generation.vllm.chat_template=thinking", policy={"generation": generation})
     assert found.environment.block("policy_model")["chat_template"] == "thinking"
+    with pytest.raises(ConfigError, match="keep one"):
+        read(folder, policy={"generation": {**generation, "vllm": {"chat_template": "thinking"}}})
+    unsaid: dict[str, Any] = {"vllm_cfg": {"http_server_serving_chat_kwargs": {"chat_template": None}}}
+    found = read(folder, policy={"generation": {**unsaid, "vllm": {"chat_template": "thinking"}}})
+    assert found.environment.block("policy_model")["chat_template"] == "thinking"
+
+
+def test_routers_are_frozen_where_a_recipe_says_so(folder: Path) -> None:
+    megatron = {"enabled": True, "freeze_moe_router": True}
+    assert read(folder, policy={"megatron_cfg": megatron}).config.policy.freeze_moe_router
+    assert not read(folder, policy={"megatron_cfg": {**megatron, "enabled": False}}).config.policy.freeze_moe_router
 
 
 def test_a_last_hour_is_told_in_seconds(folder: Path) -> None:
