@@ -52,7 +52,7 @@ class CheckpointConfig(Block):
 
     enabled: bool = True
     checkpoint_dir: Path | None = None
-    """None: `checkpoints` in the folder of the run."""
+    """Of one run alone; None: `checkpoints` in the folder of the run."""
     metric_name: str | None = "train:total_reward/mean"
     """By which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are."""
     higher_is_better: bool = True

@@ -60,6 +60,26 @@ def test_another_run_does_not_go_on_with_it(tmp_path: Path, read: Any, override:
         claim(read(override), tmp_path, resume=True)
 
 
+def test_checkpoints_in_a_folder_of_their_own_are_of_one_run(tmp_path: Path, read: Any) -> None:
+    shared = f"checkpointing.checkpoint_dir={tmp_path / 'shared'}"
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    claim(read(shared), first, resume=False)
+    claim(read(shared), first, resume=True)
+    for resume in (False, True):
+        with pytest.raises(ConfigError, match=rf"of the run in {first}.*null for one below --out"):
+            claim(read(shared), second, resume=resume)
+        assert not list(second.iterdir()), "a refused run has taken no folder"
+    claim(read(shared, "checkpointing.enabled=false"), second, resume=False)
+
+
+def test_checkpoints_of_nobody_knows_whom_are_not_gone_on_from(tmp_path: Path, read: Any) -> None:
+    (tmp_path / "shared" / "step_3").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="of another run"):
+        claim(read(f"checkpointing.checkpoint_dir={tmp_path / 'shared'}"), tmp_path, resume=False)
+
+
 def test_a_secret_is_not_stored(tmp_path: Path, read: Any) -> None:
     claim(read("+policy.generation.vllm.api_key=xyzzy-2"), tmp_path, resume=False)
     assert "xyzzy" not in (tmp_path / CONFIG).read_text()

@@ -162,6 +162,7 @@ async def test_validation_has_prompts_rollouts_and_sampling_of_its_own(start: St
         found = await one.worker.validate(4)
     assert (found.n_rollouts, found.n_verdicts) == (6, 6)
     assert (found.metrics["accuracy"], found.metrics["pass_k"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert found.metrics["total_reward/mean"] == found.metrics["accuracy"], "recipes keep checkpoints by this name"
     assert {line["responses_create_params"]["temperature"] for line in one.lines("validation")} == {0.0}
     assert one.lines("rollouts") == []
 
