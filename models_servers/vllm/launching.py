@@ -16,6 +16,7 @@ from pathlib import Path
 import aiohttp
 
 from paddock.errors import ConfigError
+from paddock.http.transport import SERVER_KEEPALIVE_S
 from paddock.models_servers.vllm.asking import ask_device
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.folders import LogFolder
@@ -91,7 +92,9 @@ class Launcher:
 
     def env(self, nth: int) -> dict[str, str]:
         settings = self._settings
-        env = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1"}
+        # Its own 5 s are as long as the time between two health checks: it closed connections as they were used.
+        kept = {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(SERVER_KEEPALIVE_S)}
+        env = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1", **kept}
         for secret in ("VLLM_API_KEY", TOKEN_VARIABLE):
             env.pop(secret, None)
         if Path(self._config.model).expanduser().is_dir():

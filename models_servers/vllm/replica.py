@@ -214,13 +214,22 @@ class Replica:
                     await self._look_now()
             self._suspected.clear()
             try:
-                if not await self.endpoint.is_well(self._config.health_timeout_s):
+                if not await self._is_well():
                     return "it says that it is not well"
                 failures = 0
             except UpstreamError as error:
                 failures += 1
                 if error.kind != "upstream_timeout" or failures >= self._config.health_failures:
                     return error.message
+
+    async def _is_well(self) -> bool:
+        """Asked once more where the connection broke: one that was kept may be closed just as it is used."""
+        try:
+            return await self.endpoint.is_well(self._config.health_timeout_s)
+        except UpstreamError as error:
+            if error.kind != "upstream_connection":
+                raise
+            return await self.endpoint.is_well(self._config.health_timeout_s)
 
     async def _look_now(self) -> None:
         """Until there is reason to look at it before its time."""
