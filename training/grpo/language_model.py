@@ -9,9 +9,9 @@ Law     no dropout, as in the engine, though the model is in training mode (for 
 Errors  ConfigError for a model that can't be read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.func import functional_call
@@ -22,6 +22,7 @@ from paddock.errors import ConfigError
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.routers import freeze_routers
 
+T = TypeVar("T")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -56,9 +57,19 @@ class LanguageModel:
 
     def __init__(self, model: Any, policy: PolicyConfig, *, sharded: bool) -> None:
         self.model = model
+        self._frame = _Frame(model)
         self._temperature = policy.generation.temperature
         self._dtype = DTYPES[policy.precision]
         self._cast = not sharded and self._dtype != torch.float32  # FSDP casts itself
+
+    def computing(self, work: Callable[[], T]) -> T:
+        """Does the work, which may call `log_probs`, with weights in the computation's precision. A backward pass has
+        to be in it as well: with activation checkpointing it computes layers again."""
+        if not self._cast:
+            return work()
+        weights = {name: value.to(self._dtype) for name, value in self._frame.named_parameters()}
+        found: T = functional_call(self._frame, weights, (work,))
+        return found
 
     def log_probs(self, ids: torch.Tensor, row: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         """Float32, of `ids[row, at]`; logits are made for positions before one of `at` alone."""
@@ -66,15 +77,21 @@ class LanguageModel:
         if not at.numel():  # nothing asked: all processes compute all the same
             columns = at.new_ones(1)
         inputs = {"input_ids": ids, "use_cache": False, "logits_to_keep": columns - 1}
-        if self._cast:
-            weights = {name: value.to(self._dtype) for name, value in self.model.named_parameters()}
-            answer = functional_call(self.model, weights, kwargs=inputs)
-        else:
-            answer = self.model(**inputs)
-        logits = answer.logits[row, nth].float()
+        logits = self.model(**inputs).logits[row, nth].float()
         if self._temperature != 1:
             logits = logits / self._temperature
         return -cross_entropy(logits, ids[row, at], reduction="none")
+
+
+class _Frame(torch.nn.Module):  # type: ignore[misc]
+    """Of which the model is a part, so that its weights can be others while anything is done."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, work: Callable[[], Any]) -> Any:
+        return work()
 
 
 def _without_dropout(model: Any) -> None:

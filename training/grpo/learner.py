@@ -11,6 +11,7 @@ Metrics `train/*`: the loss's own (means over the optimiser steps), `grad_norm`,
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -85,15 +86,20 @@ class Learner:
         metrics, log_probs = LossMetrics(), LogProbs()
         self.optimizer.zero_grad(set_to_none=True)
         for micro in self._micro_batches(rows, part):
-            now = self.model.log_probs(micro.ids, micro.row, micro.at)
-            loss, one = policy_loss(self._tokens(micro, now, known), totals, self._settings.loss, ARRAYS)
-            (loss * self._processes.place.world_size).backward()
+            now, one = self.model.computing(partial(self._backward, micro, totals, known))
             metrics += one
             log_probs |= micro.by_row(now)
         every = self._processes.share((metrics, log_probs))
         lr = float(self.optimizer.param_groups[0]["lr"])
         told = sum((one for one, _ in every), LossMetrics()).metrics()
         return {**told, "train/lr": lr, **self._update()}, _merged(one for _, one in every)
+
+    def _backward(self, micro: MicroBatch, totals: Totals, known: Known) -> tuple[torch.Tensor, LossMetrics]:
+        """The micro-batch's part of the gradient."""
+        now = self.model.log_probs(micro.ids, micro.row, micro.at)
+        loss, metrics = policy_loss(self._tokens(micro, now, known), totals, self._settings.loss, ARRAYS)
+        (loss * self._processes.place.world_size).backward()
+        return now.detach(), metrics
 
     def _update(self) -> dict[str, float]:
         parameters = [one for one in self.model.model.parameters() if one.grad is not None]
@@ -126,7 +132,7 @@ class Learner:
         own = LogProbs()
         with torch.no_grad():
             for micro in self._micro_batches(rows, indices):
-                own |= micro.by_row(model.log_probs(micro.ids, micro.row, micro.at))
+                own |= micro.by_row(model.computing(partial(model.log_probs, micro.ids, micro.row, micro.at)))
         return _merged(self._processes.share(own))
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> Iterable[MicroBatch]:

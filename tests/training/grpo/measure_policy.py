@@ -253,6 +253,11 @@ async def precision(folder: Path) -> dict[str, Any]:
             "files": sorted(file.name for file in place.iterdir()),
         }
         await policy.stop()
+    half = [
+        settings(folder, precision="bfloat16", dtensor_cfg={"activation_checkpointing": on}) for on in (True, False)
+    ]
+    ended = [(await trained(own, batch(), batch(1)))[0] for own in half]
+    found["checkpointing"] = distance(*ended)
     return found
 
 

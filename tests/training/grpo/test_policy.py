@@ -49,6 +49,7 @@ def test_the_same_run_is_the_same_to_the_bit(found: Any) -> None:
 
 def test_activation_checkpointing_changes_nothing(found: Any) -> None:
     assert found["invariance"]["checkpointing"] < 1e-6
+    assert found["precision"]["checkpointing"] < 1e-6
 
 
 @pytest.mark.parametrize("n_before", [0, 3])
@@ -109,7 +110,8 @@ def test_weights_are_learned_in_float32_and_exported_as_they_compute(found: Any)
 
 
 def test_an_export_has_the_tokenizer_and_the_template(found: Any) -> None:
-    for told in found["precision"].values():
+    for name in ("float32", "bfloat16"):
+        told = found["precision"][name]
         files = {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"}
         assert files <= set(told["files"])
 
