@@ -12,6 +12,7 @@ Errors  InfraError, kind `disk`, not retryable, when the disk refuses.
 import asyncio
 import logging
 import os
+import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ _log = logging.getLogger("paddock.training")
 ABOUT = "checkpoint.json"
 BOOKS = "loop.json"
 BUFFER = "buffer.jsonl"
+_OURS = re.compile(r"step_\d+|\.step_\d+\.(new|gone)")
 Fill = Callable[[Path], Awaitable[None]]
 
 
@@ -73,7 +75,7 @@ class Checkpoints:
 
     def all(self) -> list[Stored]:
         """Whole ones, oldest first."""
-        found = (_stored(folder) for folder in self._folder.glob("step_*"))
+        found = (_stored(folder) for folder in self._folders() if not folder.name.startswith("."))
         return sorted((stored for stored in found if stored is not None), key=lambda stored: stored.step)
 
     def newest(self) -> Stored | None:
@@ -102,12 +104,16 @@ class Checkpoints:
     def clean(self) -> None:
         """Removes what a killed run left half done."""
         with _disk(self._folder):
-            for folder in self._folder.glob(".*"):
-                shutil.rmtree(folder)
-            for folder in self._folder.glob("step_*"):
-                if _stored(folder) is None:
+            for folder in self._folders():
+                if folder.name.startswith("."):
+                    shutil.rmtree(folder)
+                elif _stored(folder) is None:
                     _log.warning("%s is not whole: removed", folder)
                     shutil.rmtree(folder)
+
+    def _folders(self) -> list[Path]:
+        """Those that have the names of checkpoints, whole or not; what else is there may be anybody's."""
+        return [path for path in self._folder.glob("*") if _OURS.fullmatch(path.name) and path.is_dir()]
 
     def _ranked(self) -> list[Stored]:
         def rank(stored: Stored) -> tuple[bool, float, int]:
@@ -183,7 +189,7 @@ def _stored(folder: Path) -> Stored | None:
         about = orjson.loads((folder / ABOUT).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    if about["files"] != _sizes(folder):
+    if not about["files"].items() <= _sizes(folder).items():
         return None
     return Stored(about["step"], about["metric"], folder)
 

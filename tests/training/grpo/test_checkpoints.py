@@ -137,3 +137,19 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     asyncio.run(write_whole_folder(place, second))
     assert [path.name for path in place.iterdir()] == ["b"]
     assert list(tmp_path.iterdir()) == [place]
+
+
+def test_what_is_not_of_a_checkpoint_is_left_alone(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    whole = write(checkpoints, 1)
+    (tmp_path / ".git" / "objects").mkdir(parents=True)
+    (tmp_path / ".step_2.new" / "policy").mkdir(parents=True)
+    (tmp_path / ".step_1.gone").mkdir()
+    for name in (".run.json.new", "step_7", "step_of_others"):
+        (tmp_path / name).write_text("a file")
+    (tmp_path / "step_best").mkdir()
+    (whole.folder / "policy" / "notes.txt").write_text("of a reader")
+    checkpoints.clean()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"step_1", ".git", ".run.json.new", "step_7", "step_of_others", "step_best"}
+    assert checkpoints.all() == [whole]
