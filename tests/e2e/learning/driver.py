@@ -1,8 +1,9 @@
-"""`python -m tests.e2e.learning.driver CONFIG --out FOLDER [--control NAME] [--resume] OVERRIDE...`
+"""`python -m tests.e2e.learning.driver CONFIG --out FOLDER [--control NAME] [--record FILE] [--resume] OVERRIDE...`
 
 Trains as `paddock train` does, with something between the loop and its roles that takes away what it could learn from:
 `turned`, the sign of each advantage; `shuffled`, rewards drawn anew among the members of a group. Runs under an
-interpreter with torch and vLLM. `--make-rooms FOLDER`: rows and a model of `rooms`.
+interpreter with torch and vLLM. `--record FILE`: each batch is written down. `--make-rooms FOLDER`: rows and a model
+of `rooms`.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.learning import rooms
+from tests.e2e.learning.recording import Recorded
 
 from paddock.training.core.records import Batch, Group
 from paddock.training.grpo.reading import read_config
@@ -58,11 +60,17 @@ def shuffled(roles: Roles) -> Roles:
 CONTROLS = {"none": lambda roles: roles, "turned": turned, "shuffled": shuffled}
 
 
+def around(roles: Roles, args: argparse.Namespace) -> Roles:
+    roles = CONTROLS[args.control](roles)
+    return roles._replace(policy=Recorded(roles.policy, args.record)) if args.record else roles
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("config", nargs="*", help="a file, and overrides")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--control", choices=list(CONTROLS), default="none")
+    parser.add_argument("--record", type=Path)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--make-rooms", type=Path)
     parser.add_argument("--seed", type=int, default=0)
@@ -71,7 +79,7 @@ def main() -> int:
         rooms.make(args.make_rooms, seed=args.seed)
         return 0
     read = read_config(args.config[:1], args.config[1:])
-    return train(read, args.out, resume=args.resume, around=CONTROLS[args.control])
+    return train(read, args.out, resume=args.resume, around=lambda roles: around(roles, args))
 
 
 if __name__ == "__main__":

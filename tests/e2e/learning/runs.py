@@ -52,8 +52,10 @@ def data(folder: Path) -> list[str]:
     return [f"policy.model_name={folder / 'model'}", f"data.train.data_path={folder / 'train.jsonl'}"]
 
 
-def train(out: Path, *overrides: str, control: str = "none", resume: bool = False) -> None:
+def train(out: Path, *overrides: str, control: str = "none", resume: bool = False, record: Path | None = None) -> None:
+    """`record`: where batches are written down."""
     flags = ["--out", str(out), "--control", control, *(["--resume"] if resume else [])]
+    flags += ["--record", str(record)] if record else []
     call("-m", "tests.e2e.learning.driver", *overrides, *flags)
 
 

@@ -12,14 +12,6 @@ ROOMS_STEPS = 60
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(2 * runs.RUN_S)]
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four rows, four calls, and a model that calls at random."""
-    folder = tmp_path_factory.mktemp("small")
-    runs.call("scripts/train_demo.py", "make", folder, "--small", "--steps", "200", "--seed", "0")
-    return folder
-
-
 def test_the_statistic_is_that_of_its_source() -> None:
     """Against the exact distribution: of the 252 ways to draw 5 of 10 ranks one has the five highest."""
     low, high = [1.0, 2, 3, 4, 5], [6.0, 7, 8, 9, 10]
@@ -37,16 +29,16 @@ def rooms(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_reward_rises(small: Path, tmp_path: Path) -> None:
-    runs.train(tmp_path / "run", *runs.SMALL, *runs.data(small), f"grpo.max_num_steps={STEPS}")
+def test_the_reward_rises(small_task: Path, tmp_path: Path) -> None:
+    runs.train(tmp_path / "run", *runs.SMALL, *runs.data(small_task), f"grpo.max_num_steps={STEPS}")
     assert runs.rise(tmp_path / "run") < 0.01, runs.rewards(tmp_path / "run")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("control", ["turned", "shuffled"])
-def test_without_what_is_learnt_from_it_does_not(small: Path, tmp_path: Path, control: str) -> None:
+def test_without_what_is_learnt_from_it_does_not(small_task: Path, tmp_path: Path, control: str) -> None:
     out = tmp_path / control
-    runs.train(out, *runs.SMALL, *runs.data(small), f"grpo.max_num_steps={STEPS}", control=control)
+    runs.train(out, *runs.SMALL, *runs.data(small_task), f"grpo.max_num_steps={STEPS}", control=control)
     assert runs.rise(out) >= 0.01, runs.rewards(out)
 
 
