@@ -139,4 +139,4 @@ def make(folder: Path, *, seed: int) -> None:
     answers = [
         f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call><|im_end|>' for name in DOORS.values()
     ]
-    make_caller(folder / "model", prompts, answers, template=source, seed=seed, steps=150)
+    make_caller(folder / "model", prompts, answers, template=source, seed=seed, steps=300)

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.learning import runs
 
 STEPS = 100
-ROOMS_STEPS = 60
+ROOMS_STEPS = 120
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(2 * runs.RUN_S)]
 
 
