@@ -17,6 +17,7 @@ from paddock.config import Note, find_file, resolve_class
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.reading import ReadConfig
+from paddock.training.grpo.rows import n_rows_of
 
 _WIDTH = 16
 
@@ -129,7 +130,7 @@ def _asynchrony(config: TrainConfig) -> Iterator[str]:
 
 def _rows(config: TrainConfig) -> Iterator[str]:
     path = find_file(config.data.train.data_path)
-    count = file_facts(path).n_rows
+    count = n_rows_of(config)
     order = "in an order of its own each epoch" if config.data.shuffle else "in the file's order"
     steps = count * config.grpo.max_num_epochs // config.grpo.num_prompts_per_step
     yield _line("rows", f"{path}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")

@@ -3,15 +3,17 @@
 Law     a row's index counts the non-empty lines of its file from 0, and it stands where it stood when the file was
         opened: one that was cut since is refused. Members of a group have one prompt; they are stamped with the
         row's index and the epoch, as a collection's are.
-Errors  ConfigError for a file that can't be read or has no rows. A row that can't run is a group with its RowError.
+Errors  ConfigError for a file that can't be read, has no rows, or too few for a step. A row that can't run is a group
+        with its RowError.
 """
 
 from pathlib import Path
 
 from paddock.collect import EvalSettings, Group, Plan, make_plan
-from paddock.collect.rows import Line
-from paddock.config import Config
+from paddock.collect.rows import Line, file_facts
+from paddock.config import Config, find_file
 from paddock.errors import ConfigError
+from paddock.training.grpo.config import TrainConfig
 from paddock.types import JsonObject
 
 
@@ -45,6 +47,19 @@ class Rows:
         if len(text) != length:
             raise ConfigError(f"{self._source.path}: was changed since the run began", kind="rows_changed")
         return Line(index, self._source, number, text)
+
+
+def n_rows_of(config: TrainConfig) -> int:
+    """Of the training data."""
+    count = file_facts(find_file(config.data.train.data_path)).n_rows
+    if count * config.grpo.max_num_epochs < config.grpo.num_prompts_per_step:
+        raise ConfigError(
+            f"{config.data.train.data_path} has {count} row{'' if count == 1 else 's'} (data.train.data_path): "
+            f"grpo.max_num_epochs ({config.grpo.max_num_epochs}) of them make no step of grpo.num_prompts_per_step "
+            f"({config.grpo.num_prompts_per_step})",
+            kind="rows_missing",
+        )
+    return count
 
 
 def _starts(path: Path) -> "list[tuple[int, int, int]]":

@@ -9,6 +9,7 @@ Errors  ConfigError before anything starts; whatever ended the run, once all its
 
 import asyncio
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any, NamedTuple
 
 from paddock.collect.evaluate import interruptible
 from paddock.collect.folder import locked
-from paddock.collect.rows import file_facts
 from paddock.config import find_file
 from paddock.errors import ConfigError
 from paddock.server.loops import loop_factory, spare_collector
@@ -31,6 +31,7 @@ from paddock.training.grpo.processes import Processes, local_ray
 from paddock.training.grpo.reading import ReadConfig
 from paddock.training.grpo.remote import start_policy, start_rollouts
 from paddock.training.grpo.roles import Policy, Rollouts
+from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.telling import Teller
 from paddock.training.grpo.worker import WorkerSettings
 from paddock.types import JsonObject
@@ -49,13 +50,14 @@ class Roles(NamedTuple):
 
 def train(read: ReadConfig, out: Path, *, resume: bool, around: Callable[[Roles], Roles] = lambda roles: roles) -> int:
     """Exit code. `around`: what the loop is given in place of the roles, over them."""
+    told = _told(read, out)
     with locked(out):
         claim(read, out, resume=resume)
         teller = Teller(read, out)
         spare_collector()
         try:
             with local_ray(out / LOGS) as processes, asyncio.Runner(loop_factory=loop_factory()) as runner:
-                ended = runner.run(_run(read, out, processes, teller, resume=resume, around=around))
+                ended = runner.run(_run(read, told, processes, teller, resume=resume, around=around))
             teller.end(ended)
         except (asyncio.CancelledError, KeyboardInterrupt):
             sys.stderr.write(f"interrupted: go on with --resume --out {out}\n")
@@ -67,32 +69,40 @@ def train(read: ReadConfig, out: Path, *, resume: bool, around: Callable[[Roles]
 
 async def _run(
     read: ReadConfig,
-    out: Path,
+    told: "_Told",
     processes: Processes,
     teller: Teller,
     *,
     resume: bool,
     around: Callable[[Roles], Roles],
 ) -> Ended:
-    config = read.config
-    settings = worker_settings(read, out)
+    config, out = read.config, told.worker.folder
     checkpoints = _checkpoints(config, out)
     newest = checkpoints.newest() if checkpoints is not None and resume else None
     if newest is None:
         cut(out, {})
+        if resume:
+            sys.stderr.write(f"no checkpoint was stored by a run in {out}: it begins at its start\n")
     teller.forget(newest.step if newest is not None else -1)
-    devices = devices_of(config)
     with interruptible():
         try:
             policy, rollouts = await asyncio.gather(
-                start_policy(processes, PolicySettings.of(config), config.policy.torch_cfg.processes, devices.policy),
-                start_rollouts(processes, read.environment, settings, devices.rollouts),
+                start_policy(
+                    processes, PolicySettings.of(config), config.policy.torch_cfg.processes, told.devices.policy
+                ),
+                start_rollouts(processes, read.environment, told.worker, told.devices.rollouts),
             )
             roles = around(Roles(rollouts, policy))
-            loop = Loop(_loop_settings(config, settings, out), *roles, teller.tell, checkpoints)
+            loop = Loop(told.loop, *roles, teller.tell, checkpoints)
             return await loop.run(resume=resume)
         finally:
             await processes.end()
+
+
+def _told(read: ReadConfig, out: Path) -> "_Told":
+    worker = worker_settings(read, out)
+    devices = devices_of(read.config, os.environ.get(_VISIBLE))
+    return _Told(worker, _loop_settings(read.config, out), devices)
 
 
 def worker_settings(read: ReadConfig, out: Path) -> WorkerSettings:
@@ -137,11 +147,11 @@ def _checkpoints(config: TrainConfig, out: Path) -> Checkpoints | None:
     return Checkpoints(folder, keep_top_k=asked.keep_top_k, higher_is_better=asked.higher_is_better)
 
 
-def _loop_settings(config: TrainConfig, settings: WorkerSettings, out: Path) -> LoopSettings:
+def _loop_settings(config: TrainConfig, out: Path) -> LoopSettings:
     return LoopSettings(
         grpo=config.grpo,
         groups=config.paddock.groups,
-        n_rows=file_facts(settings.train_rows).n_rows,
+        n_rows=n_rows_of(config),
         max_length=config.policy.max_total_sequence_length,
         shuffle=config.data.shuffle,
         metric=config.checkpointing.metric,
@@ -158,9 +168,17 @@ class Devices(NamedTuple):
     rollouts: Mapping[str, str]
 
 
-def devices_of(config: TrainConfig) -> Devices:
+class _Told(NamedTuple):
+    """What everybody is told: settled before anything starts."""
+
+    worker: WorkerSettings
+    loop: LoopSettings
+    devices: Devices
+
+
+def devices_of(config: TrainConfig, visible: str | None = None) -> Devices:
     """The policy has the first GPUs, one for each of its processes, engines the others; what is not counted
-    (`cluster.gpus_per_node`) is everybody's."""
+    (`cluster.gpus_per_node`) is everybody's. `visible`: this process's own variable."""
     count, taken = config.cluster.gpus_per_node, config.policy.torch_cfg.processes
     if not count or config.policy.torch_cfg.device == "cpu":
         return Devices({}, {})
@@ -170,5 +188,7 @@ def devices_of(config: TrainConfig) -> Devices:
             "none is left for engines",
             kind="gpus_missing",
         )
-    listed = [str(one) for one in range(count)]
-    return Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:])})
+    listed = [str(one) for one in range(count)] if visible is None else [one.strip() for one in visible.split(",")]
+    if len(listed) < count:
+        raise ConfigError(f"cluster.gpus_per_node is {count}, but {_VISIBLE} names {len(listed)}", kind="gpus_missing")
+    return Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:count])})

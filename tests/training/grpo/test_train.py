@@ -9,7 +9,8 @@ import yaml
 from paddock.errors import ConfigError
 from paddock.training.grpo.claiming import CONFIG, claim
 from paddock.training.grpo.reading import ReadConfig, read_config
-from paddock.training.grpo.train import devices_of, worker_settings
+from paddock.training.grpo.rows import n_rows_of
+from paddock.training.grpo.train import devices_of, train, worker_settings
 
 AGENT = {
     "resources_server": {"type": "resources_servers", "name": "pivot"},
@@ -42,22 +43,69 @@ def read(tmp_path: Path) -> Any:
     return read
 
 
+def begun(folder: Path, read: ReadConfig) -> None:
+    """Claimed, and something was done."""
+    claim(read, folder, resume=False)
+    (folder / "metrics.jsonl").write_text("{}\n")
+
+
 def test_a_folder_is_claimed_once_and_gone_on_with_by_the_same_run(tmp_path: Path, read: Any) -> None:
-    claim(read(), tmp_path, resume=False)
+    begun(tmp_path, read())
     with pytest.raises(ConfigError, match="holds a run already"):
         claim(read(), tmp_path, resume=False)
     claim(read(), tmp_path, resume=True)
     claim(read("grpo.max_num_steps=3", "logger.progress_every_s=1"), tmp_path, resume=True)
+    claim(read("grpo.async_grpo.max_generation_failures=3", "checkpointing.keep_top_k=9"), tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(
     "override",
-    ["grpo.seed=7", "policy.optimizer.kwargs.lr=0.5", "env.nemo_gym.pivot.resources_servers.pivot.comparator=layered"],
+    [
+        "grpo.seed=7",
+        "policy.optimizer.kwargs.lr=0.5",
+        "env.nemo_gym.pivot.resources_servers.pivot.comparator=layered",
+        "checkpointing.enabled=false",
+        "checkpointing.checkpoint_dir=elsewhere",
+    ],
 )
 def test_another_run_does_not_go_on_with_it(tmp_path: Path, read: Any, override: str) -> None:
-    claim(read(), tmp_path, resume=False)
+    begun(tmp_path, read())
     with pytest.raises(ConfigError, match=override.partition("=")[0].rpartition(".")[2]):
         claim(read(override), tmp_path, resume=True)
+
+
+def test_a_run_that_never_came_to_anything_leaves_its_folder_to_the_next(tmp_path: Path, read: Any) -> None:
+    claim(read("policy.model_name=misspelt"), tmp_path, resume=False)
+    (tmp_path / "metrics.jsonl").write_text("")
+    claim(read(), tmp_path, resume=False)
+    begun(tmp_path, read())
+    claim(read(), tmp_path, resume=True)
+
+
+def test_other_rows_are_not_gone_on_with(tmp_path: Path, read: Any) -> None:
+    begun(tmp_path, read())
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(ConfigError, match=r"data\.train\.data_path"):
+        claim(read(), tmp_path, resume=True)
+
+
+def test_rows_that_are_not_there_leave_no_trace(tmp_path: Path, read: Any) -> None:
+    config = read()
+    (tmp_path / "rows.jsonl").unlink()
+    with pytest.raises(ConfigError, match=r"rows\.jsonl"):
+        claim(config, tmp_path, resume=False)
+    assert not (tmp_path / CONFIG).exists()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", ["rollouts.jsonl", "run.json", CONFIG])
+def test_a_folder_of_something_else_is_not_touched(tmp_path: Path, read: Any, name: str, resume: bool) -> None:
+    out = tmp_path / "collected"
+    out.mkdir()
+    (out / name).write_text('{"reward": 1}\n')
+    with pytest.raises(ConfigError, match=r"another folder \(--out\)"):
+        claim(read(), out, resume=resume)
+    assert [path.name for path in out.iterdir()] == [name]
 
 
 def test_checkpoints_in_a_folder_of_their_own_are_of_one_run(tmp_path: Path, read: Any) -> None:
@@ -98,3 +146,21 @@ def test_the_policy_has_the_first_gpus_and_engines_the_others(read: Any) -> None
     assert devices_of(read().config) == ({}, {})
     with pytest.raises(ConfigError, match="none is left for engines"):
         devices_of(read("cluster.gpus_per_node=1").config)
+
+
+def test_only_gpus_that_this_process_sees_are_dealt_out(read: Any) -> None:
+    config = read("cluster.gpus_per_node=3", "policy.torch_cfg.device=cuda").config
+    told = devices_of(config, "4, 6,GPU-7,9")
+    assert (told.policy, told.rollouts) == ({"CUDA_VISIBLE_DEVICES": "4"}, {"CUDA_VISIBLE_DEVICES": "6,GPU-7"})
+    with pytest.raises(ConfigError, match=r"gpus_per_node is 3.*CUDA_VISIBLE_DEVICES names 2"):
+        devices_of(config, "4,6")
+
+
+def test_rows_that_make_no_step_are_refused(tmp_path: Path, read: Any) -> None:
+    assert n_rows_of(read("grpo.max_num_epochs=2").config) == 1
+    with pytest.raises(ConfigError, match=r"1 row .*num_prompts_per_step \(2\)"):
+        n_rows_of(read().config)
+    out = tmp_path / "out"
+    with pytest.raises(ConfigError, match="num_prompts_per_step"):
+        train(read(), out, resume=False)
+    assert not out.exists()
