@@ -30,7 +30,7 @@ needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="no 
 def test_doctor_tries_every_runtime_in_time_and_leaves_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()
     assert main(["doctor", "--home", str(home), "--json"]) == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     report = json.loads(capsys.readouterr().out)
     assert [trial["runtime"] for trial in report["trials"]] == [make.name for make in RUNTIMES]
     for trial in report["trials"]:
