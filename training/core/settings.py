@@ -22,7 +22,7 @@ class AsyncGrpoSettings(_Settings):
     max_trajectory_age_steps: int = Field(default=1, ge=0)
     """How many versions older than the step's weights the oldest trained token may be; 0: on-policy."""
     max_generation_failures: int = Field(default=0, ge=0)
-    """Groups in a row without any verdict that are borne; one more ends the run."""
+    """Groups in a row without any verdict that are borne; one more ends the run. Wrong rows and leaks do not count."""
     in_flight_weight_updates: bool = False
     """True: weights are sent while rollouts run; False: running rollouts end before, and none is begun meanwhile."""
     recompute_kv_cache_after_weight_updates: bool = True

@@ -3,7 +3,9 @@
 Law     a group is begun as soon as the books have room for it and the gate is open. One that was given up is cancelled,
         and whatever it says afterwards is not heard.
 Errors  what a group raises ends its owner, and with it all others. InfraError `generation_failures` when more groups in
-        a row than `max_generation_failures` ended without any verdict.
+        a row than `max_generation_failures` ended without any verdict. A group of which the row is wrong, or of which
+        all members leaked, says nothing of who samples, and is no such failure; but as many in a row as there are rows
+        end the run too: it would never have another step.
 """
 
 import asyncio
@@ -16,6 +18,10 @@ from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings
 from paddock.training.grpo.calls import calling
 from paddock.training.grpo.roles import Rollouts, Work
+from paddock.types import Outcome
+
+NO_FAILURES: frozenset[Outcome] = frozenset({"row", "leak"})
+"""The data's and the policy's; other groups may end otherwise."""
 
 
 class Flight:
@@ -32,6 +38,8 @@ class Flight:
         in_a_row: int = 0,
     ) -> None:
         self.in_a_row = in_a_row
+        """Groups that ended last, all without any verdict, for no fault of rows or the policy."""
+        self._useless = 0
         """Groups that ended last, all without any verdict."""
         self._ledger = ledger
         self._rollouts = rollouts
@@ -116,20 +124,25 @@ class Flight:
             self._fill()
 
     def _ended(self, group: Group) -> None:
+        outcomes = {member.outcome for member in group.members}
         if any(member.reward is not None for member in group.members):
-            self.in_a_row = 0
+            self.in_a_row = self._useless = 0
         else:
-            self.in_a_row += 1
+            self._useless += 1
+            self.in_a_row += not outcomes or not outcomes <= NO_FAILURES
         kept = repaired(group, self._settings)
         if kept is None:
             self._lost.append(self._ledger.dropped(group))
         else:
             self._ledger.ended(kept)
+        last = ", ".join(sorted(outcomes)) or "no member ended"
         if self.in_a_row > self._max_failures:
-            outcomes = ", ".join(sorted({member.outcome for member in group.members})) or "no member ended"
-            raise InfraError(
-                f"{self.in_a_row} group(s) in a row ended without any verdict (the last: {outcomes}); "
-                f"grpo.async_grpo.max_generation_failures bears {self._max_failures}",
-                kind="generation_failures",
-                retryable=False,
-            )
+            raise _hopeless(self.in_a_row, last, f"grpo.async_grpo.max_generation_failures bears {self._max_failures}")
+        if self._useless > max(self._max_failures, n_rows := self._ledger.order.n_rows):
+            raise _hopeless(self._useless, last, f"the dataset has {n_rows} rows")
+
+
+def _hopeless(count: int, last: str, bound: str) -> InfraError:
+    groups = "group" if count == 1 else "groups"
+    text = f"{count} {groups} in a row ended without any verdict (the last: {last}); {bound}"
+    return InfraError(text, kind="generation_failures", retryable=False)

@@ -283,6 +283,22 @@ def test_groups_without_any_verdict_are_borne_so_many_in_a_row(borne: int, ends:
     assert sorted(one.world.of("begin")) == sorted([*one.world.of("end"), *one.world.of("cancel")])
 
 
+@pytest.mark.parametrize("outcome", ["row", "leak"])
+def test_wrong_rows_and_leaks_are_no_failure_to_sample(outcome: Outcome) -> None:
+    one = Run(settings(), failed=lambda work, nth: outcome if work.row % 3 == 0 else None)
+    ended = one.run()
+    assert ended.steps == STEPS
+    assert ended.lost["dropped"] > 1
+    assert not {group.row for batch in one.policy.batches for group in batch.groups if group.row % 3 == 0}
+
+
+def test_rows_that_are_all_wrong_end_the_run() -> None:
+    one = Run(settings(n_rows=5, max_num_epochs=1000), failed=lambda work, nth: "row")
+    with pytest.raises(InfraError, match=r"6 groups in a row .*: row\); the dataset has 5 rows"):
+        one.run()
+    assert len(one.world.of("begin")) < 5 + 2 * PROMPTS + 2
+
+
 def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() -> None:
     world = World(engines=2)
     one = Run(settings(1)._replace(look_s=3.0), world, seconds=lambda work: 1.0)
