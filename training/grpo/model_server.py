@@ -4,6 +4,9 @@ Law     `policy.generation.vllm` is laid over the model server that is named `po
         another implementation, which would be asked over a wire that carries no exact tokens, gives way to `vllm`; what
         it says of prompts and sampling is kept. What nobody says follows from `policy`: model, tokenizer, longest
         sequence, type of the weights, and how they are sent.
+Sampling training samples from the whole distribution at `policy.generation.temperature`, for of no other the trainer
+        knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
+        otherwise (`sampling_overrides` stand over everything) is refused.
 Errors  ConfigError: several model servers and none of that name, and all that `paddock.config.load` refuses.
 """
 
@@ -23,6 +26,8 @@ VLLM = "vllm"
 USUAL = "policy_model"
 _WIRE = {"base_url", "api_key", "model", "engine", "request_token_ids", "upstream_api", "extra_body"}
 """Fields of another model server that say where it is and how it is spoken to, not what it does."""
+_CUTS = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias")
+"""Sampling parameters that leave less than the whole distribution; null: the engine's own, which leave it whole."""
 _ORIGIN = "env.nemo_gym"
 _DRIVER = Path("/proc/driver/nvidia")
 
@@ -45,6 +50,7 @@ def compose_servers(beside: JsonObject, body: JsonObject, config: TrainConfig, o
     kept = _Kept({}, []) if ours else _kept(name, written)
     laid = merge(kept.block, config.policy.generation.vllm)
     laid = merge(_derived(config, merge(written.block if ours else {}, laid)), laid)
+    _require_whole(name, merge(written.block if ours else {}, laid))
     added = merge(body.get(name) or {}, {KIND: {VLLM: laid}})
     dropped = [] if ours or written.implementation is None else [f"~{name}.{KIND}.{written.implementation}"]
     environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
@@ -117,7 +123,10 @@ def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
         found["tokenizer"] = policy.tokenizer.name
     if policy.generation.max_new_tokens not in (None, policy.max_total_sequence_length):
         found["max_tokens_per_turn"] = policy.generation.max_new_tokens
+    said: Any = block.get("sampling_overrides") or {}
+    cuts = [cut for cut in _CUTS if cut not in said and not (cut == "top_k" and policy.generation.val_top_k)]
     out = {key: value for key, value in found.items() if key not in block or key == "model"}
+    out["sampling_overrides"] = dict.fromkeys(cuts)
     if "model" in policy.generation.vllm:
         out.pop("model")
     if block.get("base_url") is None:
@@ -129,6 +138,18 @@ def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
         }
         out["launch"] = {key: value for key, value in usual.items() if launch.get(key) is None}
     return out
+
+
+def _require_whole(name: str, block: JsonObject) -> None:
+    said: Any = block.get("sampling_overrides") or {}
+    wrong = [key for key in said if key in ("temperature", "top_p") or (key in _CUTS and said[key] is not None)]
+    if wrong:
+        raise ConfigError(
+            f"`{name}.{KIND}.{VLLM}.sampling_overrides.{wrong[0]}`: training knows the log-probs of the whole distribution "
+            "at policy.generation.temperature alone: take it out (validations: policy.generation.val_temperature, "
+            "val_top_p, val_top_k)",
+            kind="config_invalid",
+        )
 
 
 def _transfer(config: TrainConfig, launch: Any) -> str:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
+from paddock.server.sampling import merged
 from paddock.training.grpo.reading import ReadConfig, read_config
 
 SERVERS: dict[str, Any] = {
@@ -26,6 +27,8 @@ SMALL: dict[str, Any] = {
     "data": {"train": {"data_path": "rows.jsonl"}},
     "env": {"nemo_gym": SERVERS},
 }
+
+CUTS = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias")
 
 
 @pytest.fixture
@@ -65,6 +68,7 @@ def test_a_run_without_a_model_server_gets_one_from_the_policy(folder: Path) -> 
         "model": "/models/tiny",
         "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}",
         "launch": {"dtype": "float32", "max_model_len": 4096, "weight_transfer": "gloo"},
+        "sampling_overrides": dict.fromkeys(CUTS),
     }
     assert found.environment.references("agent") == ["pivot", "policy_model"]
     assert found.name == "base"
@@ -89,6 +93,22 @@ def test_a_server_of_another_wire_gives_way_and_keeps_what_it_says_of_prompts(fo
     ]
     assert vllm(found)["chat_template_kwargs"] == {"enable_thinking": True}
     assert "base_url" not in vllm(found)
+
+
+def test_nobody_cuts_the_distribution_that_training_samples_from(folder: Path) -> None:
+    def said(**overrides: Any) -> Any:
+        return {"policy": {"generation": {"vllm": {"sampling_overrides": overrides}}}}
+
+    for key, value in {"temperature": 0.6, "top_p": None, "top_k": 20, "repetition_penalty": 1.1}.items():
+        told = refused(folder, said(**{key: value}))
+        assert f"policy_model.models_servers.vllm.sampling_overrides.{key}" in told
+        assert "policy.generation.temperature" in told
+    assert vllm(read(folder, said(stop=["END"])))["sampling_overrides"] == {"stop": ["END"], **dict.fromkeys(CUTS)}
+    validated = read(folder, {"policy": {"generation": {"val_top_k": 20}}})
+    assert set(vllm(validated)["sampling_overrides"]) == {*CUTS} - {"top_k"}
+    row = {"temperature": 0.5, "top_k": 20, "min_p": 0.1}
+    overrides = vllm(read(folder))["sampling_overrides"]
+    assert merged({"presence_penalty": 1.0}, row, overrides).params == {"temperature": 0.5}
 
 
 def test_files_inherit_and_a_block_may_replace_the_inherited_one(folder: Path) -> None:
