@@ -10,6 +10,7 @@ Errors  ConfigError `ray_missing`; InfraError `process_died`.
 """
 
 import asyncio
+import fcntl
 import logging
 import os
 import secrets
@@ -163,37 +164,57 @@ def local_ray(logs: Path) -> Iterator[Processes]:
         import ray
     except ImportError as error:
         raise ConfigError("training needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
-    folder = _folder()
-    try:
-        ray.init(
-            address="local",
-            num_cpus=1,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=str(folder),
-        )
-        yield Processes(logs)
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    with ray_folder(Path(tempfile.gettempdir())) as folder:
+        try:
+            ray.init(
+                address="local",
+                num_cpus=1,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=str(folder),
+            )
+            yield Processes(logs)
+        finally:
+            ray.shutdown()
 
 
-def _folder() -> Path:
+@contextmanager
+def ray_folder(home: Path) -> Iterator[Path]:
     """Of this Ray, with a short name for its sockets' sake. Those of processes that were killed are removed."""
-    home = Path(tempfile.gettempdir())
     for left in home.glob(f"{_PREFIX}*"):
-        pid = left.name.removeprefix(_PREFIX)
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and left.stat().st_uid == os.geteuid():
-            shutil.rmtree(left, ignore_errors=True)
-    folder = home / f"{_PREFIX}{os.getpid()}"
-    folder.mkdir(mode=0o700)
-    return folder
+        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
+        # Numbers of processes come again, in containers soon: what has ours is not ours.
+        if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
+            _remove_left(left)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_left(folder: Path) -> None:
+    """But for one that is in use, by a process that has that number elsewhere (another container)."""
+    with suppress(OSError):
+        if folder.stat().st_uid != os.geteuid():
+            return
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 _PREFIX = "paddock-ray-"
+_LOCK = "driver.lock"
+"""Held while its Ray is in use."""
 _ENV = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
