@@ -64,7 +64,7 @@ class Environment:
 
 class Starts:
     """Counts the starts of one engine by what is seen of it: a port of its own at each start, and a version of its
-    weights that is not a number until weights are sent to it."""
+    weights that is not a number until weights are sent to it; None, where it did not say, tells nothing."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -72,7 +72,7 @@ class Starts:
         self._sent = False
 
     def seen(self, url: str, version: object) -> int:
-        sent = isinstance(version, str) and version.isdecimal()
+        sent = self._sent if version is None else isinstance(version, str) and version.isdecimal()
         if url != self._url or (self._sent and not sent):
             self._count += 1
         self._url, self._sent = url, sent

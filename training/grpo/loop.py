@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.ledger import Ledger, Lost
@@ -301,7 +302,7 @@ class Loop:
             return
         books = {"ledger": self._ledger.to_wire(), "in_a_row": self._flight.in_a_row}
         state = State(books, self._ledger.waiting.groups)
-        metric = self._metrics.get(self._settings.metric) if self._settings.metric else None
+        metric = self._judged_by(self._settings.metric)
 
         async def fill(folder: Path) -> None:
             with calling("the policy", "save"):
@@ -311,6 +312,14 @@ class Loop:
 
         with self._times("checkpoint_s"):
             self._last = await self._checkpoints.write(self._ledger.step, metric, state, fill)
+
+    def _judged_by(self, name: str | None) -> float | None:
+        """The metric by which checkpoints are kept, after this step."""
+        if name is not None and name not in self._metrics:
+            close = nearest(name, self._metrics)
+            hint = f"; nearest: {close}" if close else ""
+            _log.warning("checkpointing.metric_name: step %s has no %s%s", self._ledger.step, name, hint)
+        return self._metrics.get(name) if name is not None else None
 
     async def _end(self, why: Why) -> int | None:
         """What is due at the end, and was not due after the last step."""

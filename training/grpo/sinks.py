@@ -138,4 +138,7 @@ class Sinks:
 
     def close(self) -> None:
         for sink in self._sinks:
-            sink.close()
+            try:
+                sink.close()
+            except Exception as error:  # noqa: BLE001 - as above
+                _log.warning("%s was not closed: %s", type(sink).__name__, error)

@@ -256,6 +256,11 @@ def test_the_best_is_kept_and_exported(
     assert (export / "weights").read_text() == str(best)
 
 
+def test_a_metric_that_is_not_there_is_told(quick: Path, caplog: pytest.LogCaptureFixture) -> None:
+    part(Plan(quick, save_period=1, metric="train/rewrad"))
+    assert "checkpointing.metric_name: step 1 has no train/rewrad; nearest: train/" in caplog.text
+
+
 def test_a_run_that_has_to_save_by_then_saves_and_ends(quick: Path) -> None:
     history = History(Plan(quick, save_period=100, must_save_by_s=3.5))
     first = history.go(resume=False)

@@ -122,9 +122,14 @@ def test_a_sink_that_breaks_ends_itself_and_not_the_run(caplog: pytest.LogCaptur
             self.steps.append(step)
 
         def close(self) -> None:
+            if self.broken:
+                raise OSError("full")
             self.steps.append(-2)
 
     good, bad = Kept(broken=False), Kept(broken=True)
+    Sinks([bad, good]).close()
+    assert good.steps.pop() == -2
+    caplog.clear()
     sinks = Sinks([bad, good])
     sinks.open(4)
     sinks.write(5, {})

@@ -184,3 +184,9 @@ def test_an_engine_counts_as_started_anew_by_its_port_or_its_label() -> None:
     starts = Starts()
     seen = [("a", "default"), ("a", "default"), ("a", "0"), ("a", "1"), ("a", "default"), ("a", "2"), ("b", "2")]
     assert [starts.seen(url, version) for url, version in seen] == [1, 1, 1, 1, 2, 2, 3]
+
+
+def test_an_engine_that_did_not_answer_once_was_not_started_anew() -> None:
+    starts = Starts()
+    seen = [("a", None), ("a", "0"), ("a", None), ("a", "0"), ("a", None), ("a", "default"), ("a", None)]
+    assert [starts.seen(url, version) for url, version in seen] == [1, 1, 1, 1, 1, 2, 2]
