@@ -146,8 +146,8 @@ def _require_whole(name: str, block: JsonObject) -> None:
     if wrong:
         raise ConfigError(
             f"`{name}.{KIND}.{VLLM}.sampling_overrides.{wrong[0]}`: training knows the log-probs of the whole "
-            "distribution at policy.generation.temperature alone: take it out (validations: policy.generation.val_temperature, "
-            "val_top_p, val_top_k)",
+            "distribution at policy.generation.temperature alone: take it out (validations: "
+            "policy.generation.val_temperature, val_top_p, val_top_k)",
             kind="config_invalid",
         )
 
