@@ -14,9 +14,9 @@ Errors  a PaddockError that says what failed and from which checkpoint to go on,
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
@@ -30,7 +30,7 @@ from paddock.training.grpo.calls import calling
 from paddock.training.grpo.checkpoints import Checkpoints, State, Stored, write_whole_folder
 from paddock.training.grpo.engines import Engines
 from paddock.training.grpo.flight import Flight
-from paddock.training.grpo.roles import Policy, Rollouts, Trained
+from paddock.training.grpo.roles import Policy, Rollouts, Trained, Validated
 from paddock.training.grpo.timing import Stopwatch
 
 _log = logging.getLogger("paddock.training")
@@ -265,11 +265,22 @@ class Loop:
 
     async def _validate(self) -> dict[str, float]:
         with self._times("validate_s"), calling("the rollout worker", "validate"):
-            found = await self._rollouts.validate(self._ledger.step)
+            found = await self._looking(self._rollouts.validate(self._ledger.step))
         if not found.n_verdicts:
             _log.warning("the validation after %s steps had no verdict", self._ledger.step)
         counts = {"n_rollouts": float(found.n_rollouts), "n_verdicts": float(found.n_verdicts)}
         return {f"validation/{name}": value for name, value in {**found.metrics, **counts}.items()}
+
+    async def _looking(self, work: Coroutine[Any, Any, Validated]) -> Validated:
+        """The validation, which may take hours, and meanwhile weights for engines that are started anew."""
+        task = asyncio.create_task(work)
+        try:
+            while (await asyncio.wait([task], timeout=self._settings.look_s))[1]:
+                await self._look()
+            return await task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     def _tell_step(self, batch: Batch, trained: Trained, others: dict[str, float]) -> None:
         times = self._times.lap()

@@ -29,6 +29,14 @@ def validated(prompts: Sequence[Sequence[Member]]) -> Validated:
     return Validated(metrics, len(members), len(rewards))
 
 
+def judged_of(member: Member, step: int) -> Member:
+    """The member, if weights `step` sampled all of it, as far as engines say who did."""
+    versions = {span.weight_version for one in member.samples for span in one.sample.spans}
+    if versions <= {None, str(step)}:
+        return member
+    return member._replace(outcome="infra", reward=None, samples=(), reason="other_weights", metrics={})
+
+
 def _rewards(members: Sequence[Member]) -> list[float]:
     return [member.reward for member in members if member.outcome in REWARDED and member.reward is not None]
 

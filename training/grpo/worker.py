@@ -29,7 +29,7 @@ from paddock.training.grpo.environment import Environment, open_environment
 from paddock.training.grpo.journals import Gathered, Journals
 from paddock.training.grpo.roles import Replica, Validated, Work
 from paddock.training.grpo.rows import Rows
-from paddock.training.grpo.validation import validated
+from paddock.training.grpo.validation import judged_of, validated
 from paddock.types import JsonObject
 
 
@@ -108,7 +108,7 @@ class RolloutWorker:
 
         async def one(row: RowGroup, place: int) -> Member:
             async with room:
-                return await self._member(attempts, row, place, 0)
+                return judged_of(await self._member(attempts, row, place, 0), step)
 
         count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
         rows = [self._validation.group(index, size=size, epoch=step, run_id=run_id) for index in range(count)]

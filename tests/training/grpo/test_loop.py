@@ -330,6 +330,22 @@ def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -
     assert again <= world.at("begin", 3) + 3.0
 
 
+def test_an_engine_that_was_started_anew_gets_weights_while_a_validation_runs() -> None:
+    world = World(engines=2)
+    one = Run(settings(1, val_period=3)._replace(look_s=3.0), world, validate_s=60.0, validations={3: 0.5})
+
+    def restart(what: str, of: int) -> None:
+        if (what, of) == ("validate", 3):
+            world.engines[1].restart()
+
+    world.before = restart
+    one.run()
+    assert one.told[2].metrics["validation/accuracy"] == 0.5
+    again = [event.at_s for event in world.events if event.what == "sent" and event.of == 3]
+    assert len(again) == 2
+    assert again[1] - world.at("validate", 3) == 3.0
+
+
 def test_a_sending_that_reaches_nobody_is_tried_again() -> None:
     one = Run(settings())
 
