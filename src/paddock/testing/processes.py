@@ -81,11 +81,15 @@ class Running:
 
 @contextmanager
 def running(
-    module: str, *arguments: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    module: str,
+    *arguments: str | Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    python: str = sys.executable,
 ) -> Iterator[Running]:
     """`python -m module arguments`, in a session of its own, with `env` over this process's environment."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, arguments)],
+        [python, "-m", module, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
