@@ -5,7 +5,7 @@ Form    {"step", "trained", "groups", "dropped", "lost", "wall_s", "metrics"}: s
         since this start of the run; the metrics by name.
 Law     steps never fall. What a run that goes on from a checkpoint will tell again is forgotten first; so is a torn
         last line.
-Errors  OSError of the disk.
+Errors  InfraError, kind `disk`, not retryable, when the disk refuses a line.
 """
 
 import os
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.collect.writer import sync_folder
+from paddock.errors import InfraError
 from paddock.types import JsonObject
 
 METRICS = "metrics.jsonl"
@@ -46,10 +47,13 @@ class MetricsLog:
         sync_folder(self._path.parent)
 
     def append(self, line: JsonObject) -> None:
-        with self._path.open("ab") as file:
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with self._path.open("ab") as file:
+                file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InfraError(f"{self._path}: can't be written: {error}", kind="disk", retryable=False) from error
 
     def lines(self) -> list[Line]:
         """What was told and is not forgotten. Numbers that are none (NaN, infinity) are left out."""

@@ -6,7 +6,7 @@ State   one file, `policy.pt`: weights, optimiser state and learning rates by th
 Law     on one process the steps after a load are those without it, to the bit.
 Export  weights in the computation's precision under the names of the checkpoint format, config, generation config, and
         the tokenizer's files and chat template, copied.
-Errors  InfraError for a folder without a state, or with that of another model.
+Errors  InfraError for a folder without a state, or with that of another model, and when the disk refuses one.
 """
 
 import shutil
@@ -50,8 +50,11 @@ def save_state(folder: Path, processes: Processes, model: Any, optimizer: Any, s
         "scheduler": None if scheduler is None else scheduler.state_dict(),
         "random": random,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    torch.save(state, folder / STATE_FILE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(state, folder / STATE_FILE)
+    except (OSError, RuntimeError) as error:  # a full disk is torch's RuntimeError
+        raise InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False) from error
 
 
 def load_state(folder: Path, processes: Processes, model: Any, optimizer: Any, scheduler: Any | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, InfraError
 from paddock.training.grpo.config import LoggerConfig
 from paddock.training.grpo.metrics_log import METRICS, MetricsLog
 from paddock.training.grpo.progress import Progress
@@ -57,6 +57,13 @@ def test_a_torn_line_is_no_line(tmp_path: Path) -> None:
     log.forget(5)
     log.append(line(2))
     assert [one.step for one in log.lines()] == [1, 2]
+
+
+def test_a_disk_that_refuses_is_an_infra_error(tmp_path: Path) -> None:
+    (tmp_path / METRICS).symlink_to("/dev/full")
+    with pytest.raises(InfraError, match="can't be written") as raised:
+        MetricsLog(tmp_path).append({"step": 1, "trained": True, "metrics": {}})
+    assert (raised.value.kind, raised.value.retryable) == ("disk", False)
 
 
 def test_numbers_that_are_none_are_written_and_left_out_of_curves(tmp_path: Path) -> None:
