@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import psutil
 
-NAMES = ("starting", "verify", "rollouts", "resuming", "harness", "watchdog", "sandboxes", "tokens")
+NAMES = ("starting", "verify", "rollouts", "resuming", "harness", "watchdog", "sandboxes", "tokens", "training")
 OUT = Path("runs/bench")
 
 

@@ -1,0 +1,26 @@
+"""What the training loop costs beside a bare one, how long the policy waits, and what sending in flight is worth.
+
+Parts that sample are measured with a real vLLM, under the interpreter that PADDOCK_VLLM_PYTHON names (torch and ray are
+in its environment); without it they are left out, and said to be.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.training import overhead, tails, waiting
+from benchmarks.training.making import make
+
+VARIABLE = "PADDOCK_VLLM_PYTHON"
+
+
+def run() -> dict[str, Any]:
+    found: dict[str, Any] = {"tails": tails.measure()}
+    python = os.environ.get(VARIABLE)
+    if not python:
+        missing = f"{VARIABLE} is not set (scripts/setup_vllm.sh)"
+        return {**found, "left_out": {"overhead": missing, "waiting": missing}}
+    with tempfile.TemporaryDirectory() as name:
+        task = make(python, Path(name))
+        return {**found, "overhead": overhead.measure(task), "waiting": waiting.measure(task)}

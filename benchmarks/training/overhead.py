@@ -1,0 +1,198 @@
+"""Rollouts of one step through our servers, buffer and batches, beside a bare loop over the same vLLM.
+
+Ours is the rollout worker of a run: agent, pivot server and model server (a process of its own), journals, the buffer
+and the step's batch. The floor is one asyncio loop: it renders and tokenises each prompt once, posts its ids to the
+same vLLM as many times, reads the answer with a regular expression, scores it with the same comparator, writes a line,
+and keeps ids, mask, log-probs and advantage. Both have all rollouts of a step in flight.
+CPU     of this process and, for ours, the model server's; not vLLM's, which is the same for both.
+Target  less than 10 ms of CPU over the floor's in each rollout. How much longer a step lasts depends on how many cores
+        vLLM leaves: on two of them all three compete.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import fmean, median, pstdev
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+import psutil
+import uvloop
+
+from benchmarks.floor_server import judge
+from benchmarks.training.making import CONFIG, Task
+from paddock.http.transport import make_client
+from paddock.server.dialects import conversation
+from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.loops import spare_collector
+from paddock.tokens.prompting import Prompter
+from paddock.tokens.template import ChatTemplate
+from paddock.tokens.vocabulary import Vocabulary
+from paddock.training.core.admission import Admission
+from paddock.training.core.batches import make_batch
+from paddock.training.core.buffer import ReplayBuffer
+from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.roles import Work
+from paddock.training.grpo.train import worker_settings
+from paddock.training.grpo.worker import RolloutWorker
+from paddock.types import JsonObject
+
+PROMPTS = 16
+MEMBERS = 16
+ROUNDS = 7
+MAX_TOKENS = 40
+HEADERS = {"content-type": "application/json"}
+CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
+Step = Callable[[], Awaitable["list[list[int]]"]]
+"""Gives the prompts' ids, sorted."""
+
+
+class Measured(NamedTuple):
+    wall_s: float
+    cpu_ms: float
+    """Per rollout."""
+    prompts: list[list[int]]
+
+
+def measure(task: Task) -> dict[str, Any]:
+    spare_collector()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        pairs = runner.run(_pairs(task))
+    rollouts = PROMPTS * MEMBERS
+    return {
+        "rollouts": rollouts,
+        "wall_s": median(ours.wall_s for ours, _ in pairs),
+        "floor_wall_s": median(floor.wall_s for _, floor in pairs),
+        "ratio": median(ours.wall_s / floor.wall_s for ours, floor in pairs),
+        "over_floor_ms_per_rollout": median((ours.wall_s - floor.wall_s) * 1e3 / rollouts for ours, floor in pairs),
+        "cpu_ms_per_rollout": median(ours.cpu_ms for ours, _ in pairs),
+        "floor_cpu_ms_per_rollout": median(floor.cpu_ms for _, floor in pairs),
+        "over_floor_cpu_ms_per_rollout": median(ours.cpu_ms - floor.cpu_ms for ours, floor in pairs),
+    }
+
+
+async def _pairs(task: Task) -> list[tuple[Measured, Measured]]:
+    read = read_config(CONFIG, task.overrides(PROMPTS))
+    worker = RolloutWorker(read.environment, worker_settings(read, task.folder))
+    await worker.start()
+    try:
+        (engine,) = await worker.replicas()
+        async with make_client(max_connections=PROMPTS * MEMBERS) as client:
+            # As after a first sending: batches leave out what was sampled by weights without a number.
+            answer = await client.post(f"{engine.url}/update_weight_version", json={"new_version": "0"})
+            answer.raise_for_status()
+            bare = Bare(task, client, engine.url)
+            ours = Ours(worker, read)
+            await _measured(ours.step)
+            await _measured(bare.step)
+            return [await _pair(ours, bare) for _ in range(ROUNDS)]
+    finally:
+        await worker.stop()
+
+
+async def _pair(ours: "Ours", bare: "Bare") -> tuple[Measured, Measured]:
+    pair = await _measured(ours.step), await _measured(bare.step)
+    if pair[0].prompts != pair[1].prompts:
+        raise RuntimeError("ours and the bare loop sent other prompts")
+    return pair
+
+
+async def _measured(step: Step) -> Measured:
+    family = [psutil.Process(), *_servers()]
+    cpu, started = _cpu_s(family), time.perf_counter()
+    prompts = await step()
+    wall_s = time.perf_counter() - started
+    return Measured(wall_s, (_cpu_s(family) - cpu) * 1e3 / (PROMPTS * MEMBERS), prompts)
+
+
+def _servers() -> list[psutil.Process]:
+    """Our servers that have a process of their own."""
+    below = psutil.Process().children(recursive=True)
+    return [one for one in below if "paddock.server.child" in one.cmdline()]
+
+
+def _cpu_s(processes: list[psutil.Process]) -> float:
+    return sum(times.user + times.system for times in (one.cpu_times() for one in processes))
+
+
+class Ours:
+    def __init__(self, worker: RolloutWorker, read: ReadConfig) -> None:
+        self._worker = worker
+        self._config = read.config
+        self._begun = 0
+
+    async def step(self) -> list[list[int]]:
+        buffer = ReplayBuffer(Admission(PROMPTS, 0))
+
+        async def one(nth: int) -> None:
+            work = Work(self._begun + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)
+            buffer.put(await self._worker.run_group(work, 0))
+
+        await asyncio.gather(*map(one, range(PROMPTS)))
+        self._begun += PROMPTS
+        batch = make_batch(
+            buffer.take(0) or [],
+            step=0,
+            grpo=self._config.grpo,
+            settings=self._config.paddock.groups,
+            max_length=self._config.policy.max_total_sequence_length,
+            known_versions=(0,),
+        )
+        if len(batch.rows) != PROMPTS * MEMBERS:
+            raise RuntimeError(f"{len(batch.rows)} rows: {batch.masked[:3]}")
+        return sorted(row.ids[: row.loss_mask.index(1)] for row in batch.rows)
+
+
+class Bare:
+    def __init__(self, task: Task, client: httpx.AsyncClient, url: str) -> None:
+        self._client = client
+        self._url = f"{url}/inference/v1/generate"
+        self._model = str(task.model)
+        self._rows: list[JsonObject] = [orjson.loads(line) for line in task.rows.read_bytes().splitlines()]
+        self._vocabulary = Vocabulary.load(task.model)
+        template = ChatTemplate(self._vocabulary.chat_template or "", self._vocabulary.special_texts)
+        self._prompter = Prompter(template, self._vocabulary)
+        self._lines = Path(task.folder) / "bare.jsonl"
+
+    async def step(self) -> list[list[int]]:
+        with self._lines.open("ab") as file:
+            groups = await asyncio.gather(*(self._group(nth, file.write) for nth in range(PROMPTS)))
+        return sorted(prompt for group in groups for prompt in group)
+
+    async def _group(self, nth: int, write: Callable[[bytes], int]) -> list[list[int]]:
+        row = self._rows[nth % len(self._rows)]
+        asked = conversation("responses", row["responses_create_params"])
+        prompt = self._prompter.whole(chat_messages(asked.items), asked.tools)
+        members = await asyncio.gather(*(self._member(row, prompt, write) for _ in range(MEMBERS)))
+        rewards = [reward for reward, _ in members]
+        spread = pstdev(rewards) or 1.0
+        batch = [(ids, (reward - fmean(rewards)) / spread) for reward, ids in members]
+        return [ids[: len(prompt)] for ids, _ in batch]
+
+    async def _member(
+        self, row: JsonObject, prompt: list[int], write: Callable[[bytes], int]
+    ) -> tuple[float, list[int]]:
+        params = {"temperature": 1.0, "top_p": 1.0, "max_tokens": MAX_TOKENS, "logprobs": 0}
+        body = {"model": self._model, "stream": False, "token_ids": prompt, "sampling_params": params}
+        answer = await self._client.post(self._url, content=orjson.dumps(body), headers=HEADERS)
+        answer.raise_for_status()
+        (choice,) = orjson.loads(answer.content)["choices"]
+        ids = choice["token_ids"]
+        response = {"output": _output(self._vocabulary.decode(ids))}
+        reward = judge("compat", {**row, "response": response}).reward
+        log_probs = [entry["logprob"] for entry in choice["logprobs"]["content"]]
+        line = {"prompt": prompt, "ids": ids, "log_probs": log_probs, "response": response, "reward": reward}
+        write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        return reward, prompt + ids
+
+
+def _output(text: str) -> list[JsonObject]:
+    found = CALL.search(text)
+    try:
+        call: JsonObject = orjson.loads(found[1] if found else "null")
+        return [{"type": "function_call", "name": call["name"], "arguments": orjson.dumps(call["arguments"]).decode()}]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
