@@ -20,12 +20,12 @@ import orjson
 from paddock.collect.folder import has_run, write_json
 from paddock.collect.identity import blanked, changed, placeless, public_tree
 from paddock.collect.rows import file_facts
-from paddock.config import find_file
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import DataConfig
 from paddock.training.grpo.journals import NAMES
 from paddock.training.grpo.metrics_log import METRICS
 from paddock.training.grpo.reading import ReadConfig
+from paddock.training.grpo.rows import rows_files
 from paddock.types import JsonObject
 from paddock.types.responses import new_id
 
@@ -78,10 +78,9 @@ def claim(read: ReadConfig, out: Path, *, resume: bool) -> None:
 
 def _rows(data: DataConfig) -> Iterator[tuple[str, str]]:
     """Which rows, by the key of their file."""
-    for key, file in (("data.train.data_path", data.train), ("data.validation.data_path", data.validation)):
-        if file is not None:
-            facts = file_facts(find_file(file.data_path))
-            yield key, f"{facts.n_rows} rows, sha256 {facts.sha256[:16]}"
+    for key, path in rows_files(data).items():
+        facts = file_facts(path)
+        yield key, f"{facts.n_rows} rows, sha256 {facts.sha256[:16]}"
 
 
 def _read(path: Path) -> JsonObject:

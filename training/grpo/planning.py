@@ -13,11 +13,11 @@ from typing import Any
 
 from paddock.collect.identity import blanked
 from paddock.collect.rows import file_facts
-from paddock.config import Note, find_file, resolve_class
+from paddock.config import Note, resolve_class
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.reading import ReadConfig
-from paddock.training.grpo.rows import n_rows_of
+from paddock.training.grpo.rows import TRAIN, VALIDATION, n_rows_of, rows_files
 
 _WIDTH = 16
 
@@ -129,13 +129,12 @@ def _asynchrony(config: TrainConfig) -> Iterator[str]:
 
 
 def _rows(config: TrainConfig) -> Iterator[str]:
-    path = find_file(config.data.train.data_path)
+    files = rows_files(config.data)
     count = n_rows_of(config)
     order = "in an order of its own each epoch" if config.data.shuffle else "in the file's order"
     steps = count * config.grpo.max_num_epochs // config.grpo.num_prompts_per_step
-    yield _line("rows", f"{path}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
-    if config.data.validation is not None:
-        held_out = find_file(config.data.validation.data_path)
+    yield _line("rows", f"{files[TRAIN]}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
+    if (held_out := files.get(VALIDATION)) is not None:
         yield _line("validation", f"{held_out}: {_many(file_facts(held_out).n_rows, 'row')}, {_when(config)}")
 
 

@@ -13,8 +13,10 @@ from paddock.collect import EvalSettings, Group, Plan, make_plan
 from paddock.collect.rows import Line, file_facts
 from paddock.config import Config, find_file
 from paddock.errors import ConfigError
-from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.config import DataConfig, TrainConfig
 from paddock.types import JsonObject
+
+TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
 
 
 class Rows:
@@ -49,9 +51,22 @@ class Rows:
         return Line(index, self._source, number, text)
 
 
+def rows_files(data: DataConfig) -> dict[str, Path]:
+    """Files of rows by the key that names them."""
+    named = {TRAIN: data.train, VALIDATION: data.validation}
+    return {key: _found(key, file.data_path) for key, file in named.items() if file is not None}
+
+
+def _found(key: str, path: str) -> Path:
+    try:
+        return find_file(path)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error.message}", kind=error.kind) from error
+
+
 def n_rows_of(config: TrainConfig) -> int:
     """Of the training data."""
-    count = file_facts(find_file(config.data.train.data_path)).n_rows
+    count = file_facts(rows_files(config.data)[TRAIN]).n_rows
     if count * config.grpo.max_num_epochs < config.grpo.num_prompts_per_step:
         raise ConfigError(
             f"{config.data.train.data_path} has {count} row{'' if count == 1 else 's'} (data.train.data_path): "

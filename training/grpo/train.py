@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from paddock.collect.evaluate import interruptible
 from paddock.collect.folder import locked
-from paddock.config import find_file
 from paddock.errors import ConfigError
 from paddock.server.loops import loop_factory, spare_collector
 from paddock.training.core.flaws import FlawRules
@@ -31,7 +30,7 @@ from paddock.training.grpo.processes import Processes, local_ray
 from paddock.training.grpo.reading import ReadConfig
 from paddock.training.grpo.remote import start_policy, start_rollouts
 from paddock.training.grpo.roles import Policy, Rollouts
-from paddock.training.grpo.rows import n_rows_of
+from paddock.training.grpo.rows import TRAIN, VALIDATION, n_rows_of, rows_files
 from paddock.training.grpo.telling import Teller
 from paddock.training.grpo.worker import WorkerSettings
 from paddock.types import JsonObject
@@ -100,9 +99,16 @@ async def _run(
 
 
 def _told(read: ReadConfig, out: Path) -> "_Told":
+    _require_model(read.config.policy.model_name)
     worker = worker_settings(read, out)
     devices = devices_of(read.config, os.environ.get(_VISIBLE))
     return _Told(worker, _loop_settings(read.config, out), devices)
+
+
+def _require_model(name: str) -> None:
+    """What can't be a name (`owner/model`) is a folder that has to be there."""
+    if (name[:1] in "./~" or name.count("/") > 1) and not Path(name).expanduser().is_dir():
+        raise ConfigError(f"policy.model_name: there is no folder {name}", kind="model")
 
 
 def worker_settings(read: ReadConfig, out: Path) -> WorkerSettings:
@@ -116,12 +122,12 @@ def worker_settings(read: ReadConfig, out: Path) -> WorkerSettings:
         "top_k": generation.val_top_k,
         **limits,
     }
-    held_out = config.data.validation
+    files = rows_files(config.data)
     return WorkerSettings(
         run_id=hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12],
         folder=out.resolve(),
-        train_rows=find_file(config.data.train.data_path),
-        validation_rows=find_file(held_out.data_path) if held_out is not None else None,
+        train_rows=files[TRAIN],
+        validation_rows=files.get(VALIDATION),
         grpo=config.grpo,
         groups=config.paddock.groups,
         flaws=FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags),

@@ -92,7 +92,7 @@ def test_other_rows_are_not_gone_on_with(tmp_path: Path, read: Any) -> None:
 def test_rows_that_are_not_there_leave_no_trace(tmp_path: Path, read: Any) -> None:
     config = read()
     (tmp_path / "rows.jsonl").unlink()
-    with pytest.raises(ConfigError, match=r"rows\.jsonl"):
+    with pytest.raises(ConfigError, match=r"^data\.train\.data_path: no file .*rows\.jsonl"):
         claim(config, tmp_path, resume=False)
     assert not (tmp_path / CONFIG).exists()
 
@@ -160,7 +160,19 @@ def test_rows_that_make_no_step_are_refused(tmp_path: Path, read: Any) -> None:
     assert n_rows_of(read("grpo.max_num_epochs=2").config) == 1
     with pytest.raises(ConfigError, match=r"1 row .*num_prompts_per_step \(2\)"):
         n_rows_of(read().config)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("policy.model_name=/no/where", "policy.model_name: there is no folder /no/where"),
+        ("policy.model_name=runs/made/model", "policy.model_name: there is no folder runs/made/model"),
+        ("grpo.num_prompts_per_step=9", "num_prompts_per_step"),
+        ("data.train.data_path=nowhere.jsonl", "data.train.data_path: no file"),
+    ],
+)
+def test_a_mistake_is_said_before_a_folder_is_made(tmp_path: Path, read: Any, override: str, said: str) -> None:
     out = tmp_path / "out"
-    with pytest.raises(ConfigError, match="num_prompts_per_step"):
-        train(read(), out, resume=False)
+    with pytest.raises(ConfigError, match=said):
+        train(read(override), out, resume=False)
     assert not out.exists()
