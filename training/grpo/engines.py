@@ -5,7 +5,8 @@ Law     an engine that was started anew has none of what was sent before, whatev
         One that does not take them, though others did, holds nobody back for more than `TRIES`: what it samples has its
         own label, and it is tried again whenever somebody looks.
 Errors  while no engine has the weights, what fails for now (a PaddockError that may be retried, engines that don't take
-        them, none that is well) is tried again until the deadline; then, or when it can't be retried, it is raised.
+        them, none that is well) is tried again until the deadline; then, or when it can't be retried, it is raised. So
+        is what fails for as long whenever somebody looks.
 """
 
 import asyncio
@@ -56,10 +57,13 @@ class Engines:
         self._has: dict[str, _Weights] = {}
         self._failed: Mapping[str, str] = {}
         """Why engines did not take the last weights, by their names."""
+        self._failing_since: float | None = None
+        """Looks, all of them since then; None: the last went well, or weights were sent since."""
 
     async def bring(self, version: int) -> Brought:
         """Every engine that is well has the policy's weights, or all but those that refuse them; there is one."""
         deadline = self._clock() + self._deadline_s
+        self._failing_since = None
         brought = Brought(0, 0.0)
         tries = 0
         while True:
@@ -86,10 +90,13 @@ class Engines:
 
     async def look(self, version: int) -> None:
         """Engines that were started anew get the policy's weights; what fails for now is left to the next time."""
+        began = self._clock()
         try:
             await self._send(version, self._behind(await self._found(), version), Brought(0, 0.0))
+            self._failing_since = None
         except PaddockError as error:
-            if not error.retryable:
+            self._failing_since = began if self._failing_since is None else self._failing_since
+            if not error.retryable or self._clock() - self._failing_since >= self._deadline_s:
                 raise
             _log.warning("weights %s were not sent again: %s", version, error.message)
 

@@ -2,7 +2,7 @@
 
 Policy  one process, or several that hold the weights together, as one (`policy_processes`).
 Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
-Errors  those of `processes.Role`.
+Errors  those of `processes.Role`; InfraError when the worker is silent though it was asked little.
 """
 
 import asyncio
@@ -11,12 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from paddock.config import Config
+from paddock.errors import InfraError
 from paddock.training.core.records import Batch, Group
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import Place, PolicySettings
 from paddock.training.grpo.processes import Processes, Role
 from paddock.training.grpo.roles import Policy, Replica, Sent, Trained, Validated, Work
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
+
+REPLICAS_TIMEOUT_S = 120.0
+"""Of a worker that is well but busy; it asks its engines itself for a fraction of that."""
 
 
 class RemoteRollouts:
@@ -34,7 +38,12 @@ class RemoteRollouts:
         return found
 
     async def replicas(self) -> list[Replica]:
-        found: list[Replica] = await self._role.call("replicas")
+        try:
+            async with asyncio.timeout(REPLICAS_TIMEOUT_S):
+                found: list[Replica] = await self._role.call("replicas")
+        except TimeoutError as error:
+            text = f"the rollout worker did not say within {REPLICAS_TIMEOUT_S:g} s which engines are well"
+            raise InfraError(text, kind="replicas_unknown") from error
         return found
 
     async def checkpoint(self, folder: Path) -> None:

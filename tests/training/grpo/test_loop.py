@@ -365,6 +365,20 @@ def test_a_sending_that_goes_on_failing_ends_the_run() -> None:
         one.run()
 
 
+def test_a_worker_that_says_nothing_any_more_is_not_waited_for_for_ever() -> None:
+    world = World()
+    one = Run(settings()._replace(send_deadline_s=600.0), world, seconds=slow(set(range(4, 99)), 1e9))
+
+    def silent(what: str, of: int) -> None:
+        if what == "replicas" and now() > 10.0:
+            raise InfraError("no answer", kind="replicas_unknown")
+
+    world.before = silent
+    with pytest.raises(InfraError, match="no answer"):
+        one.run()
+    assert 600 <= world.events[-1].at_s < 700
+
+
 def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() -> None:
     world = World(engines=2)
     one = Run(settings(2, failures=9), world)
