@@ -63,8 +63,8 @@ class GrpoSettings(_Settings):
     val_at_start: bool = False
     val_at_end: bool = False
     val_num_generations_per_prompt: int = Field(default=1, ge=1)
-    val_batch_size: int = Field(default=256, ge=1)
-    """Validation rollouts in flight."""
+    val_batch_size: int | None = Field(default=256, ge=1)
+    """Validation rollouts in flight; None: all (recipes of `examples/nemo_gym`)."""
     max_val_samples: int | None = Field(default=None, ge=1)
     """Validation prompts; None: all."""
     seed: int = 42
@@ -96,7 +96,7 @@ class GroupSettings(_Settings):
     """Members with a reward that a group needs."""
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
-    leak_penalty: float | None = None
+    leak_penalty: float | None = Field(default=None, allow_inf_nan=False)
     """Reward of a member with outcome `leak`; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
     """How a rollout becomes samples; see `paddock.tokens.export`."""

@@ -104,13 +104,13 @@ class RolloutWorker:
         run_id = f"{self.settings.run_id}-validation"
         lines = Gathered()
         attempts = self._attempts_into(lines)
-        room = asyncio.Semaphore(grpo.val_batch_size)
 
         async def one(row: RowGroup, place: int) -> Member:
             async with room:
                 return judged_of(await self._member(attempts, row, place, 0), step)
 
         count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
+        room = asyncio.Semaphore(grpo.val_batch_size or count * size)
         rows = [self._validation.group(index, size=size, epoch=step, run_id=run_id) for index in range(count)]
         members = await _all_of(one(row, place) for row in rows for place in range(size))
         self._running.require_running()

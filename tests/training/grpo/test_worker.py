@@ -167,6 +167,11 @@ async def test_validation_has_prompts_rollouts_and_sampling_of_its_own(start: St
     assert one.lines("rollouts") == []
 
 
+async def test_all_validation_rollouts_may_be_in_flight(start: Start) -> None:
+    async with start(["yes"] * 3, model={"delay_s": 0.01}, val_batch_size=None) as one:
+        assert (await one.worker.validate(0)).n_verdicts == 3
+
+
 async def test_a_validation_of_failures_says_no_number(start: Start) -> None:
     async with start(["yes"], model={"fail_first": 1000}) as one:
         found = await one.worker.validate(0)
