@@ -1,13 +1,14 @@
 """Rows of a data set by index, ready to run as groups.
 
 Law     a row's index counts the non-empty lines of its file from 0, and it stands where it stood when the file was
-        opened: one that was cut since is refused. Members of a group have one prompt; they are stamped with the
+        opened: one that was changed since is refused. Members of a group have one prompt; they are stamped with the
         row's index and the epoch, as a collection's are.
 Errors  ConfigError for a file that can't be read, has no rows, or too few for a step. A row that can't run is a group
         with its RowError.
 """
 
 from pathlib import Path
+from zlib import crc32
 
 from paddock.collect import EvalSettings, Group, Plan, make_plan
 from paddock.collect.rows import Line, file_facts
@@ -42,11 +43,11 @@ class Rows:
         return group._replace(row=row, size=size)
 
     def _line(self, index: int) -> Line:
-        number, start, length = self._starts[index]
+        number, start, length, check = self._starts[index]
         with self._source.path.open("rb") as file:
             file.seek(start)
             text = file.read(length)
-        if len(text) != length:
+        if len(text) != length or crc32(text) != check:
             raise ConfigError(f"{self._source.path}: was changed since the run began", kind="rows_changed")
         return Line(index, self._source, number, text)
 
@@ -77,13 +78,13 @@ def n_rows_of(config: TrainConfig) -> int:
     return count
 
 
-def _starts(path: Path) -> "list[tuple[int, int, int]]":
-    """Line number, first byte and length of each row."""
+def _starts(path: Path) -> "list[tuple[int, int, int, int]]":
+    """Line number, first byte, length and checksum of each row."""
     found = []
     start = 0
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.isspace():
-                found.append((number, start, len(text)))
+                found.append((number, start, len(text), crc32(text)))
             start += len(text)
     return found

@@ -128,6 +128,16 @@ async def test_a_row_that_is_wrong_makes_a_group_without_rewards(start: Start) -
     assert [(member.outcome, member.reward) for member in group.members] == [("row", None)] * 4
 
 
+async def test_rows_that_were_changed_meanwhile_are_refused(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    async with start(["yes", "yes"]) as one:
+        path.write_bytes(path.read_bytes() + path.read_bytes())
+        assert (await one.worker.run_group(Work(0, 0, 0), 0)).members[0].reward == 1.0, "more may follow"
+        path.write_bytes(path.read_bytes().replace(b"yes", b"now", 1))
+        with pytest.raises(ConfigError, match="was changed since the run began"):
+            await one.worker.run_group(Work(1, 0, 0), 0)
+
+
 async def test_of_a_cancelled_group_nothing_is_written(start: Start) -> None:
     async with start(["yes"], model={"delay_s": 3600}) as one:
         task = asyncio.create_task(one.worker.run_group(Work(0, 0, 0), 0))
