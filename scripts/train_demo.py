@@ -1,11 +1,11 @@
 """`python scripts/train_demo.py make FOLDER`: rows and a model for `configs/train_demo.yaml`. `check`: what came of it.
 
 Task    pivot rows: somebody asks what is broken, a tool has told the kind of error and the module; the expert's next
-        call is a tool that the kind decides, on a file that the module decides, but not the one that was named. Nine
+        call is a tool that the kind decides, on the module that comes after the one told: nothing can be copied. Nine
         calls, each right in a ninth of the prompts. Eight wordings of the request and four of the tool's answer: 24 of
         their 32 pairs are trained on (216 rows), 8 held out (72 rows).
 Model   Qwen3 of 131,520 parameters, random, taught by examples for some seconds to write one well-formed call: which
-        tool and which file is drawn at random in them, whatever the prompt says, so that the right one is chance.
+        tool and which module is drawn at random in them, whatever the prompt says, so that the right one is chance.
 Check   mean reward of the first ten steps under 0.2, of the last ten and on the held-out rows at least 0.9, all in less
         than 600 s. Exit 1 where one of them does not hold.
 Run     under the interpreter of an environment with vLLM (torch and transformers), see `scripts/setup_vllm.sh`.
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from paddock.tokens.template import ChatTemplate
 
 TEMPLATE = Path(__file__).with_suffix(".jinja")
-TOOLS = ("read_file", "run_tests", "edit_file")
+TOOLS = ("read", "test", "edit")
 KINDS = ("import", "syntax", "value")
 MODULES = ("parser", "cache", "router")
 REQUESTS = (
@@ -55,7 +55,7 @@ class Task(NamedTuple):
     answers: Sequence[str] = ANSWERS
 
     def calls(self) -> list[Json]:
-        return [call_of(tool, path_of(module)) for tool in TOOLS[: len(self.kinds)] for module in self.modules]
+        return [call_of(tool, module) for tool in TOOLS[: len(self.kinds)] for module in self.modules]
 
     def prompts(self) -> Iterator[tuple[bool, Json]]:
         """Whether it is held out, and the row."""
@@ -68,8 +68,8 @@ class Task(NamedTuple):
 
     def _row(self, request: str, answer: str, kind: int, module: int) -> Json:
         told = answer.format(kind=self.kinds[kind], module=self.modules[module])
-        expected = call_of(TOOLS[kind], path_of(self.modules[(module + 1) % len(self.modules)]))
-        asked = {"type": "function_call", "call_id": "call_0", **call_of("run_tests", "all")}
+        expected = call_of(TOOLS[kind], self.modules[(module + 1) % len(self.modules)])
+        asked = {"type": "function_call", "call_id": "call_0", **call_of("test", "all")}
         return {
             "responses_create_params": {
                 "input": [
@@ -87,17 +87,13 @@ SMALL = Task(KINDS[:2], MODULES[:2], REQUESTS[:1], ANSWERS[:1])
 """Four rows, four calls, nothing held out."""
 
 
-def path_of(module: str) -> str:
-    return f"{module}.py"
-
-
-def call_of(name: str, path: str) -> Json:
-    return {"name": name, "arguments": json.dumps({"path": path})}
+def call_of(name: str, module: str) -> Json:
+    return {"name": name, "arguments": json.dumps({"module": module})}
 
 
 def tool(name: str) -> Json:
-    path = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    return {"type": "function", "name": name, "parameters": path}
+    module = {"type": "object", "properties": {"module": {"type": "string"}}, "required": ["module"]}
+    return {"type": "function", "name": name, "parameters": module}
 
 
 def messages_of(row: Json) -> list[Json]:
