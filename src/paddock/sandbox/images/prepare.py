@@ -12,6 +12,7 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from paddock.errors import RowError
 from paddock.sandbox.images.build import check_scrubbed, scrub_commands
@@ -22,7 +23,8 @@ from paddock.sandbox.records import ExecRequest, ExecResult, SandboxLimits, Sand
 SCRUB_TIMEOUT_S = 900.0
 """For repacking a large repository."""
 _LIMITS = SandboxLimits(disk_mib=32768, memory_mib=8192)
-_making: dict[str, asyncio.Lock] = {}
+_making: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = WeakValueDictionary()
+"""A lock is of one event loop: two runs of a process, one after the other, have one each."""
 
 
 class StoreProvider(Provider, Protocol):
@@ -40,7 +42,7 @@ async def prepared(provider: StoreProvider, image: str, workdir: str, hidden_pat
     check = check_scrubbed(workdir, hidden_paths)
     known = "\0".join((*record.layers, workdir, scrub, check))
     name = f"{image}#agent-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
-    async with _making.setdefault(name, asyncio.Lock()):
+    async with _making.setdefault((asyncio.get_running_loop(), name), asyncio.Lock()):
         if not await asyncio.to_thread(provider.store.has, name):
             await _make(provider, image, workdir, name, scrub, check)
     return name
