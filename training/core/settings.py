@@ -18,7 +18,7 @@ class AsyncGrpoSettings(_Settings):
     """`grpo.async_grpo`."""
 
     enabled: bool = True
-    """False: each step waits for its own rollouts; as `max_trajectory_age_steps: 0`."""
+    """False (theirs): each step waits for its own rollouts; as `max_trajectory_age_steps: 0`."""
     max_trajectory_age_steps: int = Field(default=1, ge=0)
     """How many versions older than the step's weights the oldest trained token may be; 0: on-policy."""
     max_generation_failures: int = Field(default=0, ge=0)
