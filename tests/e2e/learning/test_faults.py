@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from paddock.testing.processes import gone
 
 STEPS, SAVED_EVERY, KILLED_AT, PROMPTS = 12, 4, 6, 4
 DOWN_S = 60.0
+CLOSED = "tests/e2e/learning/rooms_closed.yaml"
 OVERRIDES = (
     f"grpo.max_num_steps={STEPS}",
     f"grpo.num_prompts_per_step={PROMPTS}",
@@ -32,12 +33,17 @@ Pick = Callable[["Command"], psutil.Process]
 class Command:
     """A training command that runs."""
 
-    def __init__(self, out: Path, arguments: list[str]) -> None:
+    def __init__(self, out: Path, arguments: list[str], env: Mapping[str, str]) -> None:
         self.out = out
         self.log = out.with_suffix(".log")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                arguments, cwd=runs.ROOT, env=runs.environment(), stdout=log, stderr=log, start_new_session=True
+                arguments,
+                cwd=runs.ROOT,
+                env={**runs.environment(), **env},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def family(self) -> list[psutil.Process]:
@@ -65,9 +71,11 @@ class Command:
 
 
 @contextmanager
-def running(out: Path, *overrides: str, resume: bool = False) -> Iterator[Command]:
+def running(
+    out: Path, *overrides: str, resume: bool = False, env: Mapping[str, str] | None = None
+) -> Iterator[Command]:
     arguments = [runs.vllm_python(), "-m", "tests.e2e.learning.driver", *overrides, "--out", str(out)]
-    command = Command(out, [*arguments, *(["--resume"] if resume else [])])
+    command = Command(out, [*arguments, *(["--resume"] if resume else [])], env or {})
     try:
         yield command
     finally:
@@ -129,13 +137,8 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(small: list[str], tmp_pa
 def test_a_resources_server_that_is_down_costs_time_alone(tmp_path: Path) -> None:
     folder, closed = tmp_path / "rooms", tmp_path / "closed"
     runs.call("-m", "tests.e2e.learning.driver", "--make-rooms", folder)
-    server = "env.nemo_gym.rooms.resources_servers"
-    apart = [
-        f"~{server}.tests.e2e.learning.rooms:RoomsServer",
-        f"+{server}={{tests.e2e.learning.rooms:ClosedRooms: {{closed: '{closed}', python: '{runs.vllm_python()}'}}}}",
-    ]
     out = tmp_path / "run"
-    with running(out, *runs.ROOMS, *runs.data(folder), *OVERRIDES, *apart) as command:
+    with running(out, CLOSED, *runs.data(folder), *OVERRIDES, env={"ROOMS_CLOSED": str(closed)}) as command:
         command.until(KILLED_AT)
         closed.touch()
         program("paddock.server.child rooms")(command).kill()
