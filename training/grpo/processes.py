@@ -6,7 +6,7 @@ Law     a role is made in its own process, from what can be pickled. What it rai
         else is a BugError. A process that died is an InfraError at whatever was waiting for it; no role is started
         anew: what it held is in the last checkpoint.
 Logs    what a role's process writes is in `logs/<role>.log` of the run's folder.
-Errors  ConfigError `ray_missing`; InfraError `process_died`.
+Errors  ConfigError `ray_missing`; InfraError `ray_start`, `process_died`.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ OBJECT_STORE_BYTES = 200 << 20
 """Batches and groups pass through it; they are small, and what does not fit is written to a file."""
 MAX_CALLS = 10_000
 """Calls of one role at a time."""
+START_ATTEMPTS = 4
 STOP_TIMEOUT_S = 60.0
 """Time for a role to end when told: its servers and engines end with it."""
 _log = logging.getLogger(__name__)
@@ -166,16 +167,7 @@ def local_ray(logs: Path) -> Iterator[Processes]:
         raise ConfigError("training needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
     with ray_folder(Path(tempfile.gettempdir())) as folder:
         try:
-            ray.init(
-                address="local",
-                num_cpus=1,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=str(folder),
-            )
+            _start(ray, folder)
             yield Processes(logs)
         finally:
             ray.shutdown()
@@ -224,3 +216,24 @@ _ENV = {
     # Its name is history: without clusters, a Ray listens on loopback alone.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
+
+
+def _start(ray: Any, folder: Path) -> None:
+    """Ray bears half a minute of its own start, which a loaded machine may well take: several tries."""
+    for left in reversed(range(START_ATTEMPTS)):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=1,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=str(folder),
+            )
+            return
+        except Exception as error:
+            ray.shutdown()
+            if not left:
+                raise InfraError(f"Ray did not start: {error}", kind="ray_start", retryable=False) from error

@@ -105,8 +105,8 @@ def main() -> None:
             asyncio.run(hang(processes, logs))
         told = asyncio.run(measure(processes, logs))
         asyncio.run(processes.end())
-    told["left"] = len(psutil.Process().children(recursive=True))
-    tell(told)
+    _, alive = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=60)
+    tell({**told, "left": len(alive)})
 
 
 if __name__ == "__main__":

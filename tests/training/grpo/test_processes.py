@@ -17,8 +17,8 @@ MODULE = "tests.training.grpo.measure_processes"
 pytestmark = pytest.mark.vllm
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+def environment(**own: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **own}
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +53,18 @@ def test_nothing_listens_beyond_loopback_and_nothing_is_left(found: Any) -> None
 
 
 def test_all_of_it_dies_with_the_process_that_started_it(vllm_python: str, tmp_path: Path) -> None:
-    command = [vllm_python, "-m", MODULE, str(tmp_path / "logs"), "hang"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        family = [psutil.Process(pid) for pid in json.loads(line) if psutil.pid_exists(pid)]
-        process.kill()
-    assert len(family) >= 3
-    assert gone(family, within_s=120)
-    (left,) = Path(tempfile.gettempdir()).glob(f"paddock-ray-{process.pid}-*")  # the next start removes it
-    again = [vllm_python, "-m", MODULE, str(tmp_path / "again" / "logs")]
-    subprocess.run(again, check=True, capture_output=True, timeout=600, env=environment(), cwd=ROOT)
-    assert not left.exists()
+    # A place of its own, for any start removes what is left; with a short name for Ray's sockets' sake.
+    with tempfile.TemporaryDirectory(prefix="p") as home:
+        env = environment(TMPDIR=home)
+        command = [vllm_python, "-m", MODULE, str(tmp_path / "logs"), "hang"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT) as process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            family = [psutil.Process(pid) for pid in json.loads(line) if psutil.pid_exists(pid)]
+            process.kill()
+        assert len(family) >= 3
+        assert gone(family, within_s=120)
+        (left,) = Path(home).glob(f"paddock-ray-{process.pid}-*")  # the next start removes it
+        again = [vllm_python, "-m", MODULE, str(tmp_path / "again" / "logs")]
+        subprocess.run(again, check=True, capture_output=True, timeout=600, env=env, cwd=ROOT)
+        assert not left.exists()
