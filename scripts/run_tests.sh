@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Usage: run_tests.sh PYTEST [ARGUMENT...]
 # Runs tests in WORKERS processes at once (3: more than two cores, because many tests wait), and what failed once more,
-# alone, in one process. Tests of time limits, signals and real processes share the machine with each other and, where CI
-# runs, with others' work: one may lose a race that it wins alone, and is told as FLAKY. What is wrong fails twice.
-# Nothing is tried again where pytest itself failed, where more than MOST tests did, or where one was not run alone.
+# alone, in one process: to tell whether it is wrong by itself or loses a race beside others (FLAKY). It has failed either
+# way. Nothing is tried again where pytest itself failed or where more than MOST tests did.
 set -euo pipefail
 MOST=15
 pytest=$1
@@ -35,4 +34,5 @@ if [ "$(cat "$failed")" != "{}" ] || ! grep -q 'skipped="0"' "$cache/alone.xml";
     echo "run_tests: not all that failed was run alone" >&2
     exit 1
 fi
-sed 's/^/FLAKY: passed when run alone: /' <<<"$names"
+sed 's/^/FLAKY: failed beside others, passed when run alone: /' <<<"$names"
+exit 1

@@ -25,10 +25,8 @@ VLLM_TIMEOUT_S = 900
 TIMEOUTS_S = {"long": 1800, "slow": 900}
 """By mark, where a test names none of its own: a machine may be busy with other things too."""
 
-# Examples have no deadline: what takes a moment alone takes a second beside others. They are the same each time, so
-# that a failure is the code's and fails again; `--hypothesis-profile search` draws others.
-settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("tests", settings.get_profile("search"), derandomize=True)
+# Examples have no deadline: what takes a moment alone takes a second beside others.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
 # A shell gives what it starts in the background an ignored SIGINT, and children inherit that; not a handler of ours.
