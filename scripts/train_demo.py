@@ -35,10 +35,10 @@ REQUESTS = (
     "Make the checks green.",
 )
 ANSWERS = (
-    "{kind} error in {module}",
-    "in {module}: {kind} error",
-    "{module} failed with a {kind} error",
-    "found one {kind} error, module {module}",
+    "a {kind} error in {module}",
+    "in {module} a {kind} error",
+    "the {module} failed with a {kind} error",
+    "one {kind} error, module {module}",
 )
 WARM_UP_STEPS = 300
 FIRST_AT_MOST, LAST_AT_LEAST, HELD_OUT_AT_LEAST, SECONDS_AT_MOST = 0.2, 0.9, 0.9, 600.0

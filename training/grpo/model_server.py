@@ -126,7 +126,9 @@ def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
     said: Any = block.get("sampling_overrides") or {}
     cuts = [cut for cut in _CUTS if cut not in said and not (cut == "top_k" and policy.generation.val_top_k)]
     out = {key: value for key, value in found.items() if key not in block or key == "model"}
-    out["sampling_overrides"] = dict.fromkeys(cuts)
+    stops = {"stop_token_ids": policy.generation.stop_token_ids, "stop": policy.generation.stop_strings}
+    ends = {key: list(value) for key, value in stops.items() if value is not None}
+    out["sampling_overrides"] = {**dict.fromkeys(cuts), **ends}
     if "model" in policy.generation.vllm:
         out.pop("model")
     if block.get("base_url") is None:

@@ -134,6 +134,10 @@ class GenerationConfig(Block):
     val_top_k: int | None = Field(default=None, ge=1)
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Of one answer; None: as many as there is room for."""
+    stop_token_ids: tuple[int, ...] | None = None
+    """Tokens that end an answer besides the model's own; they are its last, and trained on."""
+    stop_strings: tuple[str, ...] | None = None
+    """Texts that end an answer. The client is told what stands before; all that was sampled is trained on."""
     colocated: ColocatedConfig = ColocatedConfig()
     vllm: JsonObject = Field(default_factory=dict)
     """Fields of the model server `vllm`, laid over the one that `env.nemo_gym` composes; not resolved here."""

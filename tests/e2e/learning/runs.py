@@ -19,6 +19,7 @@ SMALL = (
     "grpo.val_at_start=false",
     "grpo.val_at_end=false",
     "grpo.num_prompts_per_step=4",
+    "policy.optimizer.kwargs.lr=7.0e-4",
     "checkpointing.save_period=1000",
 )
 """The demonstration's loop on four rows, without validation."""

@@ -111,6 +111,17 @@ def test_nobody_cuts_the_distribution_that_training_samples_from(folder: Path) -
     assert merged({"presence_penalty": 1.0}, row, overrides).params == {"temperature": 0.5}
 
 
+def test_the_recipes_words_for_what_ends_an_answer_hold_for_every_answer(folder: Path) -> None:
+    ends = {"stop_token_ids": [7, 9], "stop_strings": ["END"]}
+    block = vllm(read(folder, {"policy": {"generation": ends}}))
+    overrides = block["sampling_overrides"]
+    assert overrides == {"stop_token_ids": [7, 9], "stop": ["END"], **dict.fromkeys(CUTS)}
+    assert merged({"stop": ["mine"]}, {}, overrides).params == {"stop_token_ids": [7, 9], "stop": ["END"]}
+    over_these = {**ends, "vllm": {"sampling_overrides": {"stop": ["OTHER"]}}}
+    block = vllm(read(folder, {"policy": {"generation": over_these}}))
+    assert block["sampling_overrides"]["stop"] == ["OTHER"]
+
+
 def test_files_inherit_and_a_block_may_replace_the_inherited_one(folder: Path) -> None:
     write(folder, "first.yaml", {**SMALL, "logger": {"wandb": {"project": "one", "name": "run"}}})
     write(folder, "second.yaml", {"defaults": ["first.yaml"], "logger": {"wandb": {"project": "two"}}})
