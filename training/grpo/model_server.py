@@ -6,7 +6,8 @@ Law     `policy.generation.vllm` is laid over the model server that is named `po
         sequence, type of the weights, and how they are sent.
 Sampling training samples from the whole distribution at `policy.generation.temperature`, for of no other the trainer
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
-        otherwise (`sampling_overrides` stand over everything) is refused.
+        otherwise (`sampling_overrides` stand over everything) is refused. So is a seed: with one, the members of a
+        group would all say the same.
 Errors  ConfigError: several model servers and none of that name, and all that `paddock.config.load` refuses.
 """
 
@@ -26,8 +27,12 @@ VLLM = "vllm"
 USUAL = "policy_model"
 _WIRE = {"base_url", "api_key", "model", "engine", "request_token_ids", "upstream_api", "extra_body"}
 """Fields of another model server that say where it is and how it is spoken to, not what it does."""
-_CUTS = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias")
-"""Sampling parameters that leave less than the whole distribution; null: the engine's own, which leave it whole."""
+_UNSET = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed")
+"""Sampling parameters that nobody sets in training; null: the engine's own."""
+_OF_COLLECTIONS = frozenset(
+    ("out", "rows", "split", "repeats", "limit", "slice", "shard", "concurrency", "deadline_s", "progress_every_s")
+)
+"""Keys of `eval` that say which rollouts there are, and when."""
 _ORIGIN = "env.nemo_gym"
 _DRIVER = Path("/proc/driver/nvidia")
 
@@ -124,11 +129,11 @@ def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
     if policy.generation.max_new_tokens not in (None, policy.max_total_sequence_length):
         found["max_tokens_per_turn"] = policy.generation.max_new_tokens
     said: Any = block.get("sampling_overrides") or {}
-    cuts = [cut for cut in _CUTS if cut not in said and not (cut == "top_k" and policy.generation.val_top_k)]
+    unset = [key for key in _UNSET if key not in said and not (key == "top_k" and policy.generation.val_top_k)]
     out = {key: value for key, value in found.items() if key not in block or key == "model"}
     stops = {"stop_token_ids": policy.generation.stop_token_ids, "stop": policy.generation.stop_strings}
     ends = {key: list(value) for key, value in stops.items() if value is not None}
-    out["sampling_overrides"] = {**dict.fromkeys(cuts), **ends}
+    out["sampling_overrides"] = {**dict.fromkeys(unset), **ends}
     if "model" in policy.generation.vllm:
         out.pop("model")
     if block.get("base_url") is None:
@@ -144,12 +149,12 @@ def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
 
 def _require_whole(name: str, block: JsonObject) -> None:
     said: Any = block.get("sampling_overrides") or {}
-    wrong = [key for key in said if key in ("temperature", "top_p") or (key in _CUTS and said[key] is not None)]
+    wrong = [key for key in said if key in ("temperature", "top_p") or (key in _UNSET and said[key] is not None)]
     if wrong:
         raise ConfigError(
-            f"`{name}.{KIND}.{VLLM}.sampling_overrides.{wrong[0]}`: training knows the log-probs of the whole "
-            "distribution at policy.generation.temperature alone: take it out (validations: "
-            "policy.generation.val_temperature, val_top_p, val_top_k)",
+            f"`{name}.{KIND}.{VLLM}.sampling_overrides.{wrong[0]}`: training samples every answer anew, "
+            "from the whole distribution at policy.generation.temperature, of which alone it knows the log-probs: take "
+            "it out (validations: policy.generation.val_temperature, val_top_p, val_top_k)",
             kind="config_invalid",
         )
 
@@ -162,9 +167,13 @@ def _transfer(config: TrainConfig, launch: Any) -> str:
 
 
 def _notes(environment: Config) -> list[Note]:
-    """Without those that tell an environment of its trainer."""
-    return [
+    """Without those that tell an environment of its trainer; with what it says of a collection that is none here."""
+    told = [
         note._replace(where=_ORIGIN if note.where == "extra" else note.where)
         for note in environment.notes
         if note.kind != "trainer"
+    ]
+    collection = [key for key in environment.top("eval") or {} if key in _OF_COLLECTIONS]
+    return told + [
+        Note(_ORIGIN, f"eval.{key}", "inert", "a run's rows and steps are `data`'s and `grpo`'s") for key in collection
     ]

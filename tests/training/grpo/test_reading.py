@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "env": {"nemo_gym": SERVERS},
 }
 
-CUTS = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias")
+UNSET = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_run_without_a_model_server_gets_one_from_the_policy(folder: Path) -> 
         "model": "/models/tiny",
         "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}",
         "launch": {"dtype": "float32", "max_model_len": 4096, "weight_transfer": "gloo"},
-        "sampling_overrides": dict.fromkeys(CUTS),
+        "sampling_overrides": dict.fromkeys(UNSET),
     }
     assert found.environment.references("agent") == ["pivot", "policy_model"]
     assert found.name == "base"
@@ -99,14 +99,14 @@ def test_nobody_cuts_the_distribution_that_training_samples_from(folder: Path) -
     def said(**overrides: Any) -> Any:
         return {"policy": {"generation": {"vllm": {"sampling_overrides": overrides}}}}
 
-    for key, value in {"temperature": 0.6, "top_p": None, "top_k": 20, "repetition_penalty": 1.1}.items():
+    for key, value in {"temperature": 0.6, "top_p": None, "top_k": 20, "repetition_penalty": 1.1, "seed": 1}.items():
         told = refused(folder, said(**{key: value}))
         assert f"policy_model.models_servers.vllm.sampling_overrides.{key}" in told
         assert "policy.generation.temperature" in told
-    assert vllm(read(folder, said(stop=["END"])))["sampling_overrides"] == {"stop": ["END"], **dict.fromkeys(CUTS)}
+    assert vllm(read(folder, said(stop=["END"])))["sampling_overrides"] == {"stop": ["END"], **dict.fromkeys(UNSET)}
     validated = read(folder, {"policy": {"generation": {"val_top_k": 20}}})
-    assert set(vllm(validated)["sampling_overrides"]) == {*CUTS} - {"top_k"}
-    row = {"temperature": 0.5, "top_k": 20, "min_p": 0.1}
+    assert set(vllm(validated)["sampling_overrides"]) == {*UNSET} - {"top_k"}
+    row = {"temperature": 0.5, "top_k": 20, "min_p": 0.1, "seed": 1}
     overrides = vllm(read(folder))["sampling_overrides"]
     assert merged({"presence_penalty": 1.0}, row, overrides).params == {"temperature": 0.5}
 
@@ -115,11 +115,20 @@ def test_the_recipes_words_for_what_ends_an_answer_hold_for_every_answer(folder:
     ends = {"stop_token_ids": [7, 9], "stop_strings": ["END"]}
     block = vllm(read(folder, {"policy": {"generation": ends}}))
     overrides = block["sampling_overrides"]
-    assert overrides == {"stop_token_ids": [7, 9], "stop": ["END"], **dict.fromkeys(CUTS)}
+    assert overrides == {"stop_token_ids": [7, 9], "stop": ["END"], **dict.fromkeys(UNSET)}
     assert merged({"stop": ["mine"]}, {}, overrides).params == {"stop_token_ids": [7, 9], "stop": ["END"]}
     over_these = {**ends, "vllm": {"sampling_overrides": {"stop": ["OTHER"]}}}
     block = vllm(read(folder, {"policy": {"generation": over_these}}))
     assert block["sampling_overrides"]["stop"] == ["OTHER"]
+
+
+def test_what_is_said_of_a_collection_is_named_as_without_effect(folder: Path) -> None:
+    servers = SMALL["env"]["nemo_gym"]
+    said = {"env": {"nemo_gym": {**servers, "eval": {"limit": 3, "max_attempts": 2, "shard": "0/2"}}}}
+    notes = {note.key for note in read(folder, said).notes if note.kind == "inert"}
+    assert notes == {"eval.limit", "eval.shard"}
+    with pytest.raises(ConfigError, match=r"eval\.limit.*--strict refuses it"):
+        read(folder, said, strict=True)
 
 
 def test_files_inherit_and_a_block_may_replace_the_inherited_one(folder: Path) -> None:
