@@ -47,6 +47,7 @@ MAY_CHANGE = (
     "train.cluster",
     "train.policy.torch_cfg",
     "train.policy.train_micro_batch_size",
+    "train.paddock.policy_timeout_s",
 )
 """Keys that a resumed run may have otherwise; places of servers and their patience besides."""
 

@@ -2,13 +2,15 @@
 
 Policy  one process, or several that hold the weights together, as one (`policy_processes`).
 Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
-Errors  those of `processes.Role`; InfraError when the worker is silent though it was asked little.
+Errors  those of `processes.Role`; InfraError when the worker is silent though it was asked little; `role_stuck`, not
+        retryable, when the policy is silent for longer than it may take for anything.
 """
 
 import asyncio
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from paddock.config import Config
 from paddock.errors import InfraError
@@ -57,30 +59,42 @@ class RemoteRollouts:
 
 
 class RemotePolicy:
-    """`roles.Policy`."""
+    """`roles.Policy`. `timeout_s`: for each of its calls."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, timeout_s: float) -> None:
         self._role = role
+        self._timeout_s = timeout_s
 
     async def train(self, batch: Batch) -> Trained:
-        trained: Trained = await self._role.call("train", batch._replace(groups=[]))
+        trained: Trained = await self._call("train", batch._replace(groups=[]))
         return trained
 
     async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
-        sent: Sent = await self._role.call("send", version, replicas, clear_cache=clear_cache)
+        sent: Sent = await self._call("send", version, replicas, clear_cache=clear_cache)
         return sent
 
     async def save(self, folder: Path) -> None:
-        await self._role.call("save", folder)
+        await self._call("save", folder)
 
     async def load(self, folder: Path) -> None:
-        await self._role.call("load", folder)
+        await self._call("load", folder)
 
     async def export(self, folder: Path) -> None:
-        await self._role.call("export", folder)
+        await self._call("export", folder)
 
     async def stop(self) -> None:
         await self._role.end()
+
+    async def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._role.call(name, *args, **options)
+        except TimeoutError as error:
+            text = (
+                f"the process of {self._role.name} is stuck: it has not ended `{name}` in {self._timeout_s:g} s "
+                "(paddock.policy_timeout_s)"
+            )
+            raise InfraError(text, kind="role_stuck", retryable=False) from error
 
 
 async def start_rollouts(
@@ -93,14 +107,14 @@ async def start_rollouts(
 
 
 async def start_policy(
-    processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str]
+    processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
 ) -> RemotePolicy | PolicyProcesses:
-    """Its model is loaded when this returns."""
+    """Its model is loaded when this returns. `timeout_s`: of each call."""
     port = _free_port() if world_size > 1 else 0
     places = [Place(rank, world_size, master_port=port) for rank in range(world_size)]
     roles = [processes.start(f"policy-{place.rank}" if world_size > 1 else "policy", env=env) for place in places]
     await asyncio.gather(*(role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True)))
-    ranks = [RemotePolicy(role) for role in roles]
+    ranks = [RemotePolicy(role, timeout_s) for role in roles]
     return ranks[0] if world_size == 1 else PolicyProcesses(ranks)
 
 

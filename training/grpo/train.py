@@ -87,7 +87,11 @@ async def _run(
         try:
             policy, rollouts = await asyncio.gather(
                 start_policy(
-                    processes, PolicySettings.of(config), config.policy.torch_cfg.processes, told.devices.policy
+                    processes,
+                    PolicySettings.of(config),
+                    config.policy.torch_cfg.processes,
+                    told.devices.policy,
+                    config.paddock.policy_timeout_s,
                 ),
                 start_rollouts(processes, read.environment, told.worker, told.devices.rollouts),
             )
