@@ -7,7 +7,6 @@ Weights decay by a visible part at each step: no reward of these rollouts differ
         the old weights would show all the same.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,8 +59,6 @@ def config(folder: Path, model: Path, *, steps: int, rerolls: int) -> JsonObject
     launch["folder"] = str(folder / "vllm")
     patient = {"command_timeout_s": runs.RUN_S, "harness_config": {"options": {"no_change_timeout_s": runs.RUN_S}}}
     servers = swe.servers({"agent": {"agent_max_turns": TURNS, **patient}})
-    # The interpreter that has vLLM need not have what grades.
-    servers[swe.ENVIRONMENT]["resources_servers"]["swe"]["python"] = sys.executable
     return {
         "grpo": {
             "num_prompts_per_step": 1,
