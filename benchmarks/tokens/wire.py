@@ -20,7 +20,7 @@ class Got(NamedTuple):
     ms: float
     """Of the whole call; of a stream, to its first ids."""
     body: JsonObject
-    """Empty for a stream."""
+    """The whole answer; of a stream, as its last event tells it."""
     ages_ms: list[float]
     """Of a stream's chunks but the first: since the upstream sent them."""
 
@@ -51,19 +51,21 @@ class Wire:
         started, first_ms = time.perf_counter(), 0.0
         await self._ask(message)
         ages: list[float] = []
+        told: JsonObject = {}
         rest = b""
         while size := int(await self._reader.readuntil(b"\r\n"), 16):
             rest += (await self._reader.readexactly(size + 2))[:-2]
             *events, rest = rest.split(b"\n\n")
             for event in events:
                 data = event.partition(b"data: ")[2]
-                ids = read_ids(orjson.loads(data)) if data.startswith(b"{") else []
+                told = orjson.loads(data) if data.startswith(b"{") else told
+                ids = read_ids(told) if data.startswith(b"{") else []
                 if ids and first_ms:
                     ages.append(age_ms(ids))
                 elif ids:
                     first_ms = (time.perf_counter() - started) * 1e3
         await self._reader.readexactly(2)
-        return Got(first_ms, {}, ages)
+        return Got(first_ms, told.get("response", {}), ages)
 
     async def _ask(self, message: bytes) -> bytes:
         self._writer.write(message)
