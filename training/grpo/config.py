@@ -120,8 +120,8 @@ class PaddockConfig(Block):
 
     groups: GroupSettings = GroupSettings()
     policy_timeout_s: float = Field(default=7200.0, gt=0)
-    """Longest that the policy may take for one step, one sending, saving or loading: then it is stuck, and the run
-    ends, to go on from its last checkpoint."""
+    """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
+    the run ends, to go on from its last checkpoint."""
 
 
 class TrainConfig(Block):

@@ -6,7 +6,7 @@ Errors  a value, or values that can't be together, are a ValidationError that sa
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -134,9 +134,9 @@ class GenerationConfig(Block):
     val_top_k: int | None = Field(default=None, ge=1)
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Of one answer; None: as many as there is room for."""
-    stop_token_ids: tuple[int, ...] | None = None
+    stop_token_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Tokens that end an answer besides the model's own; they are its last, and trained on."""
-    stop_strings: tuple[str, ...] | None = None
+    stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """Texts that end an answer. The client is told what stands before; all that was sampled is trained on."""
     colocated: ColocatedConfig = ColocatedConfig()
     vllm: JsonObject = Field(default_factory=dict)

@@ -8,7 +8,8 @@ Errors  those of `processes.Role`; InfraError when the worker is silent though i
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +87,21 @@ class RemotePolicy:
         await self._role.end()
 
     async def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._role.call(name, *args, **options)
-        except TimeoutError as error:
-            text = (
-                f"the process of {self._role.name} is stuck: it has not ended `{name}` in {self._timeout_s:g} s "
-                "(paddock.policy_timeout_s)"
-            )
-            raise InfraError(text, kind="role_stuck", retryable=False) from error
+        async with _in_time(self._role.name, name, self._timeout_s):
+            return await self._role.call(name, *args, **options)
+
+
+@asynccontextmanager
+async def _in_time(process: str, what: str, timeout_s: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as error:
+        text = (
+            f"the process of {process} is stuck: it has not ended `{what}` in {timeout_s:g} s "
+            "(paddock.policy_timeout_s)"
+        )
+        raise InfraError(text, kind="role_stuck", retryable=False) from error
 
 
 async def start_rollouts(
@@ -109,11 +116,13 @@ async def start_rollouts(
 async def start_policy(
     processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
 ) -> RemotePolicy | PolicyProcesses:
-    """Its model is loaded when this returns. `timeout_s`: of each call."""
+    """Its model is loaded when this returns. `timeout_s`: for that, and for each call."""
     port = _free_port() if world_size > 1 else 0
     places = [Place(rank, world_size, master_port=port) for rank in range(world_size)]
     roles = [processes.start(f"policy-{place.rank}" if world_size > 1 else "policy", env=env) for place in places]
-    await asyncio.gather(*(role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True)))
+    making = (role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True))
+    async with _in_time("policy", "make", timeout_s):
+        await asyncio.gather(*making)
     ranks = [RemotePolicy(role, timeout_s) for role in roles]
     return ranks[0] if world_size == 1 else PolicyProcesses(ranks)
 

@@ -44,7 +44,9 @@ def explain(
         else:
             hidden = item["type"] == "secret" or any(_SECRET.search(part) for part in own)
             shown = "" if hidden else f" (got {_short(item['input'])})"
-            yield path, f"`{name}`: {item['msg']}{shown}"
+            # Nobody can write a tuple.
+            said = item["msg"].replace("valid tuple", "valid list")
+            yield path, f"`{name}`: {said}{shown}"
 
 
 def _own_path(data: Any, location: tuple[int | str, ...]) -> KeyPath:

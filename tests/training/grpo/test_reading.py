@@ -117,6 +117,9 @@ def test_the_recipes_words_for_what_ends_an_answer_hold_for_every_answer(folder:
     overrides = block["sampling_overrides"]
     assert overrides == {"stop_token_ids": [7, 9], "stop": ["END"], **dict.fromkeys(UNSET)}
     assert merged({"stop": ["mine"]}, {}, overrides).params == {"stop_token_ids": [7, 9], "stop": ["END"]}
+    for wrong in ({"stop_token_ids": [-1]}, {"stop_strings": [""]}):
+        assert f"policy.generation.{next(iter(wrong))}.0" in refused(folder, {"policy": {"generation": wrong}})
+    assert "should be a valid list" in refused(folder, {"policy": {"generation": {"stop_strings": "END"}}})
     over_these = {**ends, "vllm": {"sampling_overrides": {"stop": ["OTHER"]}}}
     block = vllm(read(folder, {"policy": {"generation": over_these}}))
     assert block["sampling_overrides"]["stop"] == ["OTHER"]

@@ -1,7 +1,7 @@
 """Claims about calls to roles in other processes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,10 @@ import pytest
 
 from paddock.errors import InfraError
 from paddock.training.core.records import Batch
-from paddock.training.grpo.processes import Role
-from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteRollouts
+from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.policy_settings import PolicySettings
+from paddock.training.grpo.processes import Processes, Role
+from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteRollouts, start_policy
 from paddock.training.grpo.testing import now, virtually
 
 
@@ -19,6 +21,16 @@ class Silent(Role):
 
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
         await asyncio.Event().wait()
+
+    async def make(self, make: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        await asyncio.Event().wait()
+
+
+class Starting(Processes):
+    """Starts none but silent ones."""
+
+    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> Role:
+        return Silent(name, Path("log"), None)
 
 
 def test_a_worker_that_is_silent_is_not_waited_for_for_ever(tmp_path: Path) -> None:
@@ -48,6 +60,18 @@ def test_nor_is_a_policy_that_is_stuck(tmp_path: Path, name: str) -> None:
         with pytest.raises(InfraError, match=f"policy is stuck: it has not ended `{name}` in 90 s") as raised:
             await CALLS[name](policy, tmp_path)
         assert (raised.value.kind, raised.value.retryable) == ("role_stuck", False)
+        return now()
+
+    assert virtually(main()) == 90.0
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_nor_is_one_that_never_has_its_model(tmp_path: Path, world_size: int) -> None:
+    settings = PolicySettings(policy=PolicyConfig(model_name="model"))
+
+    async def main() -> float:
+        with pytest.raises(InfraError, match="policy is stuck: it has not ended `make` in 90 s"):
+            await start_policy(Starting(tmp_path), settings, world_size, {}, 90.0)
         return now()
 
     assert virtually(main()) == 90.0
