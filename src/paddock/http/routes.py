@@ -22,7 +22,7 @@ from paddock.types import JsonObject, Record, Rollout, RolloutSettings, Row, Ses
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
-ROW_RESERVED = ("response", "reward", "verdict", "rollout")
+ROW_RESERVED = ("response", "reward", "reward_components", "verdict", "rollout")
 """Wire keys of rollouts and verdicts: a row that has one of them is refused."""
 
 
@@ -121,9 +121,15 @@ def _verdict_to_wire(request: VerifyRequest, verdict: Verdict) -> JsonObject:
         **request.row.to_wire(),
         "response": request.response,
         "reward": verdict.reward,
+        **_components(verdict),
         **verdict.extras,
         "verdict": verdict.model_dump(exclude={"extras"}, exclude_none=True),
     }
+
+
+def _components(verdict: Verdict) -> JsonObject:
+    """NeMo-Gym's field, flat as there."""
+    return {"reward_components": verdict.reward_components} if verdict.reward_components else {}
 
 
 def _verdict_from_wire(request: VerifyRequest, wire: JsonObject) -> Verdict:
@@ -133,15 +139,23 @@ def _verdict_from_wire(request: VerifyRequest, wire: JsonObject) -> Verdict:
     given = wire.get("verdict")
     asked = request.row.to_wire()
     extras = {key: value for key, value in wire.items() if key not in asked and key not in ROW_RESERVED}
-    # A peer of another make states a reward and nothing else.
-    record = dict(given) if isinstance(given, dict) else {"reward": wire.get("reward"), "reason": "unstated"}
+    # A peer of another make states a reward, perhaps its parts, and nothing else.
+    record = (
+        dict(given)
+        if isinstance(given, dict)
+        else {
+            "reward": wire.get("reward"),
+            "reward_components": wire.get("reward_components") or {},
+            "reason": "unstated",
+        }
+    )
     return _reply(Verdict, {**record, "extras": extras}, VerifierError)
 
 
 def rollout_to_wire(rollout: Rollout) -> JsonObject:
     """One line of `rollouts.jsonl`, and the reply of `/run`."""
     verdict = rollout.verdict
-    flat: JsonObject = {"reward": verdict.reward, **verdict.extras} if verdict else {}
+    flat: JsonObject = {"reward": verdict.reward, **_components(verdict), **verdict.extras} if verdict else {}
     own = rollout.model_dump(exclude={"row", "response", "verdict", "turns"}, exclude_none=True)
     own["turns"] = [turn.model_dump() for turn in rollout.turns]
     if verdict:

@@ -7,6 +7,7 @@ Wire    on the wire a row is flat: `responses_create_params`, `agent_ref`, the `
 Units   seconds as float, token counts and ids as int, log-probs natural.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -54,6 +55,8 @@ class Stamp(Record):
     """How many earlier attempts at this member failed."""
     epoch: int | None = Field(default=None, alias="_paddock_epoch")
     """Which pass over its dataset a trainer is in, from 0; None: nobody counts."""
+    cohort: str | None = Field(default=None, alias="_paddock_cohort")
+    """Tells a group from others of the same row and epoch, where one is begun anew; None: there are no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -129,10 +132,16 @@ class Session(Record):
         return session_html(self)
 
 
+COMPONENTS_TOLERANCE = 1e-9
+"""By which reward components may miss the reward, relative to the largest of them."""
+
+
 class Verdict(Record):
     """A judgement of what the policy did. Never made for a failure of ours."""
 
     reward: float = Field(allow_inf_nan=False)
+    reward_components: dict[str, Finite] = {}
+    """What the reward is the sum of, by name; empty: it is one thing."""
     reason: str
     """Why, as a short stable key (`match`, `target_differs`, ...): one of a closed set per verifier."""
     comparator: str | None = None
@@ -145,6 +154,15 @@ class Verdict(Record):
     """Words to count rollouts by, each name with few values in a data set (`repo`)."""
     extras: JsonObject = {}
     """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
+
+    @model_validator(mode="after")
+    def _components_sum(self) -> Self:
+        parts = self.reward_components
+        total = math.fsum(parts.values())
+        scale = max([1.0, *map(abs, parts.values())])
+        if parts and abs(total - self.reward) > COMPONENTS_TOLERANCE * scale:
+            raise ValueError(f"reward {self.reward!r}, but its components {parts} sum to {total!r}")
+        return self
 
     def __str__(self) -> str:
         from paddock.types.display import verdict_line

@@ -1,0 +1,137 @@
+"""Config of a GenRM server; the names that NeMo-Gym's block has too mean the same.
+
+Units   seconds, characters; scores 1 to 5, rankings 1 to 6.
+Source  NeMo-Gym's `genrm_compare`; the step rewards of OpenClaw-RL's swe-rl.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from paddock.server import Reference, ServerConfig
+from paddock.types import JsonObject
+
+ComparisonStrategy = Literal["circular", "all_pairs", "uncertain"]
+AggregatorMethod = Literal["simple_tiebreaker", "bradley_terry"]
+IncompleteGroup = Literal["wait", "score_partial", "mask"]
+DEFAULT_PRINCIPLE = (
+    "Judge as an impartial reader. Think first of how you would answer yourself, and hold both responses against "
+    "that. Look for mistakes, and count those most that mislead whoever asked. A response is good when it does what "
+    "was asked, is right, keeps to the matter and is no longer than it has to be. Between two that are equally right "
+    "and useful, prefer the one with the better ideas; then the one that leaves out less of what matters. Neither the "
+    "order of the responses nor their length or names may move you."
+)
+
+
+class RewardSettings(BaseModel):
+    """From comparisons to rewards; a mix-in of the server's config."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    aggregator_method: AggregatorMethod = "simple_tiebreaker"
+    """`simple_tiebreaker`: the mean of the scores that a member got, where equal scores are moved apart by the ranking;
+    `bradley_terry`: its strength by maximum likelihood, as a score between 1 and 5."""
+    reasoning_bonus: float = Field(default=0.0, allow_inf_nan=False)
+    """For the shortest reasoning that is not empty, when its member is among the best; 0: none."""
+    answer_bonus: float = Field(default=0.0, allow_inf_nan=False)
+    """For the shortest answer that is not empty, likewise."""
+    top_percentile: float = Field(default=0.2, ge=0, le=1)
+    """Share of the group that counts as the best, at least one member."""
+    group_reasoning_length_penalty_coeff: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Weight of the group's centred reasoning length; shorter is better."""
+    group_answer_length_penalty_coeff: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Weight of the group's centred answer length."""
+    group_style_penalty_coeff: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Weight of the group's centred density of formatting; less is better."""
+    default_score: float = Field(default=3.0, ge=1, le=5)
+    """Of a score that a judge's answer leaves out; the reward of a group of one."""
+    default_ranking: float = Field(default=3.5, ge=1, le=6)
+    """Of a ranking that a judge's answer leaves out; the middle, from which a ranking moves equal scores."""
+
+
+class StepScoreSettings(BaseModel):
+    """Votes on single steps (`/score_step`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    votes: int = Field(default=3, ge=1)
+    """Votes that a step gets."""
+    max_concurrency: int = Field(default=32, ge=1)
+    """Votes that are asked for at once, over all rollouts."""
+    vote_timeout_s: float = Field(default=120.0, gt=0)
+    """Seconds for one vote, its retries included; then it is missing."""
+    responses_create_params: JsonObject = {"temperature": 1.0, "max_output_tokens": 4096}
+    """Of each vote's request, besides `input`; each vote has a seed of its own."""
+    max_problem_chars: int = Field(default=8000, ge=1)
+    """Of the issue; the rest is cut, with a mark."""
+    max_history_steps: int = Field(default=8, ge=0)
+    """Steps before this one that are shown."""
+    max_history_step_chars: int = Field(default=1000, ge=1)
+    """Of each of them."""
+    max_step_chars: int = Field(default=4000, ge=1)
+    """Of the step that is judged."""
+
+
+class GenrmConfig(RewardSettings, ServerConfig):
+    """The judge, which pairs it sees, how long a group waits, and what comes of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    genrm_model_server: Reference | list[Reference]
+    """The judge; of several, those of one pair take turns."""
+    genrm_responses_create_params: JsonObject = {"max_output_tokens": 16384, "temperature": 0.6, "top_p": 0.95}
+    """Of each comparison's request, besides `input` and `metadata`; an `input` here stands before the conversation."""
+    num_rollouts_per_prompt: int = Field(default=16, ge=1)
+    """Members of a group whose rows do not say how many it has (`_paddock_group_size`)."""
+    comparison_strategy: ComparisonStrategy = "circular"
+    """`circular`: each member with the next; `all_pairs`; `uncertain`: circular, then up to `comparison_budget` pairs
+    in all, each where the order is least certain."""
+    comparison_budget: int | None = Field(default=None, ge=1)
+    """Pairs of a group that `uncertain` may compare; None: three for each member."""
+    num_judges_per_comparison: int = Field(default=1, ge=1)
+    """Answers on each pair; all count alike."""
+    position_swap: bool = False
+    """Ask for each pair in both orders."""
+    use_principle: bool = False
+    """Tell the judge what to go by: the row's `principle`, else `default_principle`."""
+    default_principle: str = DEFAULT_PRINCIPLE
+    genrm_parse_retries: int = Field(default=3, ge=0)
+    """Further questions after an answer that can't be read; then the comparison has failed."""
+    genrm_parse_retry_sleep_s: float = Field(default=0.2, ge=0)
+    """Seconds before each of them."""
+    comparison_timeout_s: float = Field(default=1800.0, gt=0)
+    """Seconds for one comparison, retries included; then it has failed."""
+    outage_retry_s: float = Field(default=2.0, gt=0)
+    """Seconds before a judge that failed is asked again; twice as long before each further time, at most 30."""
+    max_concurrency: int = Field(default=256, ge=1)
+    """Comparisons that are asked for at once; further ones wait."""
+    incomplete_group: IncompleteGroup = "mask"
+    """What becomes of a group whose members are not all there `group_timeout_s` after its first: `mask`: those that are
+    get no reward; `score_partial`: they are compared with each other; `wait`: they wait as long as their callers do."""
+    group_timeout_s: float = Field(default=3600.0, gt=0)
+    """Seconds from a group's first member on in which all have to be there."""
+    state_dir: Path | None = None
+    """Folder of the groups' state, which outlives the server; servers that share it work on the same groups. None:
+    below PADDOCK_HOME, by the server's name."""
+    keep_settled_s: float = Field(default=86400.0, gt=0)
+    """Seconds that a settled group is remembered for repeated requests."""
+    step_score: StepScoreSettings = StepScoreSettings()
+
+    @field_validator("genrm_model_server")
+    @classmethod
+    def _some_judge(cls, value: Reference | list[Reference]) -> Reference | list[Reference]:
+        judges = value if isinstance(value, list) else [value]
+        if not judges or any(judge.type != "models_servers" for judge in judges):
+            raise ValueError("needs a model server, {type: models_servers, name: ...}, or a list of them")
+        return value
+
+    @model_validator(mode="after")
+    def _budget_of_uncertain(self) -> "GenrmConfig":
+        if self.comparison_budget is not None and self.comparison_strategy != "uncertain":
+            raise ValueError("comparison_budget: only `comparison_strategy: uncertain` has a budget")
+        return self
+
+    @property
+    def judges(self) -> list[Reference]:
+        return self.genrm_model_server if isinstance(self.genrm_model_server, list) else [self.genrm_model_server]
