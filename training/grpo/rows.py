@@ -16,6 +16,7 @@ from paddock.config import Config, find_file
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import DataConfig, TrainConfig
 from paddock.types import JsonObject
+from paddock.types.responses import new_id
 
 TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
 
@@ -33,11 +34,13 @@ class Rows:
         return len(self._starts)
 
     def group(self, index: int, *, size: int, epoch: int, run_id: str) -> Group:
-        """The row of that index, for `size` members."""
+        """The row of that index, for `size` members. Each time another cohort: a group that is begun anew has nothing
+        to do with what its members said before."""
         group = self._plan.group(self._line(index))
         if group.row is None:
             return group._replace(size=size)
-        stamp = group.row.stamp.model_copy(update={"run_id": run_id, "group_size": size, "epoch": epoch})
+        named = {"run_id": run_id, "group_size": size, "epoch": epoch, "cohort": new_id("cohort")}
+        stamp = group.row.stamp.model_copy(update=named)
         params = {**group.row.responses_create_params, **self._sampling}
         row = group.row.model_copy(update={"stamp": stamp, "responses_create_params": params})
         return group._replace(row=row, size=size)

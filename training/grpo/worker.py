@@ -110,7 +110,8 @@ class RolloutWorker:
                 return judged_of(await self._member(attempts, row, place, 0), step)
 
         count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
-        room = asyncio.Semaphore(grpo.val_batch_size or count * size)
+        # Members of a group may wait for each other's verdicts: a whole one always finds room.
+        room = asyncio.Semaphore(max(grpo.val_batch_size or count * size, size))
         rows = [self._validation.group(index, size=size, epoch=step, run_id=run_id) for index in range(count)]
         members = await _all_of(one(row, place) for row in rows for place in range(size))
         self._running.require_running()

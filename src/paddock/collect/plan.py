@@ -89,6 +89,7 @@ def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -
     if settings.strict_rows:
         _refuse_wrong_rows(plan)
     _refuse_unknown_agent(plan)
+    _refuse_too_few_at_once(plan)
     return plan
 
 
@@ -162,3 +163,15 @@ def _refuse_unknown_agent(plan: Plan) -> None:
     readable = next((group for group in plan.groups() if group.row is not None), None)
     if readable is not None and readable.error is not None:
         raise ConfigError(readable.error.message, kind=readable.error.kind)
+
+
+def _refuse_too_few_at_once(plan: Plan) -> None:
+    """Members that wait for one another must all find a place: rows are begun in order, so one group's is enough."""
+    waiting = [agent for agent in plan.router.agents.values() if agent.group_wise]
+    size = max(source.repeats for source in plan.sources)
+    if waiting and plan.settings.concurrency < size:
+        raise ConfigError(
+            f"eval.concurrency: {plan.settings.concurrency} rollouts at once, but {waiting[0].environment} judges the "
+            f"{size} rollouts of a row together, and they wait for each other: needs at least {size}",
+            kind="concurrency_too_low",
+        )

@@ -26,6 +26,8 @@ class Agent(NamedTuple):
     """The model's own name where the model server's block gives one, else that server's name."""
     own_prompt: bool = False
     """It makes the model's request itself; a row need not bring one."""
+    group_wise: bool = False
+    """Its environment judges the members of a group together."""
 
     @property
     def environment(self) -> str:
@@ -103,7 +105,14 @@ def _agent(config: Config, name: str) -> Agent:
         raise ConfigError(f"{name}: the config of {cls.__name__} is no AgentConfig", kind="class_wrong")
     harness = getattr(settings, "harness", None)
     acts = harness if isinstance(harness, str) else instance.implementation
-    return Agent(name, settings, acts, _model(config, settings.model_server.name), cls.OWN_PROMPT)
+    model = _model(config, settings.model_server.name)
+    return Agent(name, settings, acts, model, cls.OWN_PROMPT, _is_group_wise(config, settings.resources_server.name))
+
+
+def _is_group_wise(config: Config, environment: str) -> bool:
+    instance = config.instance(environment)
+    cls = resolve_class(instance.implementation, instance.kind)
+    return issubclass(cls, ResourcesServer) and cls.GROUP_WISE
 
 
 def _model(config: Config, server: str) -> str:

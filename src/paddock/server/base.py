@@ -121,6 +121,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     """Owns a task's state, tools and verifier."""
 
     KIND = "resources_servers"
+    GROUP_WISE: ClassVar[bool] = False
+    """A verdict waits for those of the group's other members: they have to be in flight together."""
     task_type: ClassVar[type[BaseModel]]
     """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
     example: ClassVar[JsonObject] = {}
