@@ -4,6 +4,8 @@ Row     `responses_create_params` is the history up to the step; it is sent as i
 Outcome `truncated` when a token budget cut the answer, else `completed`; failures by their owner.
 """
 
+from typing import Literal
+
 from paddock.errors import RowError
 from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelReply, VerifyRequest
 from paddock.server import AgentConfig, AgentServer
@@ -13,7 +15,9 @@ from paddock.types.responses import is_cut
 
 
 class SingleStepConfig(AgentConfig):
-    """No fields of its own."""
+    tools: Literal["judge", "refuse"] = "judge"
+    """Rows with tools: `judge`: a call is the step, and is judged; `refuse`: they are errors, because whoever made them
+    means the calls to be run."""
 
 
 class SingleStepAgent(AgentServer[SingleStepConfig]):
@@ -27,6 +31,12 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
         return await self.model.call(PLAIN_RESPONSES, body, call)
 
     async def _live(self, life: Life) -> None:
+        if self.config.tools == "refuse" and life.row.responses_create_params.get("tools"):
+            raise RowError(
+                "responses_create_params.tools: this agent takes one step and runs no tool; with `tools: judge` in its "
+                "block the call itself is judged",
+                kind="tools_refused",
+            )
         with life.stage("seed"):
             await self.resources.call(SEED, life.row, life.call)
         with life.stage("model"):
