@@ -18,7 +18,7 @@ import orjson
 from pydantic import Field
 
 from paddock import __version__
-from paddock.collect.routing import Router
+from paddock.collect.routing import Agent, Router
 from paddock.collect.rows import FileFacts, Source
 from paddock.collect.settings import EvalSettings, Selection
 from paddock.config import Config
@@ -55,6 +55,8 @@ class Who(Record):
     environment: str
     harness: str
     model: str
+    relative: bool = False
+    """Its rewards compare the members of a group with each other: none of them is a pass."""
 
 
 class RunIdentity(Record):
@@ -112,12 +114,14 @@ def identify(config: Config, settings: EvalSettings, scope: Scope, router: Route
         oracle=oracle,
         n_rows=scope.n_rows,
         n_rollouts=scope.n_rollouts,
-        agents={
-            name: Who(environment=agent.environment, harness=agent.harness, model=ORACLE if oracle else agent.model)
-            for name, agent in router.agents.items()
-        },
+        agents={name: _who(agent, oracle=oracle) for name, agent in router.agents.items()},
         versions={"paddock": __version__, "python": platform.python_version()},
     )
+
+
+def _who(agent: Agent, *, oracle: bool) -> Who:
+    model = ORACLE if oracle else agent.model
+    return Who(environment=agent.environment, harness=agent.harness, model=model, relative=agent.group_wise)
 
 
 def public_tree(config: Config) -> JsonObject:

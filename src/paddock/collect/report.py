@@ -126,8 +126,7 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     rows = [
         ("environment", who),
         ("reward", _rate(run["mean_reward"], run["reward_ci95"])),
-        ("passed", _rate(run["pass_rate"], run["pass_rate_ci95"])),
-        ("pass@k", "  ".join(f"@{k} {share:.3f}" for k, share in run["pass_at_k"].items()) or "-"),
+        *(_comparing(run) if run.get("relative") else _passing(run)),
         ("outcomes", "  ".join(f"{kind} {count}" for kind, count in run["outcomes"].items())),
         ("reasons", _shares(run["reasons"])),
         ("ended by", _shares(run["ended"])),
@@ -139,6 +138,18 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
         ("pace", f"{run['rollouts_per_s']:.1f} rollouts/s, {seconds['wall']:.1f} s in all"),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _passing(run: JsonObject) -> list[tuple[str, str]]:
+    return [
+        ("passed", _rate(run["pass_rate"], run["pass_rate_ci95"])),
+        ("pass@k", "  ".join(f"@{k} {share:.3f}" for k, share in run["pass_at_k"].items()) or "-"),
+    ]
+
+
+def _comparing(run: JsonObject) -> list[tuple[str, str]]:
+    """Of rewards that only compare: what is known of who compared."""
+    return [("judge", "  ".join(f"{name} {value:.3g}" for name, value in run["metrics"].items()))]
 
 
 class PartTable(NamedTuple):

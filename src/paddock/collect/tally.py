@@ -170,13 +170,18 @@ class Board:
         """The runs of `summary.json`."""
         share = pace.n_ended / pace.wall_s if pace.wall_s > 0 else 0.0
         names = sorted(self.tallies, key=lambda name: (name == "", name))
-        arms = [_Owned(name, arm) for name in names for arm in self._arms(name, agents.get(name))]
+        relative = {name for name, who in agents.items() if who.relative}
+        arms = [
+            _Owned(name, arm) for name in names if name not in relative for arm in self._arms(name, agents.get(name))
+        ]
         owner = {one.arm.name: one.agent for one in arms}
         compared = list(compare_all([one.arm for one in arms])) if len(arms) > 1 else []
         runs = []
         for name in names:
             numbers = self.tallies[name].numbers()
             numbers["seconds"] |= {"wall": pace.wall_s}
+            if name in relative:
+                numbers |= {"pass_rate": None, "pass_rate_ci95": None, "pass_at_k": {}}
             own = [found.to_json() for found in compared if owner[found.first] == name]
             more = {"compared": own} if own else {}
             runs.append({**_who(name, agents.get(name)), **numbers, **more, "rollouts_per_s": share})
@@ -205,4 +210,5 @@ def _who(name: str, who: Who | None) -> JsonObject:
         "harness": who.harness if who else None,
         "agent": name or None,
         "model": who.model if who else None,
+        "relative": who is not None and who.relative,
     }

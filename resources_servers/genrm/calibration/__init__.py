@@ -1,0 +1,6 @@
+"""Holding a judge against known preferences: `paddock judge check`."""
+
+from paddock.resources_servers.genrm.calibration.preferences import Preference, read_preferences
+from paddock.resources_servers.genrm.calibration.report import Calibration, Checked, calibrate
+
+__all__ = ["Calibration", "Checked", "Preference", "calibrate", "read_preferences"]

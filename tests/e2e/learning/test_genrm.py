@@ -1,0 +1,35 @@
+"""The claim that the loop learns what a judge prefers, from groups whose members are compared with each other alone.
+
+Two of the small task's four calls are on the parser, so that half of a beginner's calls are. Rewards say nothing of
+that by themselves: their mean over a group stays where it is. What is counted is what the policy did.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.e2e.learning import runs
+
+STEPS = 60
+PREFERRED = "parser"
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(2 * runs.RUN_S)]
+
+
+def test_what_the_judge_prefers_becomes_frequent(small_task: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    state = f"+env.nemo_gym.genrm.resources_servers.genrm.state_dir={tmp_path / 'state'}"
+    runs.train(out, "tests/e2e/learning/genrm.yaml", *runs.data(small_task), state, f"grpo.max_num_steps={STEPS}")
+    found = rates(out)
+    first, last = found[: runs.ENDS], found[-runs.ENDS :]
+    assert runs.mean(first) < 0.7, found
+    assert runs.p_of_rise(first, last) < 0.01, found
+    # It went away from the model that it began with, and the KL term was there to see it.
+    assert runs.lines(out)[-1]["metrics"]["train/kl_penalty"] > 0
+
+
+def rates(out: Path) -> list[float]:
+    """Of each step's rollouts, how many did what the judge prefers."""
+    lines = (out / "rollouts.jsonl").read_text().splitlines()
+    preferred = [PREFERRED in json.dumps(json.loads(line)["response"]["output"]) for line in lines]
+    size = 4 * 16
+    return [runs.mean(preferred[start : start + size]) for start in range(0, len(preferred) - size + 1, size)]
