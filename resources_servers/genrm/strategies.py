@@ -1,0 +1,105 @@
+"""Which pairs of a group to compare next.
+
+circular   each member with the next by number, the last with the first: everybody is seen once first and once second.
+all_pairs  (i, j) for i < j.
+uncertain  the ring; when it is done, rounds of further pairs where the order is least certain, up to the budget.
+Arrival    a pair is asked for as soon as both are there. A roster that was closed with gaps closes its ring over the
+           members that are present, which keeps every pair that was asked before.
+Certainty  of Bradley and Terry's model over the comparisons that are done: p (1 - p) times the variance of the gap, p
+           the chance that one wins. That is large where an outcome is open and little is known of the two. A round
+           takes such pairs in turn, no member twice, so that its answers may come together.
+Law        no pair twice in one order; any order of arrivals and answers ends in the same pairs; every run ends.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import combinations
+
+from paddock.resources_servers.genrm.config import ComparisonStrategy
+from paddock.resources_servers.genrm.records import Comparison, Pair
+from paddock.resources_servers.genrm.scoring import bradley_terry
+
+PAIRS_PER_MEMBER = 3
+"""Budget of `uncertain` where none is given."""
+ROUNDING_DIGITS = 9
+"""Of a pair's uncertainty: what differs by less is equal, and the lower numbers come first."""
+
+
+def next_pairs(
+    strategy: ComparisonStrategy,
+    present: Sequence[int],
+    size: int,
+    complete: bool,
+    done: Sequence[Comparison],
+    asked: AbstractSet[Pair],
+    budget: int | None,
+) -> list[Pair]:
+    """Pairs to ask for now; none of `asked`. [] when `complete` and all that was asked is done: nothing more will be.
+
+    `present`: members, of those numbered below `size`; `complete`: no further one comes. `done`: comparisons of pairs
+    that are through, with all their judges and orders. `budget`: pairs in all that `uncertain` may ask for; it bounds
+    what follows the ring, for a member outside the ring could not be scored. None: three for each member.
+    """
+    members = sorted(present)
+    if strategy == "all_pairs":
+        wanted = [Pair(*pair) for pair in combinations(members, 2)]
+    elif complete:
+        wanted = list(_ring(members))
+    else:
+        there = set(members)
+        wanted = [pair for pair in _ring(range(size)) if pair.first in there and pair.second in there]
+    fresh = [pair for pair in wanted if pair not in asked]
+    if fresh or strategy != "uncertain" or not complete:
+        return fresh
+    through = {Pair(one.response_i, one.response_j) for one in done}
+    there = set(members)
+    if any(pair not in through for pair in asked if there.issuperset(pair)):
+        return []
+    left = (PAIRS_PER_MEMBER * len(members) if budget is None else budget) - len(asked)
+    return _round(members, done, asked)[: max(left, 0)]
+
+
+def _ring(members: Sequence[int]) -> Iterator[Pair]:
+    if len(members) > 1:
+        for place, member in enumerate(members):
+            yield Pair(member, members[(place + 1) % len(members)])
+
+
+def _round(members: Sequence[int], done: Sequence[Comparison], asked: AbstractSet[Pair]) -> list[Pair]:
+    """The least certain first."""
+    busy: set[int] = set()
+    chosen: list[Pair] = []
+    for pair in _by_uncertainty(_open(members, asked), members, done):
+        if busy.isdisjoint(pair):
+            chosen.append(pair)
+            busy.update(pair)
+    return chosen
+
+
+def _open(members: Sequence[int], asked: AbstractSet[Pair]) -> list[Pair]:
+    """Pairs that were asked in neither order, each led by who was first less often; else the orders that are left."""
+    lead = Counter(pair.first for pair in asked)
+    lead.subtract(pair.second for pair in asked)
+    pairs = [Pair(*pair) for pair in combinations(members, 2)]
+    turned = [Pair(pair.second, pair.first) for pair in pairs]
+    new = [
+        back if lead[pair.first] > lead[pair.second] else pair
+        for pair, back in zip(pairs, turned, strict=True)
+        if pair not in asked and back not in asked
+    ]
+    return new or [pair for pair in [*pairs, *turned] if pair not in asked]
+
+
+def _by_uncertainty(pairs: Sequence[Pair], members: Sequence[int], done: Sequence[Comparison]) -> list[Pair]:
+    fit = bradley_terry.fitted(members, done)
+    covariance = fit.covariance()
+    place = {member: index for index, member in enumerate(fit.members)}
+
+    def rank(pair: Pair) -> tuple[float, Pair]:
+        one, other = place[pair.first], place[pair.second]
+        chance = bradley_terry.sigmoid(fit.strengths[one] - fit.strengths[other])
+        variance = covariance[one][one] + covariance[other][other] - 2 * covariance[one][other]
+        return -round(chance * (1 - chance) * variance, ROUNDING_DIGITS), Pair(min(pair), max(pair))
+
+    return sorted(pairs, key=rank)
