@@ -16,6 +16,7 @@ from paddock.http.routes import (
     PLAIN_RESPONSES,
     RESPONSES,
     RUN,
+    SCORE_STEP,
     SCRIPT,
     SEED,
     SETTINGS,
@@ -33,6 +34,7 @@ from paddock.http.routes import (
     rollout_from_wire,
     rollout_to_wire,
 )
+from paddock.http.step_scores import StepRequest, StepScore
 
 __all__ = [
     "AGGREGATE",
@@ -44,6 +46,7 @@ __all__ = [
     "PLAIN_RESPONSES",
     "RESPONSES",
     "RUN",
+    "SCORE_STEP",
     "SCRIPT",
     "SEED",
     "SETTINGS",
@@ -61,6 +64,8 @@ __all__ = [
     "RetryPolicy",
     "Route",
     "Script",
+    "StepRequest",
+    "StepScore",
     "VerifyRequest",
     "new_secret",
     "read_row",

@@ -2,7 +2,7 @@
 
 Source  NeMo-Gym's contract: `/seed_session`, `/verify` (its reply echoes the request), `/aggregate_metrics`, `/run`,
         `/v1/responses`; OpenAI's `/v1/chat/completions`; Anthropic's `/v1/messages`. Ours: `/r/<secret>/turns`,
-        `/r/<secret>/settings` and `/r/<secret>/script`.
+        `/r/<secret>/settings`, `/r/<secret>/script` and `/score_step`.
 Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the whole record under `verdict`.
         a rollout: its row flat, `response`, with a verdict `reward` and `extras` flat too; the rest under `rollout`.
 Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
@@ -17,12 +17,13 @@ from pydantic import ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.http.context import SECRET_PREFIX
+from paddock.http.step_scores import StepRequest, StepScore
 from paddock.types import JsonObject, Record, Rollout, RolloutSettings, Row, Session, TurnRecord, Verdict
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
-ROW_RESERVED = ("response", "reward", "reward_components", "verdict", "rollout")
+ROW_RESERVED = ("response", "reward", "reward_components", "verdict", "rollout", "step_rewards")
 """Wire keys of rollouts and verdicts: a row that has one of them is refused."""
 
 
@@ -241,6 +242,16 @@ VERIFY: Route[VerifyRequest, Verdict] = Route(
     _verify_from_wire,
     _verdict_to_wire,
     _verdict_from_wire,
+)
+SCORE_STEP: Route[StepRequest, StepScore] = Route(
+    "POST",
+    "/score_step",
+    "Judge one step of a rollout",
+    _dump,
+    _request(StepRequest),
+    lambda _r, score: _dump(score),
+    _reader(StepScore),
+    long=True,
 )
 AGGREGATE: Route[AggregateRequest, AggregateMetrics] = Route(
     "POST",
