@@ -14,7 +14,7 @@ from paddock.http import Peer
 from paddock.models_servers.openai.asking import ask
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader
-from paddock.models_servers.openai.upstream import Upstream, Whole
+from paddock.models_servers.openai.upstream import Upstream
 from paddock.server.dialects import Answer, Closed, Conversation
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.chat_reader import ChatReader
@@ -22,6 +22,7 @@ from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
 from paddock.server.exchange import Batch
 from paddock.server.recording import Asking, RecordingServer
+from paddock.server.upstream_exchange import Whole
 from paddock.types import Engine
 
 WEIGHT_VERSION = "x-weight-version"

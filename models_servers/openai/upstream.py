@@ -9,10 +9,9 @@ Errors  those of `paddock.server.upstream_failures`.
 
 import asyncio
 import hashlib
-import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import httpx
 
@@ -20,17 +19,11 @@ from paddock.http import Call
 from paddock.http.transport import make_client
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader, Stream
-from paddock.server.upstream_failures import UpstreamError, attributed, host_of, status_error
+from paddock.server.upstream_exchange import Whole, json_headers, post_whole, require_ok, retry_wait_s
+from paddock.server.upstream_failures import UpstreamError, attributed, host_of
 
 T = TypeVar("T")
 PATHS = {"responses": "/responses", "chat": "/chat/completions"}
-
-
-class Whole(NamedTuple):
-    """A whole answer as it came."""
-
-    content: bytes
-    headers: Mapping[str, str]
 
 
 class Upstream:
@@ -43,9 +36,7 @@ class Upstream:
         self._turn = count()
         # Parsed once: parsing a URL costs as much as sending a small request.
         self._urls = [httpx.URL(url + PATHS[config.upstream_api]) for url in config.urls]
-        self._headers = {"content-type": "application/json", **config.default_headers}
-        if config.key:
-            self._headers["authorization"] = f"Bearer {config.key}"
+        self._headers = json_headers(config.key, config.default_headers)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -58,7 +49,7 @@ class Upstream:
             async with self._slots:
                 limit_s = self._limit_s(call)
                 with attributed(host_of(url), limit_s):
-                    return read(await self._post(url, body, limit_s))
+                    return read(await post_whole(self._client, url, body, self._headers, limit_s))
 
         return await self._tried(attempt, call)
 
@@ -97,14 +88,8 @@ class Upstream:
             await asyncio.sleep(wait_s)
 
     def _wait_s(self, failure: UpstreamError, failed: int) -> float:
-        longest = min(self._config.max_retry_s, self._config.first_retry_s * 2.0 ** (failed - 1))
-        return max(longest * random.uniform(0.5, 1.0), min(failure.retry_after_s, self._config.max_retry_s))
-
-    async def _post(self, url: httpx.URL, body: bytes, limit_s: float) -> Whole:
-        async with asyncio.timeout(limit_s):
-            response = await self._client.post(url, content=body, headers=self._headers)
-        _require_ok(response)
-        return Whole(response.content, response.headers)
+        config = self._config
+        return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
     async def _open(self, url: httpx.URL, body: bytes, reader: Reader, limit_s: float) -> Stream:
         """The slot, taken already, is the stream's until it is closed."""
@@ -117,7 +102,7 @@ class Upstream:
                 stream = Stream(response, reader, host_of(url), limit_s, due, self._slots.release)
                 if response.status_code >= 300:
                     await response.aread()
-            _require_ok(response)
+            require_ok(response)
             await stream.begin()
         except BaseException:
             if stream is None:
@@ -126,9 +111,3 @@ class Upstream:
                 await stream.aclose()
             raise
         return stream
-
-
-def _require_ok(response: httpx.Response) -> None:
-    if response.status_code >= 300:
-        host = host_of(response.url)
-        raise status_error(host, response.status_code, response.content, response.headers.get("retry-after"))

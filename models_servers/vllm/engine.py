@@ -13,7 +13,6 @@ Errors  those of `paddock.server.upstream_failures`: `abort` at vLLM is `upstrea
 """
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from math import inf
@@ -33,6 +32,7 @@ from paddock.models_servers.vllm.sampling import is_plain, sampling
 from paddock.models_servers.vllm.traits import PATHS, request_body, weight_version
 from paddock.server.dialects import EventReader
 from paddock.server.exact.engine import Chunk
+from paddock.server.upstream_exchange import retry_wait_s
 from paddock.server.upstream_failures import RefusedError, UpstreamError, attributed
 from paddock.types import JsonObject, WeightSpan
 
@@ -145,8 +145,8 @@ class VllmEngine:
         )
 
     def _wait_s(self, failure: UpstreamError, failed: int) -> float:
-        longest = min(self._config.max_retry_s, self._config.first_retry_s * 2.0 ** (failed - 1))
-        return max(longest * random.uniform(0.5, 1.0), min(failure.retry_after_s, self._config.max_retry_s))
+        config = self._config
+        return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
 
 async def _whole(endpoint: Endpoint, answer: Any, form: Form, limit_s: float) -> AsyncGenerator[Chunk, None]:
