@@ -1,0 +1,111 @@
+"""A judge behind vLLM or any OpenAI-compatible chat endpoint, asked in any dialect.
+
+Asked   a comparison (`metadata.response_1`, `response_2`, `principle`) is put to the judge as `prompt_form` says, see
+        `prompting`; any other request passes as chat. Nothing is recorded: no rollout's calls come here.
+Answer  reasoning, in its own field or before `</think>` in the text, is a reasoning item; the message is what the
+        judge says after it.
+Law     equal requests get the same answer, asked for once (`cache_entries`). A failure is an error, never an answer.
+Errors  those of `paddock.server.upstream_failures`; InfraError `judge_timeout` at the caller's deadline.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from paddock.errors import BugError, InfraError
+from paddock.http import PLAIN_CHAT, PLAIN_MESSAGES, PLAIN_RESPONSES, Call, ModelReply, Peer, Route
+from paddock.models_servers.genrm.asking import ask
+from paddock.models_servers.genrm.config import GenrmModelConfig
+from paddock.models_servers.genrm.sharing import Sharing
+from paddock.models_servers.genrm.upstream import Upstream
+from paddock.server import Handler, ModelServer
+from paddock.server.dialects import Answer, Dialect, reasoning_item, whole_reply
+from paddock.server.dialects.chat_answers import read_completion
+from paddock.server.dialects.failures import UnreadableError
+from paddock.server.upstream_exchange import Whole
+from paddock.types import JsonObject
+from paddock.types.responses import content_text, item_type, message_item
+
+THOUGHT, THOUGHT_END = "<think>", "</think>"
+MAX_NAMES = 1000
+"""Different names of dropped things that are counted; clients choose them."""
+
+
+class GenrmModelServer(ModelServer[GenrmModelConfig]):
+    config_type = GenrmModelConfig
+
+    def __init__(self, config: GenrmModelConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        self.dropped: Counter[str] = Counter()
+        """What of requests was not passed on, by name."""
+        self.sharing: Sharing[Answer] = Sharing(config.cache_entries)
+        self._connected: Upstream | None = None
+
+    async def start(self) -> None:
+        self._connected = Upstream(self.config)
+
+    async def stop(self) -> None:
+        await self.sharing.close()
+        if self._connected is not None:
+            await self._connected.close()
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        return {PLAIN_RESPONSES: self.responses, PLAIN_CHAT: self.chat, PLAIN_MESSAGES: self.messages}
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self._reply("responses", body, call)
+
+    async def chat(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self._reply("chat", body, call)
+
+    async def messages(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self._reply("messages", body, call)
+
+    @property
+    def upstream(self) -> Upstream:
+        if self._connected is None:
+            raise BugError(f"{self.name} was not started", kind="not_started")
+        return self._connected
+
+    async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
+        asked = ask(self.config, dialect, request, self._drop)
+        upstream = self.upstream
+        try:
+            async with asyncio.timeout(call.remaining_s) as clock:
+                answer = await self.sharing.get(asked.key, lambda: upstream.ask(asked.body, _read))
+        except TimeoutError as error:
+            if not clock.expired():
+                raise
+            why = f": {upstream.trouble}" if upstream.trouble else ""
+            raise InfraError(f"{self.name}: no answer in time{why}", kind="judge_timeout", stage="model") from error
+        return whole_reply(dialect, answer, request, model=self.config.model)
+
+    def _drop(self, key: str) -> None:
+        known = key in self.dropped or len(self.dropped) < MAX_NAMES
+        self.dropped[key if known else "(others)"] += 1
+
+
+def _read(whole: Whole) -> Answer:
+    try:
+        body = orjson.loads(whole.content)
+    except orjson.JSONDecodeError as error:
+        raise UnreadableError(f"no JSON: {error}") from error
+    answer = read_completion(body, frozenset())
+    return replace(answer, output=_thought_apart(answer.output), tokens=None)
+
+
+def _thought_apart(output: list[JsonObject]) -> list[JsonObject]:
+    """Reasoning that stands in the text becomes an item of its own; one without an end is all that there is."""
+    if not output or item_type(output[0]) != "message":
+        return output
+    text = content_text(output[0].get("content"))
+    thought, found, rest = text.partition(THOUGHT_END)
+    begun = thought.lstrip().startswith(THOUGHT)
+    if not (found or begun):
+        return output
+    told = thought.strip().removeprefix(THOUGHT).strip()
+    return [*([reasoning_item(told)] if told else []), message_item(rest.strip()), *output[1:]]
