@@ -10,7 +10,18 @@ from typing import Any
 import orjson
 import psutil
 
-NAMES = ("starting", "verify", "rollouts", "resuming", "harness", "watchdog", "sandboxes", "tokens", "training")
+NAMES = (
+    "starting",
+    "verify",
+    "rollouts",
+    "resuming",
+    "harness",
+    "watchdog",
+    "sandboxes",
+    "tokens",
+    "judging",
+    "training",
+)
 OUT = Path("runs/bench")
 
 

@@ -106,9 +106,10 @@ class GenrmConfig(RewardSettings, ServerConfig):
     """Seconds before a judge that failed is asked again; twice as long before each further time, at most 30."""
     max_concurrency: int = Field(default=256, ge=1)
     """Comparisons that are asked for at once; further ones wait."""
-    incomplete_group: IncompleteGroup = "mask"
-    """What becomes of a group whose members are not all there `group_timeout_s` after its first: `mask`: those that are
-    get no reward; `score_partial`: they are compared with each other; `wait`: they wait as long as their callers do."""
+    incomplete_group: IncompleteGroup = "score_partial"
+    """What becomes of a group when a member comes no more, because whoever collects has given it up or because
+    `group_timeout_s` are over: `score_partial`: those that are there, two or more, are compared with each other;
+    `mask`: none of them gets a reward; `wait`: they wait as long as their callers do."""
     group_timeout_s: float = Field(default=3600.0, gt=0)
     """Seconds from a group's first member on in which all have to be there."""
     state_dir: Path | None = None

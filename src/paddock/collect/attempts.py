@@ -9,6 +9,7 @@ Errors  only what the disk refuses (OSError) and cancellation leave this module.
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -18,7 +19,7 @@ from paddock.collect.plan import Group
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
-from paddock.http import RUN, Call, Peer, new_secret, rollout_to_wire
+from paddock.http import RUN, WITHDRAW, Call, Peer, new_secret, rollout_to_wire
 from paddock.types import Failure, Outcome, Rollout, Row
 
 MAX_RETRY_WAIT_S = 60.0
@@ -78,6 +79,7 @@ class Attempts:
             failed = _failed_attempt(group, member, attempt, result, final=not again)
             await self._keeper.failure(failed)
             if not again:
+                await self._withdraw(group, member, attempt)
                 return Ended(failed.ending(), result.rollout)
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
@@ -85,8 +87,7 @@ class Attempts:
         if group.error is not None or group.row is None or group.agent is None:
             error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
             return _Failed(error.outcome, error.failure())
-        stamp = group.row.stamp.model_copy(update={"member": member, "attempt": attempt})
-        row = group.row.model_copy(update={"stamp": stamp})
+        row = _stamped(group.row, member, attempt)
         try:
             rollout = await self._run(group.agent, row)
             if rollout.failure is not None:
@@ -97,6 +98,14 @@ class Attempts:
             failure = error.failure()
             return _Failed(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
         return Ended(await self._keeper.rollout(ending_of(stored), line), stored)
+
+    async def _withdraw(self, group: Group, member: int, attempt: int) -> None:
+        """Others of its group may wait for it. Where the environment can't be told, its own deadline ends that."""
+        environment = self._peers.get(group.agent.environment) if group.agent and group.agent.group_wise else None
+        if environment is None or group.row is None:
+            return
+        with suppress(PaddockError):
+            await environment.call(WITHDRAW, _stamped(group.row, member, attempt), Call().within(ANSWER_GRACE_S))
 
     async def _run(self, agent: Agent, row: Row) -> Rollout:
         secret = new_secret()
@@ -112,6 +121,11 @@ class Attempts:
             raise InfraError(f"{agent.name}: no answer in time", kind="timeout") from error
         except Exception as error:
             raise BugError(f"{agent.name}/run: {type(error).__name__}: {error}", kind=type(error).__name__) from error
+
+
+def _stamped(row: Row, member: int, attempt: int) -> Row:
+    stamp = row.stamp.model_copy(update={"member": member, "attempt": attempt})
+    return row.model_copy(update={"stamp": stamp})
 
 
 def _line(rollout: Rollout) -> bytes:

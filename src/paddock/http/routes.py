@@ -243,6 +243,15 @@ VERIFY: Route[VerifyRequest, Verdict] = Route(
     _verdict_to_wire,
     _verdict_from_wire,
 )
+WITHDRAW: Route[Row, JsonObject] = Route(
+    "POST",
+    "/withdraw",
+    "A member of a group comes no more: those that wait for it need not",
+    Row.to_wire,
+    read_row,
+    lambda _r, reply: reply,
+    lambda _r, wire: wire,
+)
 SCORE_STEP: Route[StepRequest, StepScore] = Route(
     "POST",
     "/score_step",

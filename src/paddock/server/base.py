@@ -27,6 +27,7 @@ from paddock.http import (
     SETTINGS,
     TURNS,
     VERIFY,
+    WITHDRAW,
     AggregateMetrics,
     AggregateRequest,
     Call,
@@ -129,7 +130,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     """A body of `/verify` that the OpenAPI page shows; empty: none is shown."""
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
-        return {SEED: self._seed, VERIFY: self._verify, AGGREGATE: self._aggregate}
+        group_wise: dict[Route[Any, Any], Handler] = {WITHDRAW: self._withdraw} if self.GROUP_WISE else {}
+        return {SEED: self._seed, VERIFY: self._verify, AGGREGATE: self._aggregate, **group_wise}
 
     def read_task(self, row: Row) -> TaskT:
         """The row's task, typed; RowError names the key that can't be used."""
@@ -145,6 +147,9 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
         """Judge. Deterministic and idempotent: the same row and response give the same verdict."""
         raise NotImplementedError
+
+    async def withdraw(self, task: TaskT, row: Row) -> None:
+        """The member that the row's stamp names has ended without a response. Asked of group-wise servers alone."""
 
     def oracle(self, task: TaskT, row: Row) -> Sequence[Sequence[JsonObject]]:
         """Known-good output items per turn, for validation without a model."""
@@ -167,6 +172,12 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
         task = self.read_task(request.row)
         with boundary(VerifierError, f"{self.name}: verify", stage="verify"):
             return await self.verify(task, request.row, request.response)
+
+    async def _withdraw(self, row: Row, call: Call) -> JsonObject:
+        task = self.read_task(row)
+        with boundary(BugError, f"{self.name}: withdraw"):
+            await self.withdraw(task, row)
+        return {}
 
     async def _aggregate(self, request: AggregateRequest, call: Call) -> AggregateMetrics:
         with boundary(BugError, f"{self.name}: aggregate_metrics"):
