@@ -23,6 +23,7 @@ from paddock.sandbox.admission import AdmissionSettings
 from paddock.sandbox.blocklist import BlocklistSettings
 from paddock.sandbox.tunnel import TunnelSettings
 from paddock.server import AgentConfig
+from paddock.server.step_rewards import StepRewardSettings
 from paddock.types import JsonObject
 
 EVEN = ("codeact", "opencode", "codex")
@@ -87,6 +88,9 @@ class SweConfig(AgentConfig):
     """How many sandboxes this machine takes at once; the others wait."""
     blocklist: BlocklistSettings = BlocklistSettings()
     tunnel: TunnelSettings = TunnelSettings()
+    step_rewards: StepRewardSettings | None = None
+    """A judge's votes on each step, as part of the reward. None: the reward is the environment's alone. Not for
+    evaluation, where a rollout passes by its reward."""
 
     @field_validator("harness", mode="before")
     @classmethod

@@ -34,8 +34,10 @@ from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import Life
 from paddock.server.rollout_model import RolloutModel
 from paddock.server.sampling import sampling_of
+from paddock.server.step_rewards import StepJudging
 from paddock.server.upstream import PeerUpstream
 from paddock.types import JsonObject, Rollout, RolloutSettings, Row
+from paddock.types.step_rewards import combined
 
 GRACE_S = 1.0
 """Seconds that a harness has to see for itself that its time is over."""
@@ -88,28 +90,39 @@ class SweAgent(AgentServer[SweConfig]):
         return await oracle.known_turns(self._variants.of(row), environment, row)
 
     async def _live(self, life: Life, work: Work) -> None:
-        async with AsyncExitStack() as stack, due(life.call):
+        async with AsyncExitStack() as stack, AsyncExitStack() as boxed, due(life.call):
             with life.stage("seed"):
                 session = await self.resources.call(SEED, life.row, life.call)
                 work.variant = self._variants.of(life.row)
                 params = {**life.row.responses_create_params, **self.config.responses_create_params}
                 work.brief = brief(session, work.variant, self.config.limits, params)
                 watch = self._watch(life, work.brief)
+                work.judging = await self._judging(life, work.brief, stack)
             with life.stage("sandbox"):
-                await stack.enter_async_context(self._admission.held.hold(self._room))
-                sandbox_id = await stack.enter_async_context(sandbox(self._provider.held, work.brief))
+                await boxed.enter_async_context(self._admission.held.hold(self._room))
+                sandbox_id = await boxed.enter_async_context(sandbox(self._provider.held, work.brief))
             with life.stage("model"):
                 work.exit = await self._act(life, work, sandbox_id, watch)
             life.shift(work.counts.tool_s, "model", "tools")
             with life.stage("sandbox"):
                 work.patch = await self._provider.held.patch(sandbox_id, work.brief.spec.workdir)
-                await stack.aclose()  # grading has no use for it
+                await boxed.aclose()  # grading has no use for it
             life.truncated = work.exit.ended != "finished"
             life.response = work.response(life.row, self.config.model_server.name)
             with life.stage("verify"):
                 life.verdict = await self.resources.call(
                     VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
                 )
+                if work.judging is not None:
+                    life.verdict = combined(life.verdict, await work.judging.settled())
+
+    async def _judging(self, life: Life, brief: Brief, stack: AsyncExitStack) -> StepJudging | None:
+        settings = self.config.step_rewards
+        if settings is None:
+            return None
+        problem = str(brief.task.visible["problem_statement"])
+        judge = self.peers[settings.server.name]
+        return await stack.enter_async_context(StepJudging(settings, judge, life.row, life.call, problem=problem))
 
     def _watch(self, life: Life, brief: Brief) -> Canaries:
         of_row = canaries.of_row(life.row.task.get("canary"), brief.task.model_dump_json())

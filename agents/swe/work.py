@@ -12,6 +12,7 @@ from paddock.agents.swe.variants import Variant
 from paddock.harness import Counts, Exit, Step
 from paddock.sandbox import Patch
 from paddock.server.rollout_model import RolloutModel
+from paddock.server.step_rewards import StepJudging
 from paddock.types import JsonObject, Row, patch_to_text
 from paddock.types.responses import make_response, message_item
 
@@ -25,6 +26,8 @@ class Work:
 
     publish: Callable[[Step], None]
     """Gets each step as it ends."""
+    judging: StepJudging | None = None
+    """Asks for each step's score."""
     variant: Variant | None = None
     brief: Brief | None = None
     steps: list[Step] = field(default_factory=list)
@@ -36,6 +39,8 @@ class Work:
     def report(self, step: Step) -> None:
         self.steps.append(step)
         self.publish(step)
+        if self.judging is not None:
+            self.judging.ask(step.turn, step.output, step.turn_id)
 
     def response(self, row: Row, model: str) -> JsonObject:
         """The final answer."""

@@ -1,6 +1,7 @@
 """Scoring stored rollouts again, without a model: every verdict can be reproduced offline from its stored rollout.
 
 Source  `rollouts.jsonl`; each line's row and response go to the `/verify` of its agent's environment, in this process.
+        Scores of steps are kept as they are stored: the new verdict is combined with them, and no judge is asked.
 File    `reverified.jsonl` beside it: the same lines, in the same order, each with the verdict it got now; one whose
         scoring failed keeps none and is reported. The rollouts themselves are never changed.
 Errors  ConfigError: no rollouts, or an agent that the config does not have.
@@ -17,10 +18,11 @@ from pydantic import ValidationError
 from paddock.collect.folder import ROLLOUTS
 from paddock.collect.routing import Agent, Router
 from paddock.config import Config
-from paddock.errors import ConfigError, PaddockError, RowError
+from paddock.errors import BugError, ConfigError, PaddockError, RowError, describe
 from paddock.http import VERIFY, Call, Peer, VerifyRequest, rollout_from_wire, rollout_to_wire
 from paddock.server.runtime import open_runtime
 from paddock.types import Rollout, Verdict
+from paddock.types.step_rewards import STEP_REWARDS, as_stored
 
 REVERIFIED = "reverified.jsonl"
 
@@ -103,9 +105,12 @@ async def _score(
         if rollout.response is None:
             raise RowError("the rollout has no response to score", kind="no_response")
         request = VerifyRequest(row=rollout.row, response=rollout.response)
-        return await peers[agent.environment].call(VERIFY, request, Call().within(timeout_s))
+        verdict = await peers[agent.environment].call(VERIFY, request, Call().within(timeout_s))
+        return as_stored(verdict, rollout.verdict)
     except PaddockError as error:
         return error
+    except ValidationError as error:
+        return BugError(f"{STEP_REWARDS}: {describe(error)}", kind="rollout_invalid")
 
 
 def _change(line: int, rollout: Rollout, result: Verdict | PaddockError) -> Change | None:

@@ -17,7 +17,7 @@ from paddock.errors import InfraError, LeakError, RequestError, VerifierError
 from paddock.http import Call, ModelReply
 from paddock.server import ModelServer, ResourcesServer, ServerConfig
 from paddock.types import JsonObject, RolloutSettings, Row, Session, Turn, TurnRecord, Usage, Verdict
-from paddock.types.responses import make_response, message_item, messages, new_id
+from paddock.types.responses import TURN_ID, make_response, message_item, messages, new_id
 
 Grade = Literal["ok", "raise", "verifier", "infra", "leak", "hang"]
 HANG_S = 3600.0
@@ -108,8 +108,9 @@ class ScriptedModel(ModelServer[ModelConfig]):
         usage = Usage(input_tokens=10, output_tokens=2)
         item = message_item(self.config.answer)
         reason: Literal["max_output_tokens"] | None = "max_output_tokens" if self.config.cut else None
-        self._record(secret, item, usage)
-        return make_response([item], body, model=self.config.model, usage=usage, incomplete_reason=reason)
+        turn_id = self._record(secret, item, usage)
+        reply = make_response([item], body, model=self.config.model, usage=usage, incomplete_reason=reason)
+        return {**reply, TURN_ID: turn_id}
 
     async def turns(self, secret: str) -> TurnRecord:
         return TurnRecord(engine="text", turns=self._turns_of.get(secret, []))
@@ -138,7 +139,7 @@ class ScriptedModel(ModelServer[ModelConfig]):
             raise RuntimeError("scripted: the model broke")
         raise InfraError("scripted: upstream answered 500", kind="upstream_status")
 
-    def _record(self, secret: str, item: JsonObject, usage: Usage) -> None:
+    def _record(self, secret: str, item: JsonObject, usage: Usage) -> str:
         turns = self._turns_of.setdefault(secret, [])
         parent = turns[-1].id if turns else None
         turn = Turn(
@@ -156,3 +157,4 @@ class ScriptedModel(ModelServer[ModelConfig]):
         turns.append(turn)
         while len(self._turns_of) > self.config.max_rollouts:
             self._turns_of.popitem(last=False)
+        return turn.id

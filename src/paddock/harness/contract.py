@@ -84,6 +84,9 @@ class Step(Record):
     """From 1."""
     output: list[JsonObject]
     """The model's items, then the `function_call_output` items."""
+    turn_id: str | None = None
+    """The recorded turn that the model call is, as its answer names it (`paddock.types.responses.turn_id_of`); None:
+    there was no call, or nobody says."""
 
 
 class Exit(Record):

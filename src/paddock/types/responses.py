@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from paddock.types.records import JsonObject, Usage
 
+TURN_ID = "paddock_turn_id"
+"""Key of a response within a rollout: the turn that it is recorded as."""
 Status = Literal["completed", "incomplete", "failed", "in_progress"]
 
 
@@ -99,6 +101,12 @@ def is_cut(response: Any) -> bool:
     details = response.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, dict) else None
     return response.get("status") == "incomplete" and reason in (None, "max_output_tokens")
+
+
+def turn_id_of(response: Any) -> str | None:
+    """The recorded turn that a response is; None: whoever answered did not say."""
+    named = response.get(TURN_ID) if isinstance(response, dict) else None
+    return named if isinstance(named, str) and named else None
 
 
 def usage_of(response: Any) -> Usage:

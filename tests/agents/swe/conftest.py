@@ -1,6 +1,6 @@
 """A SWE agent between a world that pays for a word in the patch and a model that plays a script, in real sandboxes."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.http import RUN, Call, Peer
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings, open_provider
 from paddock.sandbox.watchdog import WatchdogSettings
-from paddock.server import ResourcesServer, ServerConfig
+from paddock.server import ResourcesServer, Server, ServerConfig
 from paddock.testing import over
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
 from paddock.types import JsonObject, Rollout, Row, Session, Stamp, Verdict
@@ -95,13 +95,15 @@ async def standing(home: Path, tmp_path: Path) -> Standing:
         pytest.skip(str(error))
 
     @asynccontextmanager
-    async def stand(harness: str = "script", *, model: JsonObject | None = None, **block: Any) -> AsyncIterator[Stand]:
+    async def stand(
+        harness: str = "script", *, model: JsonObject | None = None, beside: Sequence[Server[Any]] = (), **block: Any
+    ) -> AsyncIterator[Stand]:
         peers: dict[str, Peer] = {}
         world = World(ServerConfig(), name="world", peers=peers)
         policy = ScriptedModel(ModelConfig(**(model or {})), name="policy", peers=peers)
         config = a_config(harness, sandbox=settings, artifacts_dir=tmp_path / "artifacts", **block)
         agent = SweAgent(config, name="agent", peers=peers)
-        async with over("direct", world, policy, agent) as found:
+        async with over("direct", world, policy, agent, *beside) as found:
             yield Stand(agent, world, policy, found["agent"], tmp_path / "artifacts")
 
     return stand

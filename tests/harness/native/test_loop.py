@@ -96,12 +96,17 @@ async def model(turns: Sequence[Sequence[JsonObject]], delay_s: float = 0.0) -> 
 
 
 async def play(
-    harness: NativeHarness, turns: Sequence[Sequence[JsonObject]], limits: Limits | None = None, **task: Any
+    harness: NativeHarness,
+    turns: Sequence[Sequence[JsonObject]],
+    limits: Limits | None = None,
+    *,
+    kind: type[RolloutModel] = RolloutModel,
+    **task: Any,
 ) -> Ran:
     steps: list[Step] = []
     workspace: Workspace = None  # type: ignore[assignment]  # the toy's tools touch none
     async with model(turns) as (peer, secret):
-        played = RolloutModel(peer, Call(), secret=secret, name="model")
+        played = kind(peer, Call(), secret=secret, name="model")
         left = await harness.run(Task(prompt="Go.", **task), workspace, played, limits or Limits(), steps.append)
         return Ran(left, steps, await peer.call(TURNS, {}, Call(), secret=secret))
 
@@ -116,6 +121,24 @@ async def test_a_run_goes_on_until_the_policy_calls_nothing_and_every_turn_conti
     assert ran.results == ["a", "b"]
     turns = ran.record.turns
     assert [turn.parent for turn in turns] == [None, turns[0].id, turns[1].id]
+
+
+class Repeating(RolloutModel):
+    """Loses each first answer on its way, and asks again."""
+
+    async def respond(self, body: JsonObject) -> JsonObject:
+        await super().respond(body)
+        return await super().respond(body)
+
+
+async def test_each_step_names_the_turn_that_it_is_recorded_as_whether_it_calls_or_not_and_after_a_retry(
+    toy: type[Toy],
+) -> None:
+    turns = [[call("echo", "a")], [message_item("I think."), call("echo", "a")], [message_item("Done.")]]
+    for kind in (RolloutModel, Repeating):
+        ran = await play(toy(NativeSettings()), turns, kind=kind)
+        assert [step.turn_id for step in ran.steps] == [turn.id for turn in ran.record.turns]
+        assert len(ran.steps) == 3
 
 
 async def test_a_tool_may_end_the_run(toy: type[Toy]) -> None:

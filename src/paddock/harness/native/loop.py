@@ -26,7 +26,7 @@ from paddock.harness.native.profile import Profile, load_profile
 from paddock.harness.native.settings import NativeSettings
 from paddock.harness.native.toolbox import Toolbox
 from paddock.types import JsonObject
-from paddock.types.responses import is_cut, messages, usage_of
+from paddock.types.responses import is_cut, messages, turn_id_of, usage_of
 
 
 class NativeHarness:
@@ -161,6 +161,7 @@ class _Run:
 
     async def _act(self, response: JsonObject, report: Report) -> Exit | None:
         """Do what the answer asks for; None: the run goes on."""
+        named = turn_id_of(response)
         output = said_items(response)
         said = messages(output)
         self._final = said[-1] if said else self._final
@@ -168,11 +169,11 @@ class _Run:
         calls = called(output)
         if cut and self._harness.CUT_ENDS:
             self._caller.malformed["cut"] += bool(calls)
-            report(Step(turn=self._turns, output=output))
+            report(Step(turn=self._turns, output=output, turn_id=named))
             return self.exit("output_limit")
         answered = await self._caller.answer(calls, cut=cut)
         self._history.add([*output, *answered.items])
-        report(Step(turn=self._turns, output=[*output, *answered.items]))
+        report(Step(turn=self._turns, output=[*output, *answered.items], turn_id=named))
         if answered.done:
             return self.exit("finished", final=answered.final)
         if not calls:

@@ -13,7 +13,7 @@ from paddock.server.dialects.answers import Answer, Counts
 from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.server.dialects.usage import chat_usage, responses_usage
 from paddock.types import JsonObject
-from paddock.types.responses import content_text, item_type, make_response, new_id
+from paddock.types.responses import TURN_ID, content_text, item_type, make_response, new_id
 
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
 
@@ -25,10 +25,12 @@ def incomplete_reason(answer: Answer) -> IncompleteReason | None:
 
 
 def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObject:
-    """A Responses object; what an engine of that dialect said besides is passed on."""
+    """A Responses object; what an engine of that dialect said besides is passed on. One within a rollout says which
+    turn it is."""
     output = [with_handle(item, request, answer.handle) for item in answer.output]
+    named = {TURN_ID: answer.handle} if answer.handle else {}
     if answer.response:
-        return {**answer.response, "output": output}
+        return {**answer.response, "output": output, **named}
     body = make_response(
         output,
         request,
@@ -38,7 +40,7 @@ def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObj
     body["usage"] = responses_usage(answer.counts or Counts())
     if request.get("instructions") is not None:
         body["instructions"] = request["instructions"]
-    return body
+    return {**body, **named}
 
 
 def with_handle(item: JsonObject, request: JsonObject, handle: str | None) -> JsonObject:

@@ -1,0 +1,178 @@
+"""Step rewards from an agent's side: each step is judged as soon as it has ended, beside the rollout's own work.
+
+Law     no step waits for a score, and no rollout fails for one. At its end a rollout waits `prm_wait_s` at most for
+        what is still out, and no longer than its own time; what has not come then is missing, never a number. Whoever
+        leaves the `async with`, in whatever way, leaves nothing running.
+Ids     a step is known by the harness's number of its turn, and each has its own entry: a step without a call is a step
+        like the others, judged or skipped as the config says, and shifts nothing.
+Seeds   by the row's group, epoch, member and attempt, and the turn: the same rollout asks for the same votes.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from types import TracebackType
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from paddock.errors import PaddockError
+from paddock.http import SCORE_STEP, Call, Peer, StepRequest, StepScore
+from paddock.server.base import Reference
+from paddock.types import JsonObject, Row
+from paddock.types.records import Finite
+from paddock.types.responses import calls
+from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards
+
+END_WAIT_S = 10.0
+"""Seconds that calls have to end once they are cancelled."""
+SPARE_S = 5.0
+"""Seconds of a rollout's own time that waiting for scores leaves."""
+_log = logging.getLogger(__name__)
+
+
+class StepRewardSettings(BaseModel):
+    """An agent's `step_rewards`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server: Reference
+    """The resources server whose `/score_step` judges."""
+    coefficient: Finite = 1.0
+    """Weight of the mean score in the rollout's reward."""
+    prm_wait_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    """Seconds that a graded rollout waits for scores that have not come. One that is later is missing whole, so
+    the server's `step_score.vote_timeout_s` should be shorter: then a late vote costs itself alone."""
+    outcome_values: OutcomeValues = OutcomeValues()
+    """What the environment's rewards 0 and 1 are worth; swe-rl's are -1 and 1."""
+    skip_without_call: bool = False
+    """Steps without a call, which mostly are last words, are not judged; swe-rl leaves out those and the last one."""
+
+    @field_validator("server")
+    @classmethod
+    def _judges(cls, value: Reference) -> Reference:
+        if value.type != "resources_servers":
+            raise ValueError("needs a resources server that judges steps, {type: resources_servers, name: ...}")
+        return value
+
+
+class _Entry:
+    """One step, and who asks for its score."""
+
+    def __init__(self, turn: int, turn_id: str | None) -> None:
+        self.turn = turn
+        self.turn_id = turn_id
+        self.score: StepScore | None = None
+        self.missing: str | None = "late"
+        self.asking: asyncio.Task[None] | None = None
+
+    @property
+    def step_id(self) -> str:
+        return f"step_{self.turn}"
+
+    def judged(self) -> JudgedStep:
+        known = self.score
+        return JudgedStep(
+            step_id=self.step_id,
+            turn=self.turn,
+            turn_id=self.turn_id,
+            score=known.score if known else None,
+            votes=list(known.votes) if known else [],
+            missing=self.missing,
+        )
+
+
+class StepJudging:
+    """The steps of one rollout; `async with` ends what it began."""
+
+    def __init__(self, settings: StepRewardSettings, judge: Peer, row: Row, call: Call, *, problem: str) -> None:
+        self._settings = settings
+        self._judge = judge
+        self._row = row
+        self._call = call
+        self._problem = problem
+        self._history: list[list[JsonObject]] = []
+        self._entries: list[_Entry] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    def ask(self, turn: int, items: list[JsonObject], turn_id: str | None = None) -> None:
+        """A step has ended: ask for its score, and come back at once. To be called inside a running event loop."""
+        entry = _Entry(turn, turn_id)
+        self._entries.append(entry)
+        history = list(self._history)
+        self._history.append(items)
+        if self._settings.skip_without_call and not calls(items):
+            entry.missing = "skipped"
+            return
+        request = StepRequest(
+            step_id=entry.step_id,
+            problem=self._problem,
+            history=history,
+            step=items,
+            seed=_seed(self._row, turn),
+        )
+        entry.asking = asyncio.get_running_loop().create_task(self._fill(entry, request))
+
+    @property
+    def n_out(self) -> int:
+        """Steps whose score has not come."""
+        return len(self._out())
+
+    async def settled(self) -> StepRewards:
+        """All that came in time."""
+        out = self._out()
+        if out:
+            await asyncio.wait(out, timeout=self._patience_s())
+        await self._end()
+        return StepRewards(
+            coefficient=self._settings.coefficient,
+            outcome_values=self._settings.outcome_values,
+            scores=[entry.judged() for entry in self._entries],
+        )
+
+    def _patience_s(self) -> float:
+        left = self._call.remaining_s
+        return self._settings.prm_wait_s if left is None else min(self._settings.prm_wait_s, max(0.0, left - SPARE_S))
+
+    async def _fill(self, entry: _Entry, request: StepRequest) -> None:
+        try:
+            score = await self._judge.call(SCORE_STEP, request, Call(deadline=self._call.deadline))
+        except PaddockError as error:
+            entry.missing = error.kind
+        except Exception as error:  # noqa: BLE001 - whatever broke is the judging's, and no failure of the rollout
+            _log.exception("%s of a rollout was not judged", entry.step_id)
+            entry.missing = type(error).__name__
+        else:
+            if score.step_id != entry.step_id:
+                entry.missing = "other_step"
+                return
+            entry.score = score
+            entry.missing = "no_vote" if score.score is None else None
+
+    def _out(self) -> list[asyncio.Task[None]]:
+        return [entry.asking for entry in self._entries if entry.asking is not None and not entry.asking.done()]
+
+    async def _end(self) -> None:
+        running = self._out()
+        for task in running:
+            task.cancel()
+        if not running:
+            return
+        _, deaf = await asyncio.wait(running, timeout=END_WAIT_S)
+        if deaf:
+            _log.warning("%s: a call that was cancelled has not ended in %g s", self._judge.name, END_WAIT_S)
+
+
+def _seed(row: Row, turn: int) -> int:
+    """31 bits."""
+    stamp = row.stamp
+    known = [stamp.group_id, stamp.epoch, stamp.member, stamp.attempt, turn]
+    return int.from_bytes(hashlib.sha256(json.dumps(known).encode()).digest()[:4], "big") >> 1

@@ -1,0 +1,216 @@
+"""Claims about step rewards from an agent's side: nothing waits, shifts, is made up or is left behind."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from paddock.errors import InfraError
+from paddock.http import SCORE_STEP, Call, Peer, StepRequest, StepScore
+from paddock.resources_servers.genrm.config import StepScoreSettings
+from paddock.resources_servers.genrm.steps import StepScorer
+from paddock.server import Handler, ResourcesServer, ServerConfig
+from paddock.server.base import Reference
+from paddock.server.step_rewards import SPARE_S, StepJudging, StepRewardSettings
+from paddock.testing import over
+from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
+from paddock.types import JsonObject, Row, Stamp, Verdict
+from paddock.types.responses import call_item, message_item
+from paddock.types.step_rewards import StepRewards, combined
+
+WITHOUT_CALL = (4, 9, 20)
+GOOD = (1, 2, 5, 9, 10, 13, 20)
+FAILING, HANGING, DOWN = 7, 11, 15
+
+
+class Judge(ScriptedJudge):
+    """One vote of the step FAILING fails, as all do of DOWN; HANGING gets no answer to its second vote."""
+
+    async def responses(self, body: JsonObject, call: Call) -> JsonObject:
+        told, vote = str(body["input"][0]["content"]).rpartition("# The step to judge")[2], body["metadata"]["vote"]
+        if f"[{DOWN}]" in told or (f"[{FAILING}]" in told and vote == "0"):
+            raise InfraError("down, as scripted", kind="judge_down")
+        if f"[{HANGING}]" in told and vote == "1":
+            await asyncio.Event().wait()
+        return await super().responses(body, call)
+
+
+class Scoring(ResourcesServer[ServerConfig, Any]):
+    """A resources server that judges steps."""
+
+    scorer: StepScorer
+
+    def handlers(self) -> Any:
+        handler: Handler = self.scorer.score
+        return {SCORE_STEP: handler}
+
+
+class Odd(Scoring):
+    """Answers about another step, or breaks."""
+
+    answers: tuple[Any, ...] = ()
+
+    def handlers(self) -> Any:
+        return {SCORE_STEP: self._answer}
+
+    async def _answer(self, request: StepRequest, call: Call) -> StepScore:
+        answer = self.answers[int(request.step_id.removeprefix("step_")) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return StepScore.of(str(answer), [1], [None])
+
+
+def settings(**known: Any) -> StepRewardSettings:
+    return StepRewardSettings(server=Reference(type="resources_servers", name="scoring"), **known)
+
+
+def judging(peer: Peer, call: Call | None = None, **known: Any) -> StepJudging:
+    row = Row(responses_create_params={"input": []}, stamp=Stamp(group_id=1, member=0))
+    return StepJudging(settings(**known), peer, row, call or Call(), problem="Fix it.")
+
+
+def items(number: int) -> list[JsonObject]:
+    text = f"[{number}] {'well' if number in GOOD else 'badly'}"
+    if number in WITHOUT_CALL:
+        return [message_item(text)]
+    call = call_item("bash", "{}")
+    return [call, {"type": "function_call_output", "call_id": call["call_id"], "output": text}]
+
+
+def world(vote_timeout_s: float, **judge: Any) -> tuple[Judge, Scoring]:
+    peers: dict[str, Peer] = {}
+    found = Judge(ScriptedJudgeConfig(needle="well", **judge), name="judge", peers=peers)
+    server = Scoring(ServerConfig(), name="scoring", peers=peers)
+    asked = StepScoreSettings(max_concurrency=4, vote_timeout_s=vote_timeout_s)
+    server.scorer = StepScorer(asked, lambda: [peers["judge"]])
+    return found, server
+
+
+def expected(number: int, *, missing: dict[int, str]) -> float | None:
+    return None if number in missing else 1.0 if number in GOOD else -1.0
+
+
+@pytest.mark.parametrize("transport", ["direct", "http"])
+async def test_twenty_steps_three_without_a_call_one_vote_failed_one_judge_hanging(transport: Any) -> None:
+    judge, server = world(vote_timeout_s=300.0, delay_s=0.001)
+    async with over(transport, judge, server) as peers, judging(peers["scoring"], prm_wait_s=0.1) as asked:
+        for number in range(1, 21):
+            asked.ask(number, items(number), f"turn_{number}")
+        assert asked.n_out == 20
+        await _until(lambda: asked.n_out == 1)
+        rewards = await asked.settled()
+        await _until(lambda: judge.in_flight == 0)
+    missing = {HANGING: "late", DOWN: "no_vote"}
+    assert [(step.step_id, step.turn, step.turn_id) for step in rewards.scores] == [
+        (f"step_{n}", n, f"turn_{n}") for n in range(1, 21)
+    ]
+    assert [step.score for step in rewards.scores] == [expected(n, missing=missing) for n in range(1, 21)]
+    assert {step.turn: step.missing for step in rewards.scores if step.missing} == missing
+    assert rewards.scores[FAILING - 1].votes == [None, -1, -1]
+    assert judge.most_in_flight <= 4
+    mean = (len(GOOD) - (18 - len(GOOD))) / 18
+    verdict = combined(Verdict(reward=1.0, reason="resolved"), rewards.model_copy(update={"coefficient": 0.5}))
+    assert abs(verdict.reward - (1 + 0.5 * mean)) < 1e-9
+
+
+async def test_a_vote_that_hangs_costs_itself_alone_where_the_server_ends_it_first() -> None:
+    judge, server = world(vote_timeout_s=0.3)
+    async with over("direct", judge, server) as peers, judging(peers["scoring"], prm_wait_s=60.0) as asked:
+        asked.ask(HANGING, items(HANGING))
+        rewards = await asked.settled()
+    assert (rewards.scores[0].votes, rewards.scores[0].score) == ([-1, None, -1], -1.0)
+
+
+async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may() -> None:
+    judge, server = world(vote_timeout_s=300.0, hang_needle="[")
+    async with over("direct", judge, server) as peers, judging(peers["scoring"], prm_wait_s=0.2) as asked:
+        for number in range(1, 21):
+            asked.ask(number, items(number))
+        assert judge.requests == 0, "asking is nothing that a step does itself"
+        async with asyncio.timeout(30):
+            rewards = await asked.settled()
+        assert judge.in_flight == 0
+    assert {step.missing for step in rewards.scores} == {"late"}
+    assert combined(Verdict(reward=0.0, reason="tests_fail"), rewards).reward == 0.0
+
+
+async def test_waiting_leaves_the_rollout_its_own_time() -> None:
+    judge, server = world(vote_timeout_s=300.0, hang_needle="[")
+    call = Call().within(SPARE_S + 0.1)
+    async with over("direct", judge, server) as peers, judging(peers["scoring"], call, prm_wait_s=300.0) as asked:
+        asked.ask(1, items(1))
+        rewards = await asked.settled()
+    assert [step.missing for step in rewards.scores] == ["late"], "the rollout's own end would have been `timeout`"
+
+
+async def test_whoever_leaves_leaves_nothing_running() -> None:
+    judge, server = world(vote_timeout_s=300.0, hang_needle="[")
+    async with over("direct", judge, server) as peers:
+        with pytest.raises(InfraError):
+            async with judging(peers["scoring"]) as asked:
+                asked.ask(1, items(1))
+                await _until(lambda: judge.in_flight == 3)
+                raise InfraError("the sandbox died")
+        assert judge.in_flight == 0
+        task = asyncio.create_task(_ask_for_ever(peers["scoring"]))
+        await _until(lambda: judge.in_flight == 3)
+        task.cancel()
+        await asyncio.wait([task])
+        assert (task.cancelled(), judge.in_flight) == (True, 0)
+
+
+async def test_what_the_judging_gets_wrong_is_missing_and_fails_nothing() -> None:
+    server = Odd(ServerConfig(), name="scoring", peers={})
+    server.answers = ("step_1", "step_1", ValueError("broken"), InfraError("down", kind="connection"))
+    async with over("direct", server) as peers, judging(peers["scoring"]) as asked:
+        for number in range(1, 5):
+            asked.ask(number, items(number))
+        rewards = await asked.settled()
+    assert [step.score for step in rewards.scores] == [1.0, None, None, None]
+    assert [step.missing for step in rewards.scores] == [None, "other_step", "ValueError", "connection"]
+
+
+async def test_steps_without_a_call_may_be_left_out_and_keep_their_places() -> None:
+    judge, server = world(vote_timeout_s=300.0)
+    async with over("direct", judge, server) as peers, judging(peers["scoring"], skip_without_call=True) as asked:
+        for number in (3, 4, 5, 20):
+            asked.ask(number, items(number))
+        rewards = await asked.settled()
+    assert [(step.turn, step.score, step.missing) for step in rewards.scores] == [
+        (3, -1.0, None),
+        (4, None, "skipped"),
+        (5, 1.0, None),
+        (20, None, "skipped"),
+    ]
+    assert judge.requests == 6
+    assert "[4]" in str(judge.seen[-1]["input"]), "what was not judged is history all the same"
+
+
+async def test_the_same_rollout_asks_for_the_same_votes() -> None:
+    first, second = await _votes(seed_of=0), await _votes(seed_of=0)
+    assert first == second
+    assert first != await _votes(seed_of=1)
+
+
+async def _votes(seed_of: int) -> StepRewards:
+    _, server = world(vote_timeout_s=300.0)
+    hashing = ScriptedJudge(ScriptedJudgeConfig(), name="judge", peers={})
+    row = Row(responses_create_params={"input": []}, stamp=Stamp(group_id=1, member=seed_of))
+    async with over("direct", hashing, server) as peers:
+        server.scorer = StepScorer(StepScoreSettings(votes=5), lambda: [peers["judge"]])
+        async with StepJudging(settings(), peers["scoring"], row, Call(), problem="Fix it.") as asked:
+            for number in range(1, 9):
+                asked.ask(number, [message_item(f"said {number}")])
+            return await asked.settled()
+
+
+async def _ask_for_ever(peer: Peer) -> None:
+    async with judging(peer, prm_wait_s=300.0) as asked:
+        asked.ask(1, items(1))
+        await asked.settled()
+
+
+async def _until(holds: Any) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
