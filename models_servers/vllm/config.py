@@ -12,9 +12,10 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from paddock.errors import ConfigError
-from paddock.models_servers.vllm.launch import LaunchSettings
 from paddock.models_servers.vllm.sampling import unknown_names
 from paddock.server.exact import ExactConfig
+from paddock.server.vllm.launch import LaunchSettings
+from paddock.server.vllm.launching import Served
 from paddock.types import JsonObject
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -106,6 +107,14 @@ class VllmConfig(ExactConfig):
     @property
     def key(self) -> str | None:
         return self.api_key.get_secret_value() or None if self.api_key else None
+
+    @property
+    def served(self) -> Served:
+        """What launched servers serve: prompts of ids, and log-probs of the distribution that is sampled from."""
+        options = ["--enable-scale-out", "--enable-prompt-tokens-details", "--logprobs-mode", "processed_logprobs"]
+        if self.tokenizer is not None:
+            options += ["--tokenizer", str(self.tokenizer)]
+        return Served(self.model, self.key, options)
 
     @property
     def tokenizer_folder(self) -> Path:

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import ConfigError
-from paddock.models_servers.vllm.launch import OLDEST
 from paddock.server.exact.engine import Parser
+from paddock.server.vllm.launch import OLDEST
 from paddock.types import JsonObject
 
 _log = logging.getLogger(__name__)

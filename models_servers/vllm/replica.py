@@ -18,10 +18,10 @@ import aiohttp
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import Endpoint
-from paddock.models_servers.vllm.launch import Device
-from paddock.models_servers.vllm.processes import VllmProcess
 from paddock.models_servers.vllm.traits import Traits, find_traits, weight_version, world_size
 from paddock.server.upstream_failures import UpstreamError
+from paddock.server.vllm.launch import Device
+from paddock.server.vllm.processes import VllmProcess
 from paddock.types import JsonObject
 
 MAX_WAIT_S = 60.0

@@ -18,8 +18,8 @@ import httpx
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http.transport import make_session
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.launching import Launcher
 from paddock.models_servers.vllm.replica import Replica
+from paddock.server.vllm.launching import Launcher
 from paddock.types import JsonObject
 
 MAX_ROLLOUTS = 100_000
@@ -42,7 +42,7 @@ class Replicas:
         """Launched ones are all ready when it returns; of running ones at least one, the others may come later."""
         self._session = session = make_session(max_connections=self._config.max_concurrency + 64)
         if self._config.launch is not None:
-            launcher = await Launcher.make(self._config, self._config.launch, name=self.name)
+            launcher = await Launcher.make(self._config.served, self._config.launch, name=self.name)
             self._launcher = launcher
             self.all = [
                 Replica(

@@ -102,6 +102,7 @@ class ScriptedVllm:
         app.router.add_get("/get_world_size", self._world_size)
         app.router.add_post("/inference/v1/generate", self._generate)
         app.router.add_post("/v1/completions", self._completions)
+        app.router.add_post("/v1/chat/completions", self._chat)
         self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
@@ -160,6 +161,13 @@ class ScriptedVllm:
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         return await self._answer(request, body, body["prompt"], body)
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        """The last message once more."""
+        body = await request.json()
+        self.asked.append(body)
+        message = {"role": "assistant", "content": body["messages"][-1]["content"]}
+        return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
     async def _answer(
         self, request: web.Request, body: JsonObject, prompt: list[int], params: JsonObject

@@ -1,22 +1,16 @@
 """What can go wrong around the start of a vLLM of our own: each is told plainly, and nothing is left of it."""
 
 import asyncio
-import re
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from paddock.config import validate
 from paddock.errors import ConfigError, InfraError
-from paddock.models_servers.vllm.asking import ask_device
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
-from paddock.models_servers.vllm.folders import LogFolder
-from paddock.models_servers.vllm.launch import LaunchSettings
 from paddock.testing.processes import running
 from paddock.testing.vocabularies import write_model_folder
 
@@ -62,7 +56,7 @@ def test_a_folder_that_can_not_be_made_again_ends_nobody_else(fake_vllm: Any) ->
         "import asyncio, shutil, pathlib\n"
         "from paddock.models_servers.vllm.config import VllmConfig\n"
         "from paddock.models_servers.vllm.engine import VllmEngine\n"
-        "from paddock.models_servers.vllm.launch import LaunchSettings\n"
+        "from paddock.server.vllm.launch import LaunchSettings\n"
         f"settings = LaunchSettings.model_validate_json({settings!r})\n"
         "async def main():\n"
         "    engine = VllmEngine(VllmConfig(model='scripted', launch=settings), name='policy')\n"
@@ -142,71 +136,6 @@ async def test_two_servers_do_not_write_into_one_folder(fake_vllm: Any) -> None:
             await engine.stop()
 
 
-def test_where_nobody_says_which_folder_each_server_has_its_own(tmp_path: Path) -> None:
-    with LogFolder(None, "policy", tmp_path) as first, LogFolder(None, "policy", tmp_path) as second:
-        assert first.path.name == "policy"
-        assert second.path == first.path.with_name("policy.2")
-    with LogFolder(None, "policy", tmp_path) as third:
-        assert third.path == first.path
-        assert third.path.stat().st_mode & 0o777 == 0o700
-
-
-async def test_an_interpreter_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nsetsid sleep 300 & echo $! >{tmp_path}/pids\necho $$ >>{tmp_path}/pids\nsleep 300\n")
-    python.chmod(0o755)
-    started = time.monotonic()
-    with pytest.raises(ConfigError, match=r"launch\.python.*did not say what vLLM runs on within 3 s") as error:
-        await ask_device(python, timeout_s=3.0)
-    assert time.monotonic() - started < 60
-    assert error.value.kind == "vllm_missing"
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    assert len(pids) == 2
-    assert gone(pids)
-
-
-async def test_an_interpreter_that_was_killed_is_no_vllm(tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nkill -9 $$\n")
-    python.chmod(0o755)
-    with pytest.raises(ConfigError, match="has no vLLM that works: it said nothing"):
-        await ask_device(python)
-
-
-@pytest.mark.parametrize(
-    ("version", "is_old"), [("0.9.2", True), ("0.31.1+cpu", True), ("0.32.0", False), ("1.0", False)]
-)
-async def test_an_old_vllm_is_not_started(tmp_path: Path, version: str, is_old: bool) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho version={version}\necho device=cpu\n")
-    python.chmod(0o755)
-    if not is_old:
-        assert await ask_device(python) == "cpu"
-        return
-    with pytest.raises(ConfigError, match=rf"has vLLM {re.escape(version)}; 0\.32 or newer") as error:
-        await ask_device(python)
-    assert error.value.kind == "vllm_missing"
-
-
-@pytest.mark.parametrize(
-    "argument", ["--api-key", "--api_key=geheim", "--hf-token", "--api-k", "--ssl-keyfile-password"]
-)
-def test_a_secret_is_no_argument(argument: str) -> None:
-    block = {"model": "m", "launch": {"extra_args": ["--seed", 1, argument, "geheim"]}}
-    with pytest.raises(ConfigError) as error:
-        validate(VllmConfig, block, "policy")
-    assert "launch.env" in error.value.message
-    assert "geheim" not in str(error.value)
-    with pytest.raises(ValueError, match="command line") as plain:
-        LaunchSettings.model_validate(block["launch"])
-    assert "geheim" not in str(plain.value)
-
-
-def test_what_only_looks_like_a_secret_is_none() -> None:
-    args = ["--api-server-count", "2", "--tokenizer-mode", "auto", "--max-model-len", "8"]
-    assert LaunchSettings.model_validate({"extra_args": args}).extra_args == args
-
-
 def test_serve_says_what_loads_and_where_its_log_is(fake_vllm: Any, tmp_path: Path) -> None:
     tokenizer = write_model_folder(tmp_path / "model", chat_template=TEMPLATE)
     settings = fake_vllm.settings().model_dump(mode="json", exclude_none=True)
@@ -220,3 +149,12 @@ def test_serve_says_what_loads_and_where_its_log_is(fake_vllm: Any, tmp_path: Pa
         command.line("policy-0: ready after ")
         command.line("policy  models_servers/vllm")
         assert "engine core starts" in log.read_text()
+
+
+def test_what_is_launched_gives_log_probs_of_what_it_samples_from(tmp_path: Path) -> None:
+    served = VllmConfig.model_validate({"model": "m", "launch": {}, "api_key": "k", "tokenizer": tmp_path}).served
+    assert (served.model, served.key) == ("m", "k")
+    assert list(served.options) == [
+        *["--enable-scale-out", "--enable-prompt-tokens-details", "--logprobs-mode", "processed_logprobs"],
+        *["--tokenizer", str(tmp_path)],
+    ]

@@ -18,8 +18,6 @@ from paddock.errors import ConfigError, InfraError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
-from paddock.models_servers.vllm.folders import LogFolder
-from paddock.models_servers.vllm.launching import Launcher
 from paddock.testing.processes import running
 from paddock.testing.vllm import sampled
 
@@ -148,7 +146,7 @@ def test_nothing_outlives_a_parent_that_is_killed(fake_vllm: Any) -> None:
         "import asyncio\n"
         "from paddock.models_servers.vllm.config import VllmConfig\n"
         "from paddock.models_servers.vllm.engine import VllmEngine\n"
-        "from paddock.models_servers.vllm.launch import LaunchSettings\n"
+        "from paddock.server.vllm.launch import LaunchSettings\n"
         f"settings = LaunchSettings.model_validate_json({settings!r})\n"
         "config = VllmConfig(model='scripted', launch=settings)\n"
         "async def main():\n"
@@ -189,36 +187,3 @@ async def test_an_interpreter_without_vllm_is_an_error_of_the_config(fake_vllm: 
             async with engine_of({"python": python, "folder": fake_vllm.folder}):
                 pass
         assert error.value.kind == "vllm_missing"
-
-
-def launcher(folder: Path, device: Any, **fields: Any) -> Launcher:
-    config = config_of(fields)
-    assert config.launch is not None
-    with LogFolder(folder, "policy", folder) as logs:
-        return Launcher(config, config.launch, device, logs, name="policy")
-
-
-def test_on_a_cpu_the_engine_is_one_process_with_few_threads(tmp_path: Path) -> None:
-    made = launcher(
-        tmp_path, "cpu", max_num_seqs=8, kv_cache_gib=1, extra_args=["--seed", 3], env={"OMP_NUM_THREADS": 2}
-    )
-    argv, env = made.argv(), made.env(0)
-    assert argv[argv.index("--distributed-executor-backend") + 1] == "uni"
-    assert argv[argv.index("--logprobs-mode") + 1] == "processed_logprobs"
-    assert argv[argv.index("--max-num-seqs") + 1] == "8"
-    assert argv[-2:] == ["--seed", "3"]
-    assert env["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
-    assert env["VLLM_CPU_KVCACHE_SPACE"] == "1"
-    assert env["OMP_NUM_THREADS"] == "2"
-
-
-def test_on_gpus_each_replica_has_its_own_and_none_of_the_cpu_settings(tmp_path: Path) -> None:
-    made = launcher(tmp_path, "gpu", replicas=2, gpus_per_replica=4, kv_cache_gib=2, weight_transfer="nccl")
-    argv, env = made.argv(), made.env(1)
-    assert argv[argv.index("--tensor-parallel-size") + 1] == "4"
-    assert argv[argv.index("--kv-cache-memory-bytes") + 1] == str(2 << 30)
-    assert argv[argv.index("--weight-transfer-config") + 1] == '{"backend":"nccl"}'
-    assert "--distributed-executor-backend" not in argv
-    assert env["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
-    assert env["VLLM_SERVER_DEV_MODE"] == "1"
-    assert not {"VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_CPU_KVCACHE_SPACE"} & set(env)

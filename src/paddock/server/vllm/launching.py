@@ -1,7 +1,7 @@
 """The command, environment and place of each vLLM of our own.
 
-Law     a secret is never in an argument: the key goes in the variable VLLM_API_KEY. Log-probs are those of the
-        distribution that is sampled from, and no default of the model's `generation_config.json` applies.
+Law     a secret is never in an argument: the key goes in the variable VLLM_API_KEY. No default of the model's
+        `generation_config.json` applies.
 CPU     the engine in one process with its worker, one thread per `cpu_threads`, none of them bound to a core.
 GPU     each replica sees devices of its own: the next `gpus_per_replica` of those that are visible here.
 Errors  those of `asking` and `folders`; ConfigError `gpus_missing`.
@@ -10,41 +10,52 @@ Errors  those of `asking` and `folders`; ConfigError `gpus_missing`.
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 
 from paddock.errors import ConfigError
 from paddock.http.transport import SERVER_KEEPALIVE_S
-from paddock.models_servers.vllm.asking import ask_device
-from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.folders import LogFolder
-from paddock.models_servers.vllm.launch import Device, LaunchSettings
-from paddock.models_servers.vllm.processes import Command, VllmProcess
 from paddock.server.settings import TOKEN_VARIABLE
+from paddock.server.vllm.asking import ask_device
+from paddock.server.vllm.folders import LogFolder
+from paddock.server.vllm.launch import Device, LaunchSettings
+from paddock.server.vllm.processes import Command, VllmProcess
 
 CPU_KV_CACHE_GIB = 4
+
+
+class Served(NamedTuple):
+    """What is served, besides what the `launch` block says."""
+
+    model: str
+    """Folder or name, also the name under which it is served."""
+    key: str | None = None
+    """None: the servers ask for none."""
+    options: Sequence[str] = ()
+    """Further arguments of vLLM's API server; those of the `launch` block go over them. No secrets."""
 
 
 class Launcher:
     """Makes the processes of one server's replicas. To be closed: it holds the folder of their logs."""
 
     def __init__(
-        self, config: VllmConfig, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
+        self, served: Served, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
     ) -> None:
         self.device = device
-        self._config = config
+        self._served = served
         self._settings = settings
         self._folder = folder
         self._name = name
 
     @classmethod
-    async def make(cls, config: VllmConfig, settings: LaunchSettings, *, name: str) -> "Launcher":
+    async def make(cls, served: Served, settings: LaunchSettings, *, name: str) -> "Launcher":
         """Asks vLLM what it runs on where the config does not say."""
         device: Device = await ask_device(_python(settings)) if settings.device == "auto" else settings.device
         folder = LogFolder(settings.folder, name, Path(tempfile.gettempdir()))
-        return cls(config, settings, device, folder, name=name)
+        return cls(served, settings, device, folder, name=name)
 
     def close(self) -> None:
         """Again: nothing."""
@@ -58,19 +69,17 @@ class Launcher:
             self._folder.path / f"{nth}.log",
             self._settings.start_timeout_s,
             self._settings.stop_timeout_s,
-            f"{self._config.model} on a {self.device}",
+            f"{self._served.model} on a {self.device}",
         )
         return lambda: VllmProcess(f"{self._name}-{nth}", command, session)
 
     def argv(self) -> list[str]:
         """vLLM's server, without host and port."""
-        config, settings = self._config, self._settings
+        model, settings = self._served.model, self._settings
         # Not `vllm serve`: that asks for the version of the distribution `vllm`, which the CPU build is not.
-        argv = [str(_python(settings)), "-P", "-m", "vllm.entrypoints.openai.api_server", "--model", config.model]
-        argv += ["--served-model-name", config.model, "--enable-scale-out", "--enable-prompt-tokens-details"]
-        argv += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
+        argv = [str(_python(settings)), "-P", "-m", "vllm.entrypoints.openai.api_server", "--model", model]
+        argv += ["--served-model-name", model, "--generation-config", "vllm", *self._served.options]
         options = {
-            "--tokenizer": config.tokenizer,
             "--dtype": settings.dtype,
             "--max-model-len": settings.max_model_len,
             "--max-num-seqs": settings.max_num_seqs,
@@ -88,7 +97,7 @@ class Launcher:
             argv += ["--tensor-parallel-size", str(settings.gpus_per_replica)]
             if settings.kv_cache_gib is not None:
                 argv += ["--kv-cache-memory-bytes", str(settings.kv_cache_gib << 30)]
-        return [*argv, *settings.extra_args]
+        return [*argv, *settings.serve_args, *settings.extra_args]
 
     def env(self, nth: int) -> dict[str, str]:
         settings = self._settings
@@ -97,10 +106,10 @@ class Launcher:
         env = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1", **kept}
         for secret in ("VLLM_API_KEY", TOKEN_VARIABLE):
             env.pop(secret, None)
-        if Path(self._config.model).expanduser().is_dir():
+        if Path(self._served.model).expanduser().is_dir():
             env["HF_HUB_OFFLINE"] = "1"
-        if self._config.key:
-            env["VLLM_API_KEY"] = self._config.key
+        if self._served.key:
+            env["VLLM_API_KEY"] = self._served.key
         if settings.weight_transfer is not None:
             env["VLLM_SERVER_DEV_MODE"] = "1"
         if self.device == "cpu":

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.models_servers.vllm.launch import OLDEST, Device
-from paddock.models_servers.vllm.processes import KEEPER, KILL_S
+from paddock.server.vllm.launch import OLDEST, Device
+from paddock.server.vllm.processes import KEEPER, KILL_S
 
 ASK_TIMEOUT_S = 120.0
 """Importing vLLM from a cold disk takes long."""

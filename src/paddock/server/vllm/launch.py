@@ -3,11 +3,14 @@
 Units   seconds, GiB, tokens.
 """
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
+
+from paddock.types import JsonObject
 
 OLDEST = "0.32"
 """Version of vLLM from which on its options, routes and parsers are those that are used here."""
@@ -56,6 +59,9 @@ class LaunchSettings(BaseModel):
     """vLLM's name of the backend by which a trainer sends weights; opens vLLM's routes for that. None: closed."""
     extra_args: Annotated[list[str], BeforeValidator(_strings)] = []
     """Further arguments of vLLM's API server; after ours, so they win. No secrets: those go in `env`."""
+    serve_kwargs: JsonObject = {}
+    """The same by name (`max_num_batched_tokens: 8192`); true: the option alone, false: its `--no-` form, null: left
+    out; an object: as JSON."""
     env: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default={}, repr=False)
     """Further environment variables; over ours."""
     folder: Path | None = None
@@ -70,6 +76,17 @@ class LaunchSettings(BaseModel):
     restart_wait_s: float = Field(default=1.0, ge=0)
     """Wait before the first restart; twice as long before each further one, at most 60 s."""
 
+    @property
+    def serve_args(self) -> list[str]:
+        """`serve_kwargs` as arguments."""
+        return [argument for name, value in self.serve_kwargs.items() for argument in _arguments(name, value)]
+
+    @field_validator("serve_kwargs")
+    @classmethod
+    def _no_secret_names(cls, value: JsonObject) -> JsonObject:
+        cls._no_secrets([_option(name) for name in value])
+        return value
+
     @field_validator("extra_args")
     @classmethod
     def _no_secrets(cls, value: list[str]) -> list[str]:
@@ -82,3 +99,20 @@ class LaunchSettings(BaseModel):
                     "variables of `launch.env`, such as HF_TOKEN",
                 )
         return value
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _arguments(name: str, value: Any) -> list[str]:
+    match value:
+        case None:
+            return []
+        case bool():
+            return [_option(name if value else f"no-{name}")]
+        case list():
+            return [_option(name), *map(str, value)]
+        case dict():
+            return [_option(name), json.dumps(value)]
+    return [_option(name), str(value)]

@@ -1,0 +1,71 @@
+"""An imitation of vLLM's command, which the normal interpreter runs, for tests of who starts one.
+
+Serves  what `ScriptedVllm` does, after it has started an engine core that leaves the group and hears nothing.
+Modes   `fail`: it ends at once; `never`: it is never well; `sick`: it is well and can't sample; `deaf`: it does not end
+        when it is told to; `fragile`: it dies at its third generation.
+"""
+
+from pathlib import Path
+
+import paddock.testing.vllm
+from paddock.server.vllm.launch import LaunchSettings
+
+_MAIN = """
+import asyncio, os, signal, subprocess, sys
+mode = os.environ.get("FAKE_MODE", "")
+port = int(sys.argv[sys.argv.index("--port") + 1])
+print("engine core starts, arguments:", *sys.argv[1:], flush=True)
+if mode == "fail":
+    sys.exit("ValueError: no such model")
+if mode == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+# An engine core that left the group and does not care for anybody.
+core = [sys.executable, "-S", "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(300)"]
+pid = subprocess.Popen(core, start_new_session=True).pid
+with open(os.environ["FAKE_PIDS"], "a") as pids:
+    pids.write(f"{os.getpid()} {pid}\\n")
+if mode == "never":
+    signal.pause()
+
+import importlib.util
+
+# The file alone: the rest of the package takes a second to import.
+spec = importlib.util.spec_from_file_location("scripted", os.environ["FAKE_SERVER"])
+scripted = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(scripted)
+
+def fault(nth):
+    if mode == "fragile" and nth > 1:
+        os._exit(7)
+    return "500" if mode == "sick" else None
+
+async def main():
+    async with scripted.ScriptedVllm(port=port, model=sys.argv[2], fault=fault, key=os.environ.get("VLLM_API_KEY")):
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+class FakeVllm:
+    """Settings that start it, and what it has started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pids = folder / "pids"
+        package = folder / "path" / "vllm" / "entrypoints" / "openai"
+        package.mkdir(parents=True)
+        for parent in (package, *list(package.parents)[:2]):
+            (parent / "__init__.py").touch()
+        (package / "api_server.py").write_text(_MAIN)
+
+    def settings(self, mode: str = "", **fields: object) -> LaunchSettings:
+        env = {"PYTHONPATH": str(self.folder / "path"), "FAKE_MODE": mode, "FAKE_PIDS": str(self._pids)}
+        env["FAKE_SERVER"] = paddock.testing.vllm.__file__
+        given = {"device": "cpu", "folder": self.folder / "logs", "env": env, "stop_timeout_s": 0.5, **fields}
+        return LaunchSettings.model_validate(given)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of all servers and their engine cores, so far."""
+        return [int(pid) for pid in self._pids.read_text().split()] if self._pids.exists() else []
