@@ -47,7 +47,7 @@ class RewardSettings(BaseModel):
     default_score: float = Field(default=3.0, ge=1, le=5)
     """Of a score that a judge's answer leaves out; the reward of a group of one."""
     default_ranking: float = Field(default=3.5, ge=1, le=6)
-    """Of a ranking that a judge's answer leaves out; the middle, from which a ranking moves equal scores."""
+    """Of a ranking that a judge's answer leaves out. Equal scores are moved by 3.5 - ranking, whatever this is."""
 
 
 class StepScoreSettings(BaseModel):
@@ -88,7 +88,8 @@ class GenrmConfig(RewardSettings, ServerConfig):
     """`circular`: each member with the next; `all_pairs`; `uncertain`: circular, then up to `comparison_budget` pairs
     in all, each where the order is least certain."""
     comparison_budget: int | None = Field(default=None, ge=1)
-    """Pairs of a group that `uncertain` may compare; None: three for each member."""
+    """Pairs of a group that `uncertain` may compare in all; the circular ones are compared in any case. None: three for
+    each member."""
     num_judges_per_comparison: int = Field(default=1, ge=1)
     """Answers on each pair; all count alike."""
     position_swap: bool = False

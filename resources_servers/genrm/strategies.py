@@ -5,12 +5,13 @@ all_pairs  (i, j) for i < j.
 uncertain  the ring; when it is done, rounds of further pairs where the order is least certain, up to the budget.
 Arrival    a pair is asked for as soon as both are there. A roster that was closed with gaps closes its ring over the
            members that are present, which keeps every pair that was asked before.
-Certainty  of Bradley and Terry's model over the comparisons that are done: p (1 - p) times the variance of the gap, p
-           the chance that one wins. That is large where an outcome is open and little is known of the two. A round
-           takes such pairs in turn, no member twice, so that its answers may come together.
+Certainty  of Bradley and Terry's model over the comparisons that are done: the chance that two stand in the wrong
+           order, their gap taken as normal around the likeliest one; of equal chances, the gap's variance. A round
+           takes the least certain pairs in turn, no member twice, so that its answers may come together.
 Law        no pair twice in one order; any order of arrivals and answers ends in the same pairs; every run ends.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,7 +24,7 @@ from paddock.resources_servers.genrm.scoring import bradley_terry
 PAIRS_PER_MEMBER = 3
 """Budget of `uncertain` where none is given."""
 ROUNDING_DIGITS = 9
-"""Of a pair's uncertainty: what differs by less is equal, and the lower numbers come first."""
+"""Of chances and variances: what differs by less is equal, and then the lower numbers come first."""
 
 
 def next_pairs(
@@ -96,10 +97,11 @@ def _by_uncertainty(pairs: Sequence[Pair], members: Sequence[int], done: Sequenc
     covariance = fit.covariance()
     place = {member: index for index, member in enumerate(fit.members)}
 
-    def rank(pair: Pair) -> tuple[float, Pair]:
+    def rank(pair: Pair) -> tuple[float, float, Pair]:
         one, other = place[pair.first], place[pair.second]
-        chance = bradley_terry.sigmoid(fit.strengths[one] - fit.strengths[other])
+        gap = abs(fit.strengths[one] - fit.strengths[other])
         variance = covariance[one][one] + covariance[other][other] - 2 * covariance[one][other]
-        return -round(chance * (1 - chance) * variance, ROUNDING_DIGITS), Pair(min(pair), max(pair))
+        wrong = 0.5 * math.erfc(gap / math.sqrt(2 * variance))
+        return -round(wrong, ROUNDING_DIGITS), -round(variance, ROUNDING_DIGITS), Pair(min(pair), max(pair))
 
     return sorted(pairs, key=rank)
