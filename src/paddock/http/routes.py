@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.http.context import SECRET_PREFIX
@@ -42,6 +42,10 @@ class Route(Generic[Request, Reply]):
     """May be sent again with the same request id when the connection broke."""
     long: bool = False
     """May take minutes: the callee stops working when its caller has gone."""
+    request_type: type[BaseModel] | None = None
+    """What the OpenAPI page says of the body, where the house doesn't know the route."""
+    reply_type: type[BaseModel] | None = None
+    """Likewise of the reply."""
 
 
 class VerifyRequest(Record):

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock import __version__
 from paddock.errors import RequestError
-from paddock.http import Route
+from paddock.http import VERIFY, Route
 from paddock.http.context import API_KEY
-from paddock.server.base import Server
+from paddock.server.base import ResourcesServer, Server
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
 
@@ -31,7 +31,9 @@ _SECRET = "secret"
 
 def build_app(server: Server[Any], *, token: str | None = None) -> FastAPI:
     """The server's app; it does not start or stop the server."""
-    endpoints = {route: Endpoint(route, handler) for route, handler in server.handlers().items()}
+    endpoints = {
+        route: Endpoint(route, handler, long=_is_long(route, server)) for route, handler in server.handlers().items()
+    }
     app = _App(endpoints, token, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
     health = {
@@ -53,6 +55,11 @@ def build_app(server: Server[Any], *, token: str | None = None) -> FastAPI:
     server.extend(app)
     app.add_exception_handler(HTTPException, _refused(server))
     return app
+
+
+def _is_long(route: Route[Any, Any], server: Server[Any]) -> bool:
+    """A verdict that waits for other members does not go on for a caller that has gone."""
+    return route.long or (route is VERIFY and isinstance(server, ResourcesServer) and server.GROUP_WISE)
 
 
 class _App(FastAPI):

@@ -123,7 +123,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
 
     KIND = "resources_servers"
     GROUP_WISE: ClassVar[bool] = False
-    """A verdict waits for those of the group's other members: they have to be in flight together."""
+    """A verdict waits for those of the group's other members: they have to be in flight together, and one whose caller
+    has gone is not waited for."""
     task_type: ClassVar[type[BaseModel]]
     """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
     example: ClassVar[JsonObject] = {}
@@ -150,6 +151,11 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
 
     async def withdraw(self, task: TaskT, row: Row) -> None:
         """The member that the row's stamp names has ended without a response. Asked of group-wise servers alone."""
+
+    async def reverify(self, task: TaskT, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
+        """Judge a stored rollout again, offline; `verdict`: the one that it has. A server that judges by more than the
+        row and the response reads that from there: it is then asked without having been started, and has no peers."""
+        return await self.verify(task, row, response)
 
     def oracle(self, task: TaskT, row: Row) -> Sequence[Sequence[JsonObject]]:
         """Known-good output items per turn, for validation without a model."""

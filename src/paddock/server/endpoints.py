@@ -63,8 +63,9 @@ class Events(NamedTuple):
 class Endpoint:
     """One route of a server."""
 
-    def __init__(self, route: Route[Any, Any], handler: Handler) -> None:
+    def __init__(self, route: Route[Any, Any], handler: Handler, *, long: bool) -> None:
         self._route = route
+        self._long = long
         self._handler = handler
         self._has_body = route.method in ("POST", "PUT")
 
@@ -75,7 +76,7 @@ class Endpoint:
             body = route.from_wire(_object(await _read(receive)) if self._has_body else {})
             call = Call.from_headers(_named(headers), path)
             work = self._handler(body, call)
-            reply = await (_unless_gone(work, receive, call) if route.long else work)
+            reply = await (_unless_gone(work, receive, call) if self._long else work)
             if isinstance(reply, EventStream):
                 return Events(reply.events)
             return Reply(200, orjson.dumps(route.reply_to_wire(body, reply)))

@@ -143,7 +143,8 @@ def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         SCRIPT: Script,
         SETTINGS: RolloutSettings,
     }
-    return schema_of(records[route]) if route in records else OBJECT
+    known = records.get(route, route.request_type)
+    return schema_of(known) if known is not None else OBJECT
 
 
 def _reply(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
@@ -163,6 +164,8 @@ def _reply(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         reward = {"type": "number", "description": "Not there where the outcome carries none."}
         row = _row(server)["properties"]
         return _object({**row, "response": RESPONSE, "reward": reward, "rollout": _object(rollout)})
+    if route.reply_type is not None:
+        return schema_of(route.reply_type)
     return RESPONSE if route in (RESPONSES, PLAIN_RESPONSES) else OBJECT
 
 

@@ -1,0 +1,125 @@
+"""`POST /compare`: responses to one conversation compared with each other, without a group and without state.
+
+Names   `rewards`, `comparison_results` and the metrics `mean_individual_score`, `std_individual_score` (of all scores
+        as the judges gave them; the deviation divides by their number), `tiebreak_usage_rate`: NeMo-Gym's. Beside them
+        the judges' quality.
+Errors  a comparison that fails fails the call (VerifierError, 502), and the others end: no score stands in for it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from statistics import fmean, pstdev
+
+from pydantic import ValidationError
+
+from paddock.errors import BugError, PaddockError, RequestError, describe
+from paddock.http import Route
+from paddock.resources_servers.genrm.config import GenrmConfig
+from paddock.resources_servers.genrm.groups.plan import Plan, Question, plan
+from paddock.resources_servers.genrm.groups.progress import comparison_of
+from paddock.resources_servers.genrm.groups.records import Judgement
+from paddock.resources_servers.genrm.judging.asking import Judges, Subject
+from paddock.resources_servers.genrm.records import Candidate, Comparison, on_wire
+from paddock.resources_servers.genrm.verdicts import Settled
+from paddock.types import JsonObject, Record
+from paddock.types.records import Finite
+
+
+class CompareRequest(Record):
+    conversation_history: list[JsonObject]
+    """What the responses answer: messages, or any items of a Responses request's `input`."""
+    response_objs: list[JsonObject]
+    """Responses API response objects."""
+    principle: str | None = None
+    """What the judge is to go by, where the config says `use_principle`; None: its `default_principle`."""
+
+
+class CompareReply(Record):
+    rewards: list[Finite]
+    """In the order of `response_objs`."""
+    comparison_results: list[Comparison]
+    metrics: dict[str, Finite]
+
+
+def _read_request(wire: JsonObject) -> CompareRequest:
+    try:
+        return CompareRequest.model_validate(wire)
+    except ValidationError as error:
+        raise RequestError(describe(error), kind="request_invalid") from error
+
+
+def _read_reply(_request: CompareRequest, wire: JsonObject) -> CompareReply:
+    try:
+        return CompareReply.model_validate(wire)
+    except ValidationError as error:
+        raise BugError(f"reply is no CompareReply: {describe(error)}", kind="reply_invalid") from error
+
+
+COMPARE: Route[CompareRequest, CompareReply] = Route(
+    "POST",
+    "/compare",
+    "Compare responses to one conversation in pairs",
+    lambda request: request.model_dump(exclude_none=True),
+    _read_request,
+    lambda _request, reply: {**reply.model_dump(), "comparison_results": list(map(on_wire, reply.comparison_results))},
+    _read_reply,
+    long=True,
+    request_type=CompareRequest,
+    reply_type=CompareReply,
+)
+
+
+async def compared(
+    config: GenrmConfig, judges: Judges, subject: Subject, candidates: Sequence[Candidate]
+) -> CompareReply:
+    if len(candidates) < 2:
+        rewards = [config.default_score for _ in candidates]
+        return CompareReply(rewards=rewards, comparison_results=[], metrics={})
+    comparisons = await _all_comparisons(config, judges, subject, candidates)
+    traits = {number: candidate.traits for number, candidate in enumerate(candidates)}
+    settled = Settled(Judgement(group="", members=traits, comparisons=comparisons), config)
+    scores = [score for one in comparisons for score in (one.score_1, one.score_2)]
+    return CompareReply(
+        rewards=[settled.scored.rewards[number] for number in range(len(candidates))],
+        comparison_results=comparisons,
+        metrics={
+            "mean_individual_score": fmean(scores),
+            "std_individual_score": pstdev(scores),
+            "tiebreak_usage_rate": settled.scored.tiebreaks / len(comparisons),
+            **settled.quality.as_metrics(),
+        },
+    )
+
+
+async def _all_comparisons(
+    config: GenrmConfig, judges: Judges, subject: Subject, candidates: Sequence[Candidate]
+) -> list[Comparison]:
+    answered: dict[Question, Comparison] = {}
+
+    async def ask(question: Question) -> None:
+        first, second = candidates[question.first].text, candidates[question.second].text
+        judged = await judges.compare(subject, first, second, question.judge_idx)
+        comparison = comparison_of(question, judged)
+        assert comparison is not None  # it did not fail
+        answered[question] = comparison
+
+    while missing := [
+        question for question in _planned(config, candidates, answered).questions if question not in answered
+    ]:
+        try:
+            async with asyncio.TaskGroup() as asking:
+                for question in missing:
+                    asking.create_task(ask(question))
+        except* PaddockError as errors:
+            raise _first(errors) from None
+    return [answered[question] for question in _planned(config, candidates, answered).questions]
+
+
+def _planned(config: GenrmConfig, candidates: Sequence[Candidate], answered: dict[Question, Comparison]) -> Plan:
+    count = len(candidates)
+    return plan(config, range(count), count, complete=True, answered=answered.get)
+
+
+def _first(errors: BaseExceptionGroup[PaddockError]) -> PaddockError:
+    found = errors.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found

@@ -1,0 +1,68 @@
+"""Which group a row's response belongs to, and as which member.
+
+Stamped rows (a collector's: run, group, size, epoch, cohort) name their group; rows with NeMo-Gym's fields alone have
+        `_ng_task_index` or `prompt_id`, or nothing, and come in rounds of `num_rollouts_per_prompt`.
+Key     of all that and of what is judged and how: the conversation, the principle, the config's `JUDGING`: members that
+        differ in any of it are never compared, and a changed config begins new groups.
+Errors  RowError for a member number that its group does not have.
+"""
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from paddock.errors import RowError
+from paddock.resources_servers.genrm.config import GenrmConfig
+from paddock.resources_servers.genrm.groups.records import Place, Submission
+from paddock.resources_servers.genrm.judging.asking import Subject
+from paddock.resources_servers.genrm.judging.conversation import response_text
+from paddock.resources_servers.genrm.records import Candidate
+from paddock.resources_servers.genrm.scoring.traits import traits_of
+from paddock.types import JsonObject, Stamp
+
+JUDGING = frozenset(
+    {
+        "genrm_model_server",
+        "genrm_responses_create_params",
+        "comparison_strategy",
+        "comparison_budget",
+        "num_judges_per_comparison",
+        "position_swap",
+        "default_score",
+        "default_ranking",
+    }
+)
+"""Fields of the config that decide what is asked and how an answer is read."""
+
+
+def judging_of(config: GenrmConfig) -> JsonObject:
+    return config.model_dump(mode="json", include=set(JUDGING))
+
+
+def place_of(stamp: Stamp, prompt_id: str | int | None, subject: Subject, config: GenrmConfig) -> Place:
+    size = stamp.group_size or config.num_rollouts_per_prompt
+    if stamp.member is not None and not 0 <= stamp.member < size:
+        raise RowError(
+            f"_ng_rollout_index: {stamp.member}, but its group has {size} members: needs 0 to {size - 1} (the size is "
+            "the row's `_paddock_group_size`, else the config's `num_rollouts_per_prompt`)",
+            kind="member_invalid",
+        )
+    named = stamp.model_dump(include={"run_id", "group_id", "group_size", "epoch", "cohort"})
+    whole = [named, prompt_id, size, subject.history, subject.principle, judging_of(config)]
+    return Place(digest_of(whole), size, stamp.member, stamp.group_size is None)
+
+
+def submission_of(stamp: Stamp, response: JsonObject) -> Submission:
+    candidate = candidate_of(response)
+    return Submission(stamp.attempt or 0, digest_of(response), candidate, digest_of(candidate.text))
+
+
+def candidate_of(response: JsonObject) -> Candidate:
+    return Candidate(text=response_text(response), traits=traits_of(response))
+
+
+def digest_of(value: Any) -> str:
+    """Of any JSON, whatever the order of its keys."""
+    data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,77 @@
+"""Which comparisons a group wants, given who is there and what was answered so far. Pure; nothing is remembered.
+
+Law     the plan is made anew from the answers each time, by the rounds in which the strategy gives its pairs: so it is
+        the same after a restart, and in each of several servers.
+Pair    each is asked of every judge, with `position_swap` in both orders. It is done when all of that is answered; one
+        that failed is never done, so no further round begins, and what is there is what counts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from paddock.resources_servers.genrm.config import GenrmConfig
+from paddock.resources_servers.genrm.records import Comparison, Pair
+from paddock.resources_servers.genrm.strategies import next_pairs
+
+
+class Question(NamedTuple):
+    """A comparison, by member numbers, in the order in which the judge sees them."""
+
+    first: int
+    second: int
+    judge_idx: int
+
+
+Lookup = Callable[[Question], Comparison | None]
+"""The comparison that answers a question; None: there is none, or none yet."""
+
+
+class Plan(NamedTuple):
+    pairs: list[Pair]
+    questions: list[Question]
+    """Of all pairs, answered or not; each once."""
+
+
+def plan(config: GenrmConfig, present: Sequence[int], size: int, *, complete: bool, answered: Lookup) -> Plan:
+    """`complete`: no further member will come."""
+    members = sorted(present)
+    asked: dict[Pair, list[Comparison]] = {}
+    while True:
+        done = [comparison for found in asked.values() for comparison in found]
+        budget = config.comparison_budget
+        new = next_pairs(config.comparison_strategy, members, size, complete, done, set(asked), budget)
+        if not new:
+            break
+        asked.update((pair, _all_of(config, pair, answered)) for pair in new)
+    return Plan(list(asked), questions_of(config, list(asked)))
+
+
+def pairs_of_late(
+    config: GenrmConfig, settled: Sequence[Pair], present: Sequence[int], size: int, late: int
+) -> list[Pair]:
+    """Pairs of a member that came when its group was settled: those that its number had there, else those that the
+    strategy begins with."""
+    touching = [pair for pair in settled if late in pair]
+    if touching:
+        return touching
+    members = sorted({*present, late})
+    budget = config.comparison_budget
+    begun = next_pairs(config.comparison_strategy, members, size, True, [], set(), budget)  # noqa: FBT003
+    return [pair for pair in begun if late in pair]
+
+
+def questions_of(config: GenrmConfig, pairs: Sequence[Pair]) -> list[Question]:
+    return list(dict.fromkeys(question for pair in pairs for question in _questions(config, pair)))
+
+
+def _questions(config: GenrmConfig, pair: Pair) -> Iterator[Question]:
+    for judge_idx in range(config.num_judges_per_comparison):
+        yield Question(pair.first, pair.second, judge_idx)
+        if config.position_swap:
+            yield Question(pair.second, pair.first, judge_idx)
+
+
+def _all_of(config: GenrmConfig, pair: Pair, answered: Lookup) -> list[Comparison]:
+    found = [answered(question) for question in _questions(config, pair)]
+    whole = [comparison for comparison in found if comparison is not None]
+    return whole if len(whole) == len(found) else []

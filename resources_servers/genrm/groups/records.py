@@ -1,0 +1,113 @@
+"""What the rooms of `groups` tell each other.
+
+Digests SHA-256 in hex: of a response as a whole, which tells a repeated request; of what of it is judged, which tells a
+        repeated comparison.
+"""
+
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.genrm.records import Candidate, Comparison, Judged, Traits
+from paddock.types import Record
+
+Presence = Literal["here", "given_up", "withdrawn"]
+"""Of a member: its response counts; its group was given up, and its response counts no more; it comes no more."""
+
+
+class Place(NamedTuple):
+    """Where a row's response belongs."""
+
+    key: str
+    """Of the group: a digest of its stamp, conversation and principle, and of how it is judged."""
+    size: int
+    member: int | None
+    """None: the row does not say, and members are numbered as they come."""
+    rounds: bool
+    """The row does not say which of several groups of one key it belongs to: a full one is followed by another."""
+
+
+class Submission(NamedTuple):
+    """A response that is to be judged."""
+
+    attempt: int
+    digest: str
+    """Of the whole response."""
+    candidate: Candidate
+    text_digest: str
+    """Of the candidate's text."""
+
+
+class Placed(NamedTuple):
+    """A submission that has its place."""
+
+    group: str
+    """Id of its group: of the key, and of the round where there are several."""
+    member: int
+    attempt: int
+    digest: str
+    late: bool
+    """Its group was settled or closed without it."""
+
+
+class AnswerKey(NamedTuple):
+    """A question to a judge, within one group: digests of the texts in the order in which it sees them."""
+
+    first: str
+    second: str
+    judge_idx: int
+
+
+class Failed(Record):
+    """A comparison that could not be had, and whom it masks."""
+
+    kind: str
+    message: str
+    retryable: bool
+
+    def error(self) -> VerifierError:
+        return VerifierError(self.message, kind=self.kind, retryable=self.retryable)
+
+
+Answer = Judged | Failed
+
+
+class Member(NamedTuple):
+    """Who holds a number of a group."""
+
+    attempt: int
+    digest: str
+    text_digest: str
+    traits: Traits
+    presence: Presence
+
+
+class Judgement(Record):
+    """All that a settled group's rewards follow from; a late member has one of its own, with it in its place."""
+
+    group: str
+    members: dict[int, Traits]
+    comparisons: list[Comparison]
+    masked: dict[int, Failed] = {}
+    """Members that a failed comparison touches: they get its error, and no reward."""
+    pairs: list[tuple[int, int]] = Field(default_factory=list)
+    """All that were compared or should have been."""
+    partial: bool = False
+    """It was closed before all members were there."""
+    late: int | None = None
+    """The member that came when the group was settled; None: it is the group's own judgement."""
+
+
+def incomplete(size: int, *, withdrawn: int) -> VerifierError:
+    """May be tried again, unless members come no more."""
+    why = f"{withdrawn} of them come no more" if withdrawn else "not all of them were there in time"
+    return VerifierError(
+        f"none of this group of {size} is judged: {why}", kind="group_incomplete", retryable=not withdrawn
+    )
+
+
+def superseded() -> VerifierError:
+    return VerifierError(
+        "another response of this group's member has taken this one's place", kind="superseded", retryable=False
+    )

@@ -1,0 +1,66 @@
+"""The tables that hold groups, and opening them.
+
+One file per `state_dir`, in SQLite's WAL mode: several servers may share it, and what was written is there after a
+        server was killed. Statements are short; a writer waits at most `BUSY_S` for another's.
+groups  `opened_at`: since when (UTC, s since 1970) it waits for its members, NULL: nobody is there; `closed`: no
+        further member is let in; `revision` counts every change of who belongs to it; `judgement`: once it is settled.
+members of groups that were not settled when they came; `presence` is one of `records.Presence`. `late`: those that came
+        afterwards, with judgements of their own.
+answers a row without `answer` and `failed` is a claim: `worker` is asking.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from paddock.errors import InfraError
+
+FILE = "groups.sqlite3"
+BUSY_S = 30.0
+VERSION = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS groups (
+    id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, size INTEGER NOT NULL, opened_at REAL,
+    touched_at REAL NOT NULL, closed INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL DEFAULT 0, judgement TEXT
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS groups_of_key ON groups (key, round);
+CREATE INDEX IF NOT EXISTS groups_by_age ON groups (touched_at);
+CREATE TABLE IF NOT EXISTS members (
+    id TEXT NOT NULL, member INTEGER NOT NULL, attempt INTEGER NOT NULL, digest TEXT NOT NULL,
+    text_digest TEXT NOT NULL, text TEXT NOT NULL, traits TEXT NOT NULL, presence TEXT NOT NULL,
+    PRIMARY KEY (id, member)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS late (
+    id TEXT NOT NULL, member INTEGER NOT NULL, attempt INTEGER NOT NULL, digest TEXT NOT NULL,
+    text_digest TEXT NOT NULL, text TEXT NOT NULL, traits TEXT NOT NULL, judgement TEXT,
+    PRIMARY KEY (id, member, attempt, digest)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answers (
+    id TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL, judge_idx INTEGER NOT NULL,
+    worker TEXT NOT NULL, answer TEXT, failed TEXT,
+    PRIMARY KEY (id, first, second, judge_idx)
+) WITHOUT ROWID;
+"""
+TABLES_OF_GROUP = ("members", "late", "answers", "groups")
+
+
+def opened(folder: Path) -> sqlite3.Connection:
+    """In autocommit mode; a transaction is begun by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, VERSION):
+            raise InfraError(
+                f"{path}: written by another version of paddock ({version}, here {VERSION}): remove it, or name "
+                "another `state_dir`",
+                kind="group_state",
+                retryable=False,
+            )
+        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,262 @@
+"""Groups on disk: what a server reads and writes of them.
+
+Law     every change is one transaction that looks first whether what it was decided on still holds (`revision`): of
+        several servers that decide at once, one does it and the others read it. Times are seconds since 1970 (UTC).
+Claims  a question is asked by the server that claimed it. What a dead server claimed is free (`workers`).
+Errors  sqlite3.Error when the disk refuses; who may come, and as whom, is told by `entry`.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.resources_servers.genrm.groups import entry
+from paddock.resources_servers.genrm.groups.records import (
+    Answer,
+    AnswerKey,
+    Failed,
+    Judgement,
+    Member,
+    Place,
+    Placed,
+    Presence,
+    Submission,
+)
+from paddock.resources_servers.genrm.groups.schema import TABLES_OF_GROUP, opened
+from paddock.resources_servers.genrm.groups.workers import Worker
+from paddock.resources_servers.genrm.records import Judged, Traits
+
+
+@dataclass
+class GroupState:
+    """A group as it was read, and what its reader has written since."""
+
+    size: int
+    opened_at: float | None
+    closed: bool
+    revision: int
+    judgement: Judgement | None
+    members: dict[int, Member]
+    answers: dict[AnswerKey, Answer]
+    claimed: dict[AnswerKey, str]
+    """Questions that a server is asking, by whom."""
+
+    @property
+    def present(self) -> list[int]:
+        return self._of("here")
+
+    @property
+    def withdrawn(self) -> list[int]:
+        return self._of("withdrawn")
+
+    def _of(self, presence: Presence) -> list[int]:
+        return sorted(number for number, member in self.members.items() if member.presence == presence)
+
+
+class GroupStore:
+    """All groups of a folder; used from one thread."""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.worker = Worker(folder)
+        self.worker.sweep()
+        self._db = opened(folder)
+        self._seen = self._version()
+
+    def close(self) -> None:
+        self._db.close()
+        self.worker.close()
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another server has written since this was asked last."""
+        seen, self._seen = self._seen, self._version()
+        return seen != self._seen
+
+    def enter(self, place: Place, submission: Submission, *, group_timeout_s: float) -> Placed:
+        """Give a submission its place; VerifierError where it has none any more (`entry`)."""
+        with self._writing() as db:
+            return entry.enter(db, place, submission, now=self.clock(), group_timeout_s=group_timeout_s)
+
+    def withdraw(self, place: Place, attempt: int, *, group_timeout_s: float) -> str | None:
+        """Note that a member comes no more; its group, None: that makes no difference."""
+        with self._writing() as db:
+            return entry.withdraw(db, place, attempt, now=self.clock(), group_timeout_s=group_timeout_s)
+
+    def read(self, group: str) -> GroupState | None:
+        """None: it is not there any more."""
+        row = self._db.execute(
+            "SELECT size, opened_at, closed, revision, judgement FROM groups WHERE id = ?", (group,)
+        ).fetchone()
+        if row is None:
+            return None
+        size, opened_at, closed, revision, judgement = row
+        members = self._db.execute(
+            "SELECT member, attempt, digest, text_digest, traits, presence FROM members WHERE id = ?", (group,)
+        )
+        answers: dict[AnswerKey, Answer] = {}
+        claimed: dict[AnswerKey, str] = {}
+        for first, second, judge_idx, worker, answer, failed in self._db.execute(
+            "SELECT first, second, judge_idx, worker, answer, failed FROM answers WHERE id = ?", (group,)
+        ):
+            key = AnswerKey(first, second, judge_idx)
+            if answer is not None:
+                answers[key] = Judged.model_validate_json(answer)
+            elif failed is not None:
+                answers[key] = Failed.model_validate_json(failed)
+            else:
+                claimed[key] = worker
+        return GroupState(
+            size,
+            opened_at,
+            bool(closed),
+            revision,
+            Judgement.model_validate_json(judgement) if judgement else None,
+            {
+                number: Member(attempt, digest, text, Traits.model_validate_json(traits), presence)
+                for number, attempt, digest, text, traits, presence in members
+            },
+            answers,
+            claimed,
+        )
+
+    def text(self, group: str, text_digest: str) -> str:
+        """What a judge is shown of a member."""
+        row = self._db.execute(
+            "SELECT text FROM members WHERE id = ?1 AND text_digest = ?2 "
+            "UNION ALL SELECT text FROM late WHERE id = ?1 AND text_digest = ?2 LIMIT 1",
+            (group, text_digest),
+        ).fetchone()
+        if row is None:
+            raise LookupError(f"group {group}: nobody has the text {text_digest}")
+        return str(row[0])
+
+    def late_member(self, placed: Placed) -> tuple[Member, Judgement | None] | None:
+        """A late submission, and its judgement once it has one; None: it is not there any more."""
+        row = self._db.execute(
+            "SELECT text_digest, traits, judgement FROM late "
+            "WHERE id = ? AND member = ? AND attempt = ? AND digest = ?",
+            placed[:4],
+        ).fetchone()
+        if row is None:
+            return None
+        traits = Traits.model_validate_json(row[1])
+        member = Member(placed.attempt, placed.digest, text_digest=row[0], traits=traits, presence="here")
+        return member, Judgement.model_validate_json(row[2]) if row[2] else None
+
+    def claim(self, group: str, wanted: Iterable[AnswerKey]) -> list[AnswerKey]:
+        """Of questions that nobody answered: those that this server is to ask now."""
+        mine: list[AnswerKey] = []
+        with self._writing() as db:
+            for key in wanted:
+                held = db.execute(
+                    "SELECT worker, answer IS NOT NULL OR failed IS NOT NULL FROM answers "
+                    "WHERE id = ? AND first = ? AND second = ? AND judge_idx = ?",
+                    (group, *key),
+                ).fetchone()
+                if held is not None and (held[1] or self.worker.lives(held[0])):
+                    continue
+                db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, NULL, NULL)", self._mine(group, key))
+                mine.append(key)
+        return mine
+
+    def release(self, group: str, keys: Iterable[AnswerKey]) -> None:
+        """Let others ask what this server claimed and did not get answered."""
+        with self._writing() as db:
+            db.executemany(
+                "DELETE FROM answers WHERE id = ? AND first = ? AND second = ? AND judge_idx = ? AND worker = ? "
+                "AND answer IS NULL AND failed IS NULL",
+                [self._mine(group, key) for key in keys],
+            )
+
+    def answer(self, group: str, answers: Mapping[AnswerKey, Answer]) -> None:
+        """Keep what this server was answered, or that it was not."""
+        with self._writing() as db:
+            for key, answer in answers.items():
+                column = "failed" if isinstance(answer, Failed) else "answer"
+                db.execute(
+                    f"UPDATE answers SET {column} = ? WHERE id = ? AND first = ? AND second = ? AND judge_idx = ? "  # noqa: S608 - one of two words of ours
+                    "AND worker = ? AND answer IS NULL AND failed IS NULL",
+                    (answer.model_dump_json(), *self._mine(group, key)),
+                )
+
+    def settle(self, group: str, revision: int, judgement: Judgement) -> bool:
+        """Keep the group's judgement, unless the group has changed."""
+        return self._change(
+            "UPDATE groups SET judgement = ?, closed = 1, touched_at = ?, revision = revision + 1 "
+            "WHERE id = ? AND revision = ? AND judgement IS NULL",
+            (judgement.model_dump_json(), self.clock(), group, revision),
+        )
+
+    def shut(self, group: str, revision: int) -> bool:
+        """Let no further member in, unless the group has changed."""
+        return self._change(
+            "UPDATE groups SET closed = 1, revision = revision + 1 WHERE id = ? AND revision = ? AND judgement IS NULL",
+            (group, revision),
+        )
+
+    def give_up(self, group: str, revision: int) -> bool:
+        """Nobody is there any more, unless the group has changed; who comes next begins anew."""
+        with self._writing() as db:
+            found = db.execute(
+                "UPDATE groups SET opened_at = NULL, closed = 0, touched_at = ?, revision = revision + 1 "
+                "WHERE id = ? AND revision = ? AND judgement IS NULL",
+                (self.clock(), group, revision),
+            )
+            if found.rowcount:
+                db.execute("UPDATE members SET presence = 'given_up' WHERE id = ? AND presence = 'here'", (group,))
+        return bool(found.rowcount)
+
+    def reset(self, group: str, revision: int) -> bool:
+        """As if nobody had come, unless the group has changed: who comes, comes for the first time."""
+        with self._writing() as db:
+            found = db.execute(
+                "UPDATE groups SET opened_at = NULL, closed = 0, touched_at = ?, revision = revision + 1 "
+                "WHERE id = ? AND revision = ? AND judgement IS NULL",
+                (self.clock(), group, revision),
+            )
+            if found.rowcount:
+                db.execute("DELETE FROM members WHERE id = ? AND presence <> 'withdrawn'", (group,))
+                db.execute("DELETE FROM answers WHERE id = ? AND failed IS NOT NULL", (group,))
+        return bool(found.rowcount)
+
+    def tell_late(self, placed: Placed, judgement: Judgement) -> None:
+        self._change(
+            "UPDATE late SET judgement = ? WHERE id = ? AND member = ? AND attempt = ? AND digest = ? "
+            "AND judgement IS NULL",
+            (judgement.model_dump_json(), *placed[:4]),
+        )
+
+    def prune(self, *, keep_settled_s: float, keep_open_s: float, in_use: Iterable[str]) -> int:
+        """Forget groups that are over; how many."""
+        now, used = self.clock(), set(in_use)
+        with self._writing() as db:
+            old = db.execute(
+                "SELECT id FROM groups WHERE touched_at < CASE WHEN judgement IS NULL THEN ? ELSE ? END",
+                (now - keep_open_s, now - keep_settled_s),
+            ).fetchall()
+            gone = [row for row in old if row[0] not in used]
+            for table in TABLES_OF_GROUP:
+                db.executemany(f"DELETE FROM {table} WHERE id = ?", gone)  # noqa: S608 - a name of ours
+        return len(gone)
+
+    def _mine(self, group: str, key: AnswerKey) -> tuple[str, str, str, int, str]:
+        return (group, *key, self.worker.id)
+
+    def _change(self, statement: str, values: tuple[object, ...]) -> bool:
+        return bool(self._db.execute(statement, values).rowcount)
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")

@@ -1,0 +1,52 @@
+"""Which server processes live: each holds a lock on a file of its own, and the kernel lets go of it however one ends.
+
+Layout  `<state_dir>/workers/<id>`, locked by flock. It is born under another name and renamed when locked: a file
+        whose lock is free is a dead worker's.
+"""
+
+import fcntl
+import os
+import uuid
+from pathlib import Path
+
+
+class Worker:
+    """This server, as others see it."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = state_dir / "workers"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.id = f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        unborn = self._folder / f".{self.id}"
+        self._lock: int | None = os.open(unborn, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unborn.rename(self._folder / self.id)
+
+    def lives(self, worker: str) -> bool:
+        """Whether that one does; this one does."""
+        if worker == self.id:
+            return True
+        try:
+            descriptor = os.open(self._folder / worker, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def sweep(self) -> None:
+        """Remove what dead workers left."""
+        for path in self._folder.iterdir():
+            if not path.name.startswith(".") and not self.lives(path.name):
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._lock is not None:
+            (self._folder / self.id).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None

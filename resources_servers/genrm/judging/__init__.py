@@ -1,0 +1,1 @@
+"""What a judge is shown, and asking it."""

@@ -1,0 +1,123 @@
+"""GenRM: a generative judge compares the responses of a group in pairs, and each is rewarded by what it says.
+
+Source  NeMo-Gym's `genrm_compare`, whose rows, names and rules of scoring it takes.
+Group   the rollouts of one row. `/verify` answers when the group's comparisons are all there, or when it can't be
+        judged: each caller waits for the others, so all of a group have to be in flight together.
+Row     the conversation in `responses_create_params`; `principle` and `prompt_id` where the row has them.
+Reward  that of the configured aggregation (about 1 to 5), as named parts; what it follows from is in the verdict.
+Errors  what a judge fails to say is VerifierError (`judging.asking`, `groups.group`): masked or retried, never a score.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict
+
+from paddock.errors import BugError, VerifierError, boundary
+from paddock.http import AggregateMetrics, Call, Peer, Route
+from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compared
+from paddock.resources_servers.genrm.config import GenrmConfig
+from paddock.resources_servers.genrm.groups.groups import Groups
+from paddock.resources_servers.genrm.groups.keys import candidate_of, place_of, submission_of
+from paddock.resources_servers.genrm.groups.records import Place
+from paddock.resources_servers.genrm.groups.store import GroupStore
+from paddock.resources_servers.genrm.judging.asking import Judges, Subject
+from paddock.resources_servers.genrm.judging.conversation import history
+from paddock.resources_servers.genrm.quality import pooled
+from paddock.resources_servers.genrm.scoring.traits import traits_of
+from paddock.resources_servers.genrm.verdicts import qualities, scored_again, single
+from paddock.sandbox.settings import default_home
+from paddock.server import Handler, ResourcesServer
+from paddock.types import JsonObject, Row, Verdict
+
+
+class GenrmTask(BaseModel):
+    """What of a row the judging reads; every other key is kept and not read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    principle: str | None = None
+    """What the judge is to go by; None: the config's `default_principle`."""
+    prompt_id: str | int | None = None
+    """Names the group of a row that has no index."""
+
+
+class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
+    GROUP_WISE: ClassVar[bool] = True
+    config_type = GenrmConfig
+    task_type = GenrmTask
+    example: ClassVar[JsonObject] = {
+        "responses_create_params": {"input": "Name a prime number."},
+        "_paddock_group_size": 1,
+        "_ng_rollout_index": 0,
+        "response": {
+            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Seven."}]}]
+        },
+    }
+
+    def __init__(self, config: GenrmConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        self._judges = Judges(config, peers)
+        self._groups: Groups | None = None
+
+    @property
+    def state_dir(self) -> Path:
+        return self.config.state_dir or default_home() / "genrm" / quote(self.name, safe="")
+
+    async def start(self) -> None:
+        self._groups = Groups(self.config, GroupStore(self.state_dir), self._judges)
+
+    async def stop(self) -> None:
+        if self._groups is not None:
+            await self._groups.close()
+            self._groups = None
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        return {**super().handlers(), COMPARE: self._compare}
+
+    async def verify(self, task: GenrmTask, row: Row, response: JsonObject) -> Verdict:
+        subject = self._subject_of(task, row)
+        place = self._place(task, row, subject)
+        if place.size == 1:
+            return single(traits_of(response), self.config)
+        told = await self._started.judged(place, submission_of(row.stamp, response), subject)
+        return told.settled.verdict(told.member)
+
+    async def withdraw(self, task: GenrmTask, row: Row) -> None:
+        place = self._place(task, row, self._subject_of(task, row))
+        if place.size > 1 and place.member is not None:
+            self._started.withdraw(place, row.stamp.attempt or 0)
+
+    async def reverify(self, task: GenrmTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
+        """By the comparisons that the verdict holds; no judge is asked."""
+        return scored_again(verdict, traits_of(response), self.config)
+
+    def aggregate_metrics(self, verify_responses: Sequence[JsonObject]) -> AggregateMetrics:
+        """With the quality of the judges over all groups: each comparison counts once."""
+        metrics = super().aggregate_metrics(verify_responses)
+        judges = pooled(qualities(verify_responses))
+        return metrics.model_copy(update={"agent_metrics": {**metrics.agent_metrics, **judges}})
+
+    @property
+    def _started(self) -> Groups:
+        if self._groups is None:
+            raise BugError(f"{self.name}: was not started", kind="not_started")
+        return self._groups
+
+    def _place(self, task: GenrmTask, row: Row, subject: Subject) -> Place:
+        return place_of(row.stamp, task.prompt_id, subject, self.config)
+
+    def _subject_of(self, task: GenrmTask, row: Row) -> Subject:
+        return self._subject(history(row.responses_create_params), task.principle)
+
+    def _subject(self, conversation: list[JsonObject], principle: str | None) -> Subject:
+        given = (principle or self.config.default_principle) if self.config.use_principle else None
+        return Subject(conversation, given)
+
+    async def _compare(self, request: CompareRequest, call: Call) -> CompareReply:
+        with boundary(VerifierError, f"{self.name}: compare", stage="verify"):
+            subject = self._subject(history({"input": request.conversation_history}), request.principle)
+            candidates = [candidate_of(response) for response in request.response_objs]
+            return await compared(self.config, self._judges, subject, candidates)

@@ -1,0 +1,138 @@
+"""From a group's judgement to its members' verdicts, with all that is needed to do it again offline.
+
+Record  `genrm` among a verdict's extras: the group, this member's number, the traits of all members, every comparison.
+        Of the judge nothing else is needed, so the reward can be computed anew, also under other reward settings.
+Reason  `scored`; `scored_partial`: the group was closed before all were there; `scored_late`: this member came when its
+        group was settled; `single`: there was nobody to compare it with.
+Metrics `comparisons`, `mean_score`, `tiebreak_share` are this member's, before bonuses; those of `quality` its group's.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from pydantic import ValidationError
+
+from paddock.errors import VerifierError, describe
+from paddock.resources_servers.genrm.config import RewardSettings
+from paddock.resources_servers.genrm.groups.records import Judgement
+from paddock.resources_servers.genrm.quality import Quality, quality
+from paddock.resources_servers.genrm.records import Comparison, Scored, Traits, on_wire
+from paddock.resources_servers.genrm.scoring.aggregation import scored, tied
+from paddock.types import JsonObject, Verdict
+
+RECORD = "genrm"
+
+
+class Settled:
+    """A judgement and what follows from it, computed once for all members."""
+
+    def __init__(self, judgement: Judgement, settings: RewardSettings) -> None:
+        self.judgement = judgement
+        self._settings = settings
+
+    @cached_property
+    def scored(self) -> Scored:
+        """Of all that were compared: one that a failed comparison masks is still what others were held against."""
+        judgement = self.judgement
+        touched = {member for one in judgement.comparisons for member in (one.response_i, one.response_j)}
+        members = [member for member in judgement.members if member in touched] or list(judgement.members)
+        return scored(members, judgement.comparisons, judgement.members, self._settings)
+
+    @cached_property
+    def quality(self) -> Quality:
+        return quality(self.judgement.comparisons)
+
+    def verdict(self, member: int) -> Verdict:
+        own = [one for one in self.judgement.comparisons if member in (one.response_i, one.response_j)]
+        return Verdict(
+            reward=self.scored.rewards[member],
+            reward_components=self.scored.components[member],
+            reason=self._reason,
+            detail=_detail(own, member),
+            metrics={**_numbers(own, member), **self.quality.as_metrics()} if own else {},
+            extras={RECORD: {"member": member, **self._record}},
+        )
+
+    @property
+    def _reason(self) -> str:
+        if not self.judgement.comparisons:
+            return "single"
+        if self.judgement.late is not None:
+            return "scored_late"
+        return "scored_partial" if self.judgement.partial else "scored"
+
+    @cached_property
+    def _record(self) -> JsonObject:
+        judgement = self.judgement
+        kept: JsonObject = {"group": judgement.group}
+        if judgement.partial:
+            kept["partial"] = True
+        if judgement.late is not None:
+            kept["late"] = judgement.late
+        kept["members"] = {str(number): traits.model_dump() for number, traits in sorted(judgement.members.items())}
+        kept["comparisons"] = [on_wire(one) for one in judgement.comparisons]
+        return kept
+
+
+def single(traits: Traits, settings: RewardSettings) -> Verdict:
+    """Of a group of one: no judge is asked."""
+    return Settled(Judgement(group="", members={0: traits}, comparisons=[]), settings).verdict(0)
+
+
+def scored_again(verdict: Verdict, traits: Traits, settings: RewardSettings) -> Verdict:
+    """What a stored verdict's record gives now; `traits`: of the response that it is about."""
+    judgement, member = read_record(verdict.extras.get(RECORD))
+    own = judgement.model_copy(update={"members": {**judgement.members, member: traits}})
+    return Settled(own, settings).verdict(member)
+
+
+def read_record(stored: Any) -> tuple[Judgement, int]:
+    """The judgement of a stored record, and whose record it is; VerifierError when it is none."""
+    if not isinstance(stored, dict):
+        raise VerifierError(
+            f"the stored verdict has no `{RECORD}`: without its comparisons it can't be scored again",
+            kind="record_missing",
+            retryable=False,
+        )
+    try:
+        judgement = Judgement.model_validate({key: value for key, value in stored.items() if key != "member"})
+        member = int(stored["member"])
+        if member not in judgement.members:
+            raise ValueError(f"member {member} is not among its members")
+    except (ValidationError, ValueError, TypeError, KeyError) as error:
+        text = describe(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        raise VerifierError(f"`{RECORD}`: {text}", kind="record_invalid", retryable=False) from error
+    return judgement, member
+
+
+def qualities(replies: Iterable[JsonObject]) -> list[Quality]:
+    """Of the groups that verify replies tell of, each once; a late member's own judgement is not another group."""
+    found: dict[str, Quality] = {}
+    for reply in replies:
+        stored = reply.get(RECORD)
+        if not isinstance(stored, dict) or not stored.get("comparisons") or "late" in stored:
+            continue
+        group = str(stored.get("group"))
+        if group not in found:
+            found[group] = quality(read_record(stored)[0].comparisons)
+    return list(found.values())
+
+
+def _numbers(own: Sequence[Comparison], member: int) -> dict[str, float]:
+    return {
+        "comparisons": float(len(own)),
+        "mean_score": _mean_score(own, member),
+        "tiebreak_share": sum(map(tied, own)) / len(own),
+    }
+
+
+def _mean_score(own: Sequence[Comparison], member: int) -> float:
+    return fmean(one.score_1 if one.response_i == member else one.score_2 for one in own)
+
+
+def _detail(own: Sequence[Comparison], member: int) -> str:
+    if not own:
+        return "a group of one: no judge was asked"
+    return f"mean score {_mean_score(own, member):.3g} in {len(own)} comparisons"
