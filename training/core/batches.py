@@ -4,8 +4,9 @@ Law     a verdict enters its group's baseline whether or not its tokens can be t
         token is trained on at most once, with the advantage of its rollout, or it is masked and the reason is told.
 Order   of the tokens' fates: no reward, no proven sample, cut by a budget (`overlong_filtering`), longer than the
         trainer takes, weights that nobody knows, a turn with a flaw that the config masks.
-Shares  samples of one rollout share its advantage. With `token_level_loss` each of its tokens weighs the same, in
-        however many samples it was split; with a mean per row, a rollout weighs as many times as it has samples.
+Shares  samples of one rollout share its advantage, unless each step has its own (`step_credit`). With
+        `token_level_loss` each of its tokens weighs the same, in however many samples it was split; with a mean per
+        row, a rollout weighs as many times as it has samples.
 Flaws   the advantage that the config sets for a flawed turn stands in place of the rollout's, unclipped, as in NeMo-RL
         (`_apply_message_level_advantage_penalties`); an invalid call goes before malformed thinking.
 """
@@ -14,7 +15,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from paddock.tokens.export import RolloutSample, Span
-from paddock.training.core.advantages import advantages
 from paddock.training.core.groups import repaired
 from paddock.training.core.records import (
     Batch,
@@ -28,6 +28,7 @@ from paddock.training.core.records import (
     version_number,
 )
 from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.core.step_credit import Credit, sample_credits
 from paddock.types import Outcome
 
 FAILED: Mapping[Outcome, MaskReason] = {
@@ -80,10 +81,10 @@ def make_batch(
         if whole is None:
             batch.dropped.append(group.id)
             continue
-        found = advantages([member.reward for member in whole.members], grpo)
-        for member, advantage in zip(whole.members, found, strict=True):
-            if advantage is not None:
-                _add(batch, _Place(group.id, member.nth), member, advantage, rules)
+        found = sample_credits(whole.members, grpo)
+        for member, given in zip(whole.members, found, strict=True):
+            if given is not None:
+                _add(batch, _Place(group.id, member.nth), member, given, rules)
     return batch
 
 
@@ -93,15 +94,15 @@ def _failed(group: Group) -> Iterator[Masked]:
             yield Masked(group.id, member.nth, None, FAILED[member.outcome])
 
 
-def _add(batch: Batch, place: _Place, member: Member, advantage: float, rules: _Rules) -> None:
+def _add(batch: Batch, place: _Place, member: Member, given: Sequence[Credit], rules: _Rules) -> None:
     if not member.samples:
         batch.masked.append(place.masked(None, "not_exact"))
-    for one in member.samples:
+    for one, credit in zip(member.samples, given, strict=True):
         reason = _unusable(one, rules)
         if reason is not None:
             batch.masked.append(place.masked(one.index, reason))
             continue
-        row = _row(place, member, one, advantage, rules, batch.masked)
+        row = _row(place, member, one, credit, rules, batch.masked)
         if row.versions:
             batch.rows.append(row)
 
@@ -113,7 +114,7 @@ def _unusable(one: RolloutSample, rules: _Rules) -> MaskReason | None:
 
 
 def _row(
-    place: _Place, member: Member, one: RolloutSample, advantage: float, rules: _Rules, masked: list[Masked]
+    place: _Place, member: Member, one: RolloutSample, credit: Credit, rules: _Rules, masked: list[Masked]
 ) -> TrainRow:
     sample = one.sample
     length = len(sample.ids)
@@ -133,7 +134,7 @@ def _row(
             continue
         mask[start:end] = sample.loss_mask[start:end]
         log_probs[start:end] = sample.log_probs[start:end]
-        given[start:end] = [flawed.own.get(span.turn, advantage)] * (end - start)
+        given[start:end] = [flawed.own.get(span.turn, credit.advantage)] * (end - start)
         versions.append(VersionSpan(start, end, version))
     if not versions and not reasons:
         reasons.append("not_exact")
@@ -146,7 +147,7 @@ def _row(
         loss_mask=mask,
         generation_log_probs=log_probs,
         advantages=given,
-        reward=0.0 if member.reward is None else member.reward,
+        reward=credit.reward,
         oldest=min((span.version for span in versions), default=None),
         newest=max((span.version for span in versions), default=None),
         versions=tuple(versions),

@@ -9,6 +9,7 @@ from paddock.tokens.export import plan_rollout, rollout_samples
 from paddock.training.core.flaws import FlawRules, flaws_of
 from paddock.training.core.records import Member
 from paddock.training.core.settings import GroupSettings
+from paddock.training.core.step_credit import step_credits
 from paddock.types import Rollout
 
 
@@ -31,6 +32,7 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         metrics=dict(verdict.metrics) if verdict else {},
         skipped=len(planned.skipped),
         total_s=rollout.timing.total_s,
+        steps=step_credits(verdict) if settings.step_credit else (),
     )
 
 

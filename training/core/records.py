@@ -41,6 +41,16 @@ class Flaw(NamedTuple):
     kind: FlawKind
 
 
+class StepCredit(NamedTuple):
+    """What one step of a rollout is rewarded with."""
+
+    step: int
+    """The harness's number of it, from 1."""
+    turn_id: str | None
+    """None: nobody knows which turn it is."""
+    reward: float
+
+
 class Member(NamedTuple):
     """One rollout of a group, ended."""
 
@@ -61,6 +71,8 @@ class Member(NamedTuple):
     """Turns that no sample trains on."""
     total_s: float = 0.0
     """Wall clock of the rollout."""
+    steps: tuple[StepCredit, ...] = ()
+    """Its steps, where each is rewarded for itself (`step_credit`); none: its samples share its reward."""
 
 
 class Group(NamedTuple):
@@ -108,8 +120,9 @@ class TrainRow(NamedTuple):
     generation_log_probs: list[float]
     """Of the engine when it sampled."""
     advantages: list[float]
-    """Per token: an advantage of its rollout, or that of a flaw."""
+    """Per token: an advantage of its rollout or step, or that of a flaw."""
     reward: float
+    """Of its rollout, or of its step."""
     oldest: int | None
     """Oldest version of the weights that sampled a trained token of it."""
     newest: int | None

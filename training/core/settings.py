@@ -100,6 +100,18 @@ class GroupSettings(_Settings):
     """Reward of a member with outcome `leak`; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
     """How a rollout becomes samples; see `paddock.tokens.export`."""
+    step_credit: bool = False
+    """Each step that a judge scored (an agent's `step_rewards`) is rewarded for itself, and compared with the same step
+    of the group's other rollouts (`step_credit.py`); needs a sample per step, `sample_mode: dynamic_history`. False:
+    the samples of a rollout share its reward."""
+
+    @model_validator(mode="after")
+    def _sample_per_step(self) -> Self:
+        if self.step_credit and self.sample_mode != "dynamic_history":
+            raise ValueError(
+                f"step_credit needs a sample per step: set sample_mode to `dynamic_history`, not {self.sample_mode!r}"
+            )
+        return self
 
 
 class LossSettings(_Settings):

@@ -8,7 +8,7 @@ Errors  what is none of ours raises KeyError, TypeError or ValidationError; numb
 import math
 
 from paddock.tokens.export import RolloutSample
-from paddock.training.core.records import Flaw, Group, Member
+from paddock.training.core.records import Flaw, Group, Member, StepCredit
 from paddock.types import JsonObject
 
 
@@ -22,6 +22,7 @@ def group_from_wire(wire: JsonObject) -> Group:
 
 def _member_to_wire(group: Group, member: Member) -> JsonObject:
     given = [member.reward, member.total_s, *member.metrics.values()]
+    given += (step.reward for step in member.steps)
     given += (number for one in member.samples for number in (one.reward, *one.sample.log_probs))
     if not all(number is None or math.isfinite(number) for number in given):
         raise ValueError(f"member {member.nth} of group {group.id} has a number that is not finite")
@@ -30,10 +31,12 @@ def _member_to_wire(group: Group, member: Member) -> JsonObject:
         "samples": [one.to_wire() for one in member.samples],
         "flaws": [flaw._asdict() for flaw in member.flaws],
         "metrics": dict(member.metrics),
+        "steps": [step._asdict() for step in member.steps],
     }
 
 
 def _member_from_wire(wire: JsonObject) -> Member:
     samples = tuple(RolloutSample.from_wire(one) for one in wire["samples"])
     flaws = tuple(Flaw(**flaw) for flaw in wire["flaws"])
-    return Member(**{**wire, "samples": samples, "flaws": flaws})
+    steps = tuple(StepCredit(**step) for step in wire.get("steps", ()))
+    return Member(**{**wire, "samples": samples, "flaws": flaws, "steps": steps})

@@ -60,10 +60,10 @@ class StepRewards(Record):
     def mean(self) -> float | None:
         return fsum(self.there) / len(self.there) if self.there else None
 
-    def worth(self, reward: float, score: float | None) -> float:
-        """The environment's reward together with a score; None: with the mean of those that came, if any did."""
+    def worth(self, outcome: float, score: float | None) -> float:
+        """The outcome together with one step's score; None: with the mean of those that came, if any did."""
         known = self.mean if score is None else score
-        return self.outcome_values.of(reward) + (0.0 if known is None else self.coefficient * known)
+        return outcome if known is None else outcome + self.coefficient * known
 
 
 def combined(verdict: Verdict, steps: StepRewards) -> Verdict:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.tokens.export import RolloutSample, Sample, Span
-from paddock.training.core.records import Flaw, FlawKind, Group, Member
+from paddock.training.core.records import Flaw, FlawKind, Group, Member, StepCredit
 from paddock.training.core.testing import group, member, sample
 from paddock.training.core.wire import group_from_wire, group_to_wire
 from paddock.types import OUTCOMES, Stamp
@@ -18,6 +18,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(0, 2**40)
 TEXTS = st.text(max_size=5)
 STAMPS = st.builds(Stamp, run_id=st.none() | TEXTS, group_id=st.none() | COUNTS, member=st.none() | COUNTS)
+STEPS = st.builds(StepCredit, step=COUNTS, turn_id=st.none() | TEXTS, reward=NUMBERS)
 
 
 @st.composite
@@ -58,6 +59,7 @@ MEMBERS = st.builds(
     reason=st.none() | TEXTS,
     metrics=st.dictionaries(TEXTS, NUMBERS, max_size=2),
     skipped=COUNTS,
+    steps=st.lists(STEPS, max_size=2).map(tuple),
     total_s=NUMBERS,
 )
 GROUPS = st.builds(
@@ -82,6 +84,7 @@ def test_what_is_read_is_what_was_written(one: Group) -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_json_can_not_say_is_refused(number: float) -> None:
     off = sample().model_copy(update={"sample": sample().sample.model_copy(update={"log_probs": [number] * 6})})
-    for one in (member(0, number), member(0, metrics={"close": number}), member(0, samples=[off])):
+    stepped = member(0, steps=(StepCredit(1, "a", number),))
+    for one in (member(0, number), member(0, metrics={"close": number}), member(0, samples=[off]), stepped):
         with pytest.raises(ValueError, match="not finite"):
             group_to_wire(group(one))
