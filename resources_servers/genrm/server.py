@@ -3,6 +3,7 @@
 Source  NeMo-Gym's `genrm_compare`, whose rows, names and rules of scoring it takes.
 Group   the rollouts of one row. `/verify` answers when the group's comparisons are all there, or when it can't be
         judged: each caller waits for the others, so all of a group have to be in flight together.
+Steps   `/score_step` judges single steps of other agents' rollouts (`steps`), and has nothing to do with groups.
 Row     the conversation in `responses_create_params`; `principle` and `prompt_id` where the row has them.
 Reward  that of the configured aggregation (about 1 to 5), as named parts; what it follows from is in the verdict.
 Errors  what a judge fails to say is VerifierError (`judging.asking`, `groups.group`): masked or retried, never a score.
@@ -16,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict
 
 from paddock.errors import BugError, VerifierError, boundary
-from paddock.http import AggregateMetrics, Call, Peer, Route
+from paddock.http import SCORE_STEP, AggregateMetrics, Call, Peer, Route, StepRequest, StepScore
 from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compared
 from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.genrm.groups.groups import Groups
@@ -27,6 +28,7 @@ from paddock.resources_servers.genrm.judging.asking import Judges, Subject
 from paddock.resources_servers.genrm.judging.conversation import history
 from paddock.resources_servers.genrm.quality import pooled
 from paddock.resources_servers.genrm.scoring.traits import traits_of
+from paddock.resources_servers.genrm.steps import StepScorer
 from paddock.resources_servers.genrm.verdicts import qualities, scored_again, single
 from paddock.sandbox.settings import default_home
 from paddock.server import Handler, ResourcesServer
@@ -60,6 +62,7 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
     def __init__(self, config: GenrmConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self._judges = Judges(config, peers)
+        self._steps = StepScorer(config.step_score, lambda: [peers[judge.name] for judge in config.judges])
         self._groups: Groups | None = None
 
     @property
@@ -75,7 +78,7 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
             self._groups = None
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
-        return {**super().handlers(), COMPARE: self._compare}
+        return {**super().handlers(), COMPARE: self._compare, SCORE_STEP: self._score_step}
 
     async def verify(self, task: GenrmTask, row: Row, response: JsonObject) -> Verdict:
         subject = self._subject_of(task, row)
@@ -115,6 +118,10 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
     def _subject(self, conversation: list[JsonObject], principle: str | None) -> Subject:
         given = (principle or self.config.default_principle) if self.config.use_principle else None
         return Subject(conversation, given)
+
+    async def _score_step(self, request: StepRequest, call: Call) -> StepScore:
+        with boundary(VerifierError, f"{self.name}: score_step"):
+            return await self._steps.score(request, call)
 
     async def _compare(self, request: CompareRequest, call: Call) -> CompareReply:
         with boundary(VerifierError, f"{self.name}: compare", stage="verify"):

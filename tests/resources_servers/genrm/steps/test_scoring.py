@@ -1,14 +1,16 @@
 """Claims about the votes on a step: seeds of their own, failures that are missing, bounds on what is in flight."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.http import Call, StepRequest
-from paddock.resources_servers.genrm.config import StepScoreSettings
+from paddock.http import SCORE_STEP, Call, StepRequest
+from paddock.resources_servers.genrm import GenrmServer
+from paddock.resources_servers.genrm.config import GenrmConfig, StepScoreSettings
 from paddock.resources_servers.genrm.steps import StepScorer
 from paddock.testing import over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
@@ -113,3 +115,14 @@ def test_an_extra_body_that_is_none_is_refused_at_once() -> None:
     settings = StepScoreSettings(responses_create_params={"metadata": {"extra_body": "[1]"}})
     with pytest.raises(ConfigError, match="extra_body"):
         StepScorer(settings, list)
+
+
+@pytest.mark.parametrize("transport", ["direct", "http"])
+async def test_the_server_judges_steps_for_whoever_asks(transport: Any, tmp_path: Path) -> None:
+    judge = ScriptedJudge(ScriptedJudgeConfig(needle="done"), name="judge", peers={})
+    reference = {"type": "models_servers", "name": "judge"}
+    config = GenrmConfig.model_validate({"genrm_model_server": reference, "state_dir": tmp_path})
+    async with over(transport, judge, GenrmServer(config, name="genrm", peers={})) as peers:
+        found = await peers["genrm"].call(SCORE_STEP, a_request("step_3"), Call())
+        other = await peers["genrm"].call(SCORE_STEP, a_request("step_4", text="broken"), Call())
+    assert (found.step_id, found.score, other.score) == ("step_3", 1.0, -1.0)
