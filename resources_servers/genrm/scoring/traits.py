@@ -3,13 +3,17 @@
 Answer  the texts of its assistant messages, joined. Reasoning: of each reasoning item the summary's texts, or, where
         it has none, its content's; joined. Lengths are code points.
 Style   marks per character, both of the answer without fenced code (``` to the next ```; a fence that is not closed
-        stays): headers (`#` to `######` and a blank at the start of a line), list items (`-`, `*`, `+`, `1.` or `1)`
-        and a blank, indented or not), bold (`**text**`, or `__text__` that touches no word; within a line), emoji (each
-        code point of U+1F1E6 to 1F1FF, U+1F300 to 1FAFF, U+2600 to 27BF). With no character left the density is 0.
+        stays), white space around it not counted: headers (`#` to `######` and a blank at the start of a line), list
+        items (`-`, `*`, `+` or `1.` and a blank, indented or not), bold (`**text**`, `__text__`, within a line), emoji
+        (by code point). With no character left the density is 0.
+Source  NeMo-Gym's `genrm_compare`, after Arena-Hard's style control: the same counts on the same text, but for scripts
+        such as Chinese, whose letters and punctuation it takes for emoji.
 Errors  none for any JSON. Time is linear in the text.
 """
 
 import re
+
+import regex
 
 from paddock.resources_servers.genrm.records import Traits
 from paddock.types import JsonObject
@@ -17,10 +21,15 @@ from paddock.types.responses import content_text, item_type, messages, output_it
 
 _FENCED = re.compile(r"```.*?```", re.DOTALL)
 _MARKS = (
-    re.compile(r"^#{1,6}[ \t]", re.MULTILINE),
-    re.compile(r"^[ \t]*+(?:[-*+]|[0-9]{1,9}[.)])[ \t]", re.MULTILINE),
-    re.compile(r"\*\*[^*\n]++\*\*|(?<!\w)__[^_\n]++__(?!\w)"),
-    re.compile("[\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2600-\u27bf]"),
+    re.compile(r"^#{1,6}\s", re.MULTILINE),
+    re.compile(r"^[^\S\n]*+(?:[-*+]|\d+\.)\s", re.MULTILINE),
+    re.compile(r"\*\*[^*\n]++\*\*"),
+    re.compile(r"__[^_\n]++__"),
+    regex.compile(
+        r"[[\U0001f1e0-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa00-\U0001faff]"
+        r"||[[\u24c2-\U0001f251]--[\p{L}\p{M}\p{P}\p{Z}\p{C}]]||[\u2600-\u27bf]]",
+        regex.V1,
+    ),
 )
 
 
@@ -47,4 +56,5 @@ def reasoning_of(response: JsonObject) -> str:
 def style_density(text: str) -> float:
     prose = _FENCED.sub("", text)
     marks = sum(1 for kind in _MARKS for _ in kind.finditer(prose))
-    return marks / len(prose) if prose else 0.0
+    length = len(prose.strip())
+    return marks / length if length else 0.0

@@ -45,9 +45,9 @@ def test_nothing_is_zero(response: dict[str, Any]) -> None:
     ("text", "marks"),
     [
         ("# One\n###### Six\n####### seven\n#none\n a # b", 2),
-        ("- a\n* b\n  + c\n1. d\n12) e\n-f\n1.5 g\nx - y", 5),
-        ("**bold** and __strong__, not snake__case__name or ** blank\n**", 2),
-        ("fine ✅ 🚀🚀 é ©", 3),
+        ("- a\n* b\n  + c\n1. d\n\n12. e\n-f\n1.5 g\n2) h\nx - y", 5),
+        ("**bold** and __strong__, snake__case__name too, not ** blank\n**", 3),
+        ("fine ✅ 🚀🚀 é © 好。", 3),
         ("plain text", 0),
     ],
 )
