@@ -1,14 +1,17 @@
 """Config of a genrm model server: where the judge is, how it is asked, and for how long.
 
+Law     `base_url` (endpoints that run) or `launch` (vLLM servers of its own), never both.
 Units   seconds.
 Errors  a field that can't be used is refused when the config is read.
 """
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from paddock.server import ServerConfig
+from paddock.server.vllm.launch import LaunchSettings
+from paddock.server.vllm.launching import Served
 from paddock.types import JsonObject
 
 
@@ -24,9 +27,14 @@ class GenrmModelConfig(ServerConfig):
 
     model: str
     """Its name at the endpoint; clients' own names for it are not passed on."""
-    base_url: str | list[str]
+    base_url: str | list[str] | None = None
     """Base URL of an endpoint that speaks Chat Completions, with `/v1`; several take turns, and one that has just
-    failed is passed over."""
+    failed is passed over. None: see `launch`."""
+    launch: LaunchSettings | None = None
+    """vLLM servers of its own, started and ended with this one. None: see `base_url`."""
+    reasoning_parser: str | None = None
+    """Of `launch`: vLLM's name of the parser of reasoning (`deepseek_r1`, `qwen3`, ...); None: what stands before
+    `</think>` is reasoning."""
     api_key: SecretStr | None = Field(default=None, repr=False)
     """None or empty: the endpoint needs none."""
     prompt_form: Literal["roles", "plain"] = "roles"
@@ -55,20 +63,39 @@ class GenrmModelConfig(ServerConfig):
     that reaches the judge and all other `metadata` (`judge_idx`, `try`, ...) is. 0: each request is asked for itself,
     equal ones at the same time too."""
 
+    start_timeout_s: float | None = Field(default=900.0, gt=0)
+    """Seconds that it may take to start, servers of its own included."""
+    stop_timeout_s: float | None = Field(default=30.0, gt=0)
+    """Seconds that it may take to stop, servers of its own included; twice what they need (`launch.stop_timeout_s`)."""
+
     @field_validator("base_url")
     @classmethod
-    def _usable(cls, value: str | list[str]) -> str | list[str]:
+    def _usable(cls, value: str | list[str] | None) -> str | list[str] | None:
         urls = [value] if isinstance(value, str) else value
-        if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+        if urls is not None and (not urls or not all(url.startswith(("http://", "https://")) for url in urls)):
             raise ValueError("needs a URL such as http://127.0.0.1:8000/v1, or a list of them")
         return value
 
+    @model_validator(mode="after")
+    def _one_origin(self) -> "GenrmModelConfig":
+        if (self.base_url is None) == (self.launch is None):
+            raise ValueError("needs either `base_url` of an endpoint or `launch` for servers of its own")
+        if self.reasoning_parser is not None and self.launch is None:
+            raise ValueError("reasoning_parser: only servers of its own (`launch`) are told of it")
+        return self
+
     @property
     def urls(self) -> list[str]:
-        """Base URLs without a slash at the end."""
-        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url
+        """Base URLs without a slash at the end; none where servers are launched."""
+        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url or []
         return [url.rstrip("/") for url in urls]
 
     @property
     def key(self) -> str | None:
         return self.api_key.get_secret_value() or None if self.api_key else None
+
+    @property
+    def served(self) -> Served:
+        """What launched servers serve."""
+        parser = ["--reasoning-parser", self.reasoning_parser] if self.reasoning_parser else []
+        return Served(self.model, self.key, parser)

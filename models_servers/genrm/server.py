@@ -5,7 +5,8 @@ Asked   a comparison (`metadata.response_1`, `response_2`, `principle`) is put t
 Answer  reasoning, in its own field or before `</think>` in the text, is a reasoning item; the message is what the
         judge says after it.
 Law     equal requests get the same answer, asked for once (`cache_entries`). A failure is an error, never an answer.
-Errors  those of `paddock.server.upstream_failures`; InfraError `judge_timeout` at the caller's deadline.
+Errors  those of `paddock.server.upstream_failures` and of `places`; InfraError `judge_timeout` when the caller's time
+        is over.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from paddock.errors import BugError, InfraError
 from paddock.http import PLAIN_CHAT, PLAIN_MESSAGES, PLAIN_RESPONSES, Call, ModelReply, Peer, Route
 from paddock.models_servers.genrm.asking import ask
 from paddock.models_servers.genrm.config import GenrmModelConfig
+from paddock.models_servers.genrm.places import Places
 from paddock.models_servers.genrm.sharing import Sharing
 from paddock.models_servers.genrm.upstream import Upstream
 from paddock.server import Handler, ModelServer
@@ -43,15 +45,18 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
         self.dropped: Counter[str] = Counter()
         """What of requests was not passed on, by name."""
         self.sharing: Sharing[Answer] = Sharing(config.cache_entries)
+        self.places = Places(config, name=name)
         self._connected: Upstream | None = None
 
     async def start(self) -> None:
-        self._connected = Upstream(self.config)
+        await self.places.start()
+        self._connected = Upstream(self.config, self.places)
 
     async def stop(self) -> None:
         await self.sharing.close()
         if self._connected is not None:
             await self._connected.close()
+        await self.places.stop()
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {PLAIN_RESPONSES: self.responses, PLAIN_CHAT: self.chat, PLAIN_MESSAGES: self.messages}
@@ -80,7 +85,7 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
         except TimeoutError as error:
             if not clock.expired():
                 raise
-            why = f": {upstream.trouble}" if upstream.trouble else ""
+            why = f": {self.places.trouble}" if self.places.trouble else ""
             raise InfraError(f"{self.name}: no answer in time{why}", kind="judge_timeout", stage="model") from error
         return whole_reply(dialect, answer, request, model=self.config.model)
 

@@ -1,58 +1,38 @@
 """Exchanges with the judge's endpoints: bounded in time and number, tried again while that may help.
 
-Turns   endpoints take turns; one that failed is passed over until its wait is over, unless all have failed.
 Retry   failures that may pass are tried again, elsewhere at once and at the same place after waits that double, for
         `retry_for_s` from the first failure on. Whoever does not wait any more cancels: that ends it earlier.
 Bounds  one wall clock per exchange; `max_concurrency` exchanges at once, a wait between tries not among them.
-Errors  those of `paddock.server.upstream_failures`.
+Errors  those of `paddock.server.upstream_failures` and of `places`.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
-
-import httpx
 
 from paddock.http.transport import make_client
 from paddock.models_servers.genrm.config import GenrmModelConfig
+from paddock.models_servers.genrm.places import Places
 from paddock.server.upstream_exchange import Whole, json_headers, post_whole, retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, attributed, host_of
 
 T = TypeVar("T")
-PATH = "/chat/completions"
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """One endpoint."""
-
-    url: httpx.URL
-    rests_until: float = 0.0
-    """The loop's time from which on it is asked like the others."""
-    why: str = ""
-    """Its last failure; empty since it answered."""
 
 
 class Upstream:
-    """All endpoints of one judge."""
+    """Asks whichever place's turn it is."""
 
-    def __init__(self, config: GenrmModelConfig) -> None:
+    def __init__(self, config: GenrmModelConfig, places: Places) -> None:
         self.tries = 0
         """Exchanges that were begun."""
         self._config = config
         self._client = make_client(max_connections=config.max_concurrency)
         self._slots = asyncio.Semaphore(config.max_concurrency)
         self._headers = json_headers(config.key, config.default_headers)
-        self._places = [Place(httpx.URL(url + PATH)) for url in config.urls]
+        self._places = places
 
     async def close(self) -> None:
         await self._client.aclose()
-
-    @property
-    def trouble(self) -> str:
-        """What endpoints failed with since they last answered; empty: nothing."""
-        return "; ".join(place.why for place in self._places if place.why)
 
     async def ask(self, body: bytes, read: Callable[[Whole], T]) -> T:
         """What `read` makes of the answer."""
@@ -60,40 +40,32 @@ class Upstream:
         while True:
             try:
                 async with self._slots:
-                    return await self._try(self._turn(), body, read, failed)
+                    return await self._try(body, read, failed)
             except UpstreamError as error:
                 failed += 1
                 now = asyncio.get_running_loop().time()
                 if failed == 1:
                     ends_at = now + self._config.retry_for_s
-                wait_s = max(0.0, min(place.rests_until for place in self._places) - now)
-                if failed >= len(self._places):
+                wait_s = max(0.0, self._places.rested_at - now)
+                if failed >= len(self._places.all):
                     wait_s = max(wait_s, self._wait_s(error, failed))
                 if now + wait_s > ends_at:
                     raise
             await asyncio.sleep(wait_s)
 
-    async def _try(self, place: Place, body: bytes, read: Callable[[Whole], T], failed: int) -> T:
+    async def _try(self, body: bytes, read: Callable[[Whole], T], failed: int) -> T:
+        place, url = self._places.turn()
         self.tries += 1
         limit_s = self._config.timeout_s
         try:
-            with attributed(host_of(place.url), limit_s):
-                found = read(await post_whole(self._client, place.url, body, self._headers, limit_s))
+            with attributed(host_of(url), limit_s):
+                found = read(await post_whole(self._client, url, body, self._headers, limit_s))
         except UpstreamError as error:
             place.rests_until = asyncio.get_running_loop().time() + self._wait_s(error, failed + 1)
             place.why = error.message
             raise
         place.rests_until, place.why = 0.0, ""
         return found
-
-    def _turn(self) -> Place:
-        """The one whose turn it is."""
-        now = asyncio.get_running_loop().time()
-        place = next((place for place in self._places if place.rests_until <= now), None)
-        place = place or min(self._places, key=lambda place: place.rests_until)
-        self._places.remove(place)
-        self._places.append(place)
-        return place
 
     def _wait_s(self, failure: UpstreamError, failed: int) -> float:
         config = self._config

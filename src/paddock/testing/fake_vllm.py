@@ -2,7 +2,7 @@
 
 Serves  what `ScriptedVllm` does, after it has started an engine core that leaves the group and hears nothing.
 Modes   `fail`: it ends at once; `never`: it is never well; `sick`: it is well and can't sample; `deaf`: it does not end
-        when it is told to; `fragile`: it dies at its third generation.
+        when it is told to; `fragile`: it dies at its third generation; `fades`: after a second it is not well any more.
 """
 
 from pathlib import Path
@@ -40,7 +40,11 @@ def fault(nth):
     return "500" if mode == "sick" else None
 
 async def main():
-    async with scripted.ScriptedVllm(port=port, model=sys.argv[2], fault=fault, key=os.environ.get("VLLM_API_KEY")):
+    key = os.environ.get("VLLM_API_KEY")
+    async with scripted.ScriptedVllm(port=port, model=sys.argv[2], fault=fault, key=key) as served:
+        if mode == "fades":
+            await asyncio.sleep(1)
+            served.well = "no"
         await asyncio.Event().wait()
 
 asyncio.run(main())

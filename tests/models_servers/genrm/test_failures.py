@@ -104,7 +104,7 @@ async def test_endpoints_take_turns_and_one_that_failed_is_passed_over(judging: 
         said = [messages((await client.ask("responses", ASKED)).body)[0] for _ in range(4)]
         assert said == ["two"] * 4
         assert one.calls == 3, "its failure was met once, and gone around at once"
-        assert "500" in server.upstream.trouble
+        assert "500" in server.places.trouble
 
 
 async def test_no_more_are_asked_at_once_than_allowed(judging: Judging) -> None:

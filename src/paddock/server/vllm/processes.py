@@ -105,25 +105,26 @@ class VllmProcess:
                 os.killpg(self.pid, signal.SIGKILL)
             await asyncio.shield(self.exited)
 
+    async def is_well(self, timeout_s: float) -> bool:
+        """Whether it says so in that time."""
+        if self.exited.done():
+            return False
+        try:
+            async with asyncio.timeout(timeout_s), self._session.get(f"{self.url}/health") as answer:
+                return answer.status == 200
+        except (TimeoutError, aiohttp.ClientError):
+            return False
+
     async def _until_well(self) -> None:
         limit_s = self._command.start_timeout_s
         try:
             async with asyncio.timeout(limit_s):
-                while not await self._is_well():
+                while not await self.is_well(POLL_S * 10):
                     if self.exited.done():
                         raise self._failed(self.ending, kind="start_failed")
                     await asyncio.sleep(POLL_S)
         except TimeoutError as error:
             raise self._failed(f"was not well within {limit_s:.3g} s", kind="start_timeout") from error
-
-    async def _is_well(self) -> bool:
-        if self.exited.done():
-            return False
-        try:
-            async with asyncio.timeout(POLL_S * 10), self._session.get(f"{self.url}/health") as answer:
-                return answer.status == 200
-        except (TimeoutError, aiohttp.ClientError):
-            return False
 
     def _failed(self, how: str, *, kind: str) -> InfraError:
         lines: list[str] = []
