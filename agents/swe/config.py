@@ -89,8 +89,8 @@ class SweConfig(AgentConfig):
     blocklist: BlocklistSettings = BlocklistSettings()
     tunnel: TunnelSettings = TunnelSettings()
     step_rewards: StepRewardSettings | None = None
-    """A judge's votes on each step, as part of the reward. None: the reward is the environment's alone. Not for
-    evaluation, where a rollout passes by its reward."""
+    """A judge's votes on each step, as part of the reward. None: the reward is the environment's alone. What passes is
+    told by the environment's reward in either case."""
 
     @field_validator("harness", mode="before")
     @classmethod

@@ -10,6 +10,8 @@ from paddock.collect import Collected, Plan
 from paddock.collect.reverify import reverify
 from paddock.config import Config
 from paddock.errors import ConfigError
+from paddock.http import rollout_from_wire, rollout_to_wire
+from paddock.types.step_rewards import JudgedStep, StepRewards, combined
 
 
 @pytest.fixture
@@ -49,6 +51,24 @@ async def test_what_can_not_be_scored_is_no_reward(folder: Path, make_config: Ca
     assert (found.n, len(found.failed), found.changed) == (12, 12, [])
     assert all(change.now is None for change in found.failed)
     assert (folder / "reverified.jsonl").read_bytes() == b""
+
+
+async def test_scores_of_steps_are_kept_and_combined_with_the_new_verdict(
+    folder: Path, make_config: Callable[..., Config]
+) -> None:
+    rollouts = folder / "rollouts.jsonl"
+    lines = [rollout_from_wire(orjson.loads(line)) for line in rollouts.read_bytes().splitlines()]
+    steps = StepRewards(coefficient=0.5, scores=[JudgedStep(step_id="step_1", turn=1, score=-1.0, votes=[-1])])
+    judged = [one.model_copy(update={"verdict": combined(one.verdict, steps)}) for one in lines if one.verdict]
+    rollouts.write_bytes(b"".join(orjson.dumps(rollout_to_wire(one)) + b"\n" for one in judged))
+    found = await reverify(make_config(), folder)
+    assert (found.n, found.changed, found.failed) == (12, [], [])
+    assert (folder / "reverified.jsonl").read_bytes() == rollouts.read_bytes()
+    torn = orjson.loads(rollouts.read_bytes().splitlines()[0])
+    torn["step_rewards"]["scores"] = "none"
+    rollouts.write_bytes(orjson.dumps(torn) + b"\n")
+    found = await reverify(make_config(), folder)
+    assert [change.why[:15] for change in found.failed] == ["rollout_invalid"]
 
 
 async def test_a_line_that_is_no_rollout_is_named(folder: Path, make_config: Callable[..., Config]) -> None:

@@ -40,6 +40,13 @@ def test_reasons_and_what_ended_rollouts_are_counted_and_failures_are_not() -> N
     assert text["outcomes"] == "completed 3  infra 1"
 
 
+def test_where_steps_are_rewarded_a_rollout_passes_by_its_outcome() -> None:
+    (run,) = summary(
+        ending(0, reward=0.75, metrics={"outcome_reward": 1.0}), ending(1, reward=1.25, metrics={"outcome_reward": 0.0})
+    )
+    assert (run["mean_reward"], run["pass_rate"]) == (1.0, 0.5)
+
+
 def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:
     told = [ending(group, ended="finished", malformed={"bad_json": group}) for group in range(4)]
     (run,) = summary(*told, ending(9))

@@ -33,6 +33,15 @@ def test_numbers_of_the_verdict_are_averaged_and_stamps_are_not() -> None:
     assert "mean/_ng_task_index" not in found.agent_metrics
 
 
+def test_where_steps_are_rewarded_a_reply_passes_by_its_outcome() -> None:
+    replies = [
+        reply(0, 0.7, verdict={"metrics": {"outcome_reward": 1.0}}),
+        reply(0, 1.2, verdict={"metrics": {"outcome_reward": 0.0}}),
+    ]
+    found = aggregate(replies)
+    assert (found.agent_metrics["pass@1/accuracy"], found.agent_metrics["mean/reward"]) == (0.5, 0.95)
+
+
 @given(
     st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=8),
     st.lists(st.sampled_from(["no reward", "judge"]), max_size=8),

@@ -21,7 +21,7 @@ from paddock.server.metrics import pass_at_k
 Z95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
 PASSED = 1.0
-"""A rollout passes when its reward is this or more."""
+"""A rollout passes when its reward is this or more; where steps are rewarded too, the environment's own."""
 
 
 class RowScore(NamedTuple):
@@ -31,8 +31,10 @@ class RowScore(NamedTuple):
     total: float = 0.0
     passed: int = 0
 
-    def plus(self, reward: float) -> "RowScore":
-        return RowScore(self.n + 1, self.total + reward, self.passed + (reward >= PASSED))
+    def plus(self, reward: float, *, outcome: float | None = None) -> "RowScore":
+        """`outcome`: what the rollout passes by; None: its reward."""
+        passes = (reward if outcome is None else outcome) >= PASSED
+        return RowScore(self.n + 1, self.total + reward, self.passed + passes)
 
     def and_(self, other: "RowScore") -> "RowScore":
         return RowScore(self.n + other.n, self.total + other.total, self.passed + other.passed)

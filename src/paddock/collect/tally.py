@@ -19,6 +19,7 @@ from paddock.collect.endings import Ending
 from paddock.collect.identity import Who
 from paddock.collect.statistics import RowScore, interval95, mean, pass_rate, pass_table
 from paddock.types import OUTCOMES, JsonObject, Usage
+from paddock.types.step_rewards import OUTCOME_REWARD
 
 STAGES = ("total", "seed", "sandbox", "model", "tools", "verify")
 
@@ -42,7 +43,8 @@ class Score:
     def add(self, ending: Ending) -> None:
         if ending.reward is None:
             return
-        self.scores[ending.group_id] = self.scores.get(ending.group_id, RowScore()).plus(ending.reward)
+        before = self.scores.get(ending.group_id, RowScore())
+        self.scores[ending.group_id] = before.plus(ending.reward, outcome=ending.metrics.get(OUTCOME_REWARD))
         self.turns += ending.turns
         self.n_rewarded += 1
 
@@ -156,7 +158,7 @@ class Board:
         self.tallies.setdefault(ending.agent, Tally()).add(ending)
         self.outcomes[ending.outcome] += 1
         if ending.reward is not None:
-            self._rewards = self._rewards.plus(ending.reward)
+            self._rewards = self._rewards.plus(ending.reward, outcome=ending.metrics.get(OUTCOME_REWARD))
 
     def add_all(self, endings: Iterable[Ending]) -> None:
         for ending in endings:

@@ -12,6 +12,7 @@ from typing import Any
 
 from paddock.http import AggregateMetrics
 from paddock.types import JsonObject
+from paddock.types.step_rewards import OUTCOME_REWARD
 
 
 def pass_at_k(samples: int, passed: int, k: int) -> float:
@@ -46,7 +47,12 @@ def aggregate(replies: Sequence[JsonObject]) -> AggregateMetrics:
 
 
 def _passed(members: Sequence[JsonObject]) -> int:
-    return sum(1 for member in members if float(member["reward"]) >= 1.0)
+    return sum(1 for member in members if _deciding(member) >= 1.0)
+
+
+def _deciding(member: JsonObject) -> float:
+    """What a reply passes by: where steps are rewarded too, the environment's own reward."""
+    return dict(_numbers(member)).get(OUTCOME_REWARD, float(member["reward"]))
 
 
 def _means(replies: Sequence[JsonObject]) -> dict[str, float]:

@@ -14,6 +14,8 @@ from paddock.types.records import Finite, Record, Verdict
 
 STEP_REWARDS = "step_rewards"
 """Key of a verdict's extras."""
+OUTCOME_REWARD = "outcome_reward"
+"""Name of the metric that has the environment's own reward: by it a rollout passes or does not."""
 
 
 class OutcomeValues(Record):
@@ -71,7 +73,7 @@ def combined(verdict: Verdict, steps: StepRewards) -> Verdict:
     mean = steps.mean
     components = {"outcome": steps.outcome_values.of(verdict.reward)}
     metrics: dict[str, float] = {
-        "outcome_reward": verdict.reward,
+        OUTCOME_REWARD: verdict.reward,
         "steps_scored": len(steps.there),
         "steps_missing": sum(step.score is None and step.missing != "skipped" for step in steps.scores),
     }
