@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
 
-from paddock.errors import BugError, VerifierError, boundary
+from paddock.errors import BugError, RowError, VerifierError, boundary
 from paddock.http import SCORE_STEP, AggregateMetrics, Call, Peer, Route, StepRequest, StepScore
 from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compared
 from paddock.resources_servers.genrm.config import GenrmConfig
@@ -33,6 +33,7 @@ from paddock.resources_servers.genrm.verdicts import qualities, scored_again, si
 from paddock.sandbox.settings import default_home
 from paddock.server import Handler, ResourcesServer
 from paddock.types import JsonObject, Row, Verdict
+from paddock.types.responses import message_item
 
 
 class GenrmTask(BaseModel):
@@ -44,6 +45,8 @@ class GenrmTask(BaseModel):
     """What the judge is to go by; None: the config's `default_principle`."""
     prompt_id: str | int | None = None
     """Names the group of a row that has no index."""
+    answers: tuple[str, ...] = ()
+    """Responses to play where no policy is asked (`--oracle`), one per member, then again from the first."""
 
 
 class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
@@ -96,6 +99,12 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
     async def reverify(self, task: GenrmTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
         """By the comparisons that the verdict holds; no judge is asked."""
         return scored_again(verdict, traits_of(response), self.config)
+
+    def oracle(self, task: GenrmTask, row: Row) -> Sequence[Sequence[JsonObject]]:
+        """The row's known answer for this member: none of them is right or wrong, but they differ."""
+        if not task.answers:
+            raise RowError("answers: missing; needs a list of texts to play in place of a policy", kind="no_answers")
+        return [[message_item(task.answers[(row.stamp.member or 0) % len(task.answers)])]]
 
     def aggregate_metrics(self, verify_responses: Sequence[JsonObject]) -> AggregateMetrics:
         """With the quality of the judges over all groups: each comparison counts once."""

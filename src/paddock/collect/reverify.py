@@ -1,6 +1,8 @@
 """Scoring stored rollouts again, without a model: every verdict can be reproduced offline from its stored rollout.
 
 Source  `rollouts.jsonl`; each line's row and response go to the `/verify` of its agent's environment, in this process.
+        An environment that says itself how it is asked again (`reverify`) gets the stored verdict too, and is neither
+        started nor has it peers: what its judges said is in the verdict.
         Scores of steps are kept as they are stored: the new verdict is combined with them, and no judge is asked.
 File    `reverified.jsonl` beside it: the same lines, in the same order, each with the verdict it got now; one whose
         scoring failed keeps none and is reported. The rollouts themselves are never changed.
@@ -8,20 +10,22 @@ Errors  ConfigError: no rollouts, or an agent that the config does not have.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import ValidationError
 
 from paddock.collect.folder import ROLLOUTS
-from paddock.collect.routing import Agent, Router
+from paddock.collect.routing import Agent, Router, environment
 from paddock.config import Config
-from paddock.errors import BugError, ConfigError, PaddockError, RowError, describe
+from paddock.errors import BugError, ConfigError, PaddockError, RowError, VerifierError, boundary, describe
 from paddock.http import VERIFY, Call, Peer, VerifyRequest, rollout_from_wire, rollout_to_wire
+from paddock.server import ResourcesServer
 from paddock.server.runtime import open_runtime
-from paddock.types import Rollout, Verdict
+from paddock.types import JsonObject, Rollout, Row, Verdict
 from paddock.types.step_rewards import STEP_REWARDS, as_stored
 
 REVERIFIED = "reverified.jsonl"
@@ -53,6 +57,13 @@ class Reverified(NamedTuple):
     path: Path
 
 
+class _Environments(NamedTuple):
+    """Each of a config's environments is in one of them."""
+
+    peers: Mapping[str, Peer]
+    by_record: Mapping[str, ResourcesServer[Any, Any]]
+
+
 def find_rollouts(path: Path) -> Path:
     """The rollouts of a run folder, or the file itself."""
     file = path / ROLLOUTS if path.is_dir() else path
@@ -69,13 +80,12 @@ async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout
     changed: list[Change] = []
     failed: list[Change] = []
     n = 0
-    names = sorted({agent.environment for agent in router.agents.values()})
-    async with open_runtime(config, names=names) as runtime:
+    async with _open_environments(config, router) as environments:
         with file.open("rb") as lines, out.open("wb") as target:
             for batch in _batches(lines, concurrency):
                 stored = [_read(line, file, n + nth) for nth, line in enumerate(batch, 1)]
                 results = await asyncio.gather(
-                    *(_score(rollout, router, runtime.peers, timeout_s) for rollout in stored)
+                    *(_score(rollout, router, environments, timeout_s) for rollout in stored)
                 )
                 for rollout, result in zip(stored, results, strict=True):
                     n += 1
@@ -97,20 +107,48 @@ def _read(line: bytes, file: Path, number: int) -> Rollout:
         raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
 
 
+@asynccontextmanager
+async def _open_environments(config: Config, router: Router) -> AsyncIterator[_Environments]:
+    names = sorted({agent.environment for agent in router.agents.values()})
+    known = {name: environment(config, name) for name in names}
+    by_record = {
+        name: server for name, server in known.items() if type(server).reverify is not ResourcesServer.reverify
+    }
+    started = [name for name in names if name not in by_record]
+    if not started:
+        yield _Environments({}, by_record)
+        return
+    async with open_runtime(config, names=started) as runtime:
+        yield _Environments(runtime.peers, by_record)
+
+
 async def _score(
-    rollout: Rollout, router: Router, peers: Mapping[str, Peer], timeout_s: float
+    rollout: Rollout, router: Router, environments: _Environments, timeout_s: float
 ) -> Verdict | PaddockError:
     try:
         agent: Agent = router.agent_of(rollout.row)
         if rollout.response is None:
             raise RowError("the rollout has no response to score", kind="no_response")
-        request = VerifyRequest(row=rollout.row, response=rollout.response)
-        verdict = await peers[agent.environment].call(VERIFY, request, Call().within(timeout_s))
+        server = environments.by_record.get(agent.environment)
+        if server is None:
+            request = VerifyRequest(row=rollout.row, response=rollout.response)
+            verdict = await environments.peers[agent.environment].call(VERIFY, request, Call().within(timeout_s))
+        else:
+            verdict = await _by_record(server, rollout.row, rollout.response, rollout.verdict)
         return as_stored(verdict, rollout.verdict)
     except PaddockError as error:
         return error
     except ValidationError as error:
         return BugError(f"{STEP_REWARDS}: {describe(error)}", kind="rollout_invalid")
+
+
+async def _by_record(
+    server: ResourcesServer[Any, Any], row: Row, response: JsonObject, stored: Verdict | None
+) -> Verdict:
+    if stored is None:
+        raise RowError("the rollout has no verdict to score again", kind="no_verdict")
+    with boundary(VerifierError, f"{server.name}: reverify", stage="verify"):
+        return await server.reverify(server.read_task(row), row, response, stored)
 
 
 def _change(line: int, rollout: Rollout, result: Verdict | PaddockError) -> Change | None:
