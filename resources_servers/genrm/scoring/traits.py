@@ -1,7 +1,7 @@
 """What of a response moves its reward besides the judge's opinion: lengths and formatting.
 
 Answer  the texts of its assistant messages, joined. Reasoning: of each reasoning item the summary's texts, or, where
-        it has none, its content's; joined. Lengths are code points.
+        it has none, its content's; joined. Lengths count code points, white space around left out.
 Style   marks per character, both of the answer without fenced code (``` to the next ```; a fence that is not closed
         stays), white space around it not counted: headers (`#` to `######` and a blank at the start of a line), list
         items (`-`, `*`, `+` or `1.` and a blank, indented or not), bold (`**text**`, `__text__`, within a line), emoji
@@ -37,7 +37,9 @@ def traits_of(response: JsonObject) -> Traits:
     """Of a Responses API response."""
     answer = answer_of(response)
     return Traits(
-        answer_chars=len(answer), reasoning_chars=len(reasoning_of(response)), style_density=style_density(answer)
+        answer_chars=len(answer.strip()),
+        reasoning_chars=len(reasoning_of(response).strip()),
+        style_density=style_density(answer),
     )
 
 
