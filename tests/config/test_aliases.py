@@ -70,6 +70,8 @@ VLLM = [
     "tokenizer",
 ]
 
+GENRM = [*VLLM, "supports_principle_role", "vllm_serve_env_vars", "vllm_serve_kwargs", "hf_home", "debug"]
+
 SWE_AGENTS = [
     "agent_framework",
     "agent_config",
@@ -142,6 +144,11 @@ def test_there_are_34_reserved_keys() -> None:
 @pytest.mark.parametrize("key", VLLM)
 def test_every_key_of_their_vllm_model_has_a_rule(key: str) -> None:
     assert key in TABLE.implementations["models_servers"]["vllm_model"].keys
+
+
+@pytest.mark.parametrize("key", GENRM)
+def test_every_key_of_their_genrm_model_has_a_rule(key: str) -> None:
+    assert key in TABLE.implementations["models_servers"]["genrm_model"].keys
 
 
 @pytest.mark.parametrize("key", SWE_AGENTS)
