@@ -9,10 +9,12 @@ import pytest
 
 from paddock.errors import ConfigError
 from paddock.http import SCORE_STEP, Call, StepRequest
+from paddock.models_servers.openai import OpenAIServer
+from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.config import GenrmConfig, StepScoreSettings
 from paddock.resources_servers.genrm.steps import StepScorer
-from paddock.testing import over
+from paddock.testing import Said, ScriptedUpstream, over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
 from paddock.types import JsonObject
 from paddock.types.responses import make_response, message_item
@@ -126,3 +128,20 @@ async def test_the_server_judges_steps_for_whoever_asks(transport: Any, tmp_path
         found = await peers["genrm"].call(SCORE_STEP, a_request("step_3"), Call())
         other = await peers["genrm"].call(SCORE_STEP, a_request("step_4", text="broken"), Call())
     assert (found.step_id, found.score, other.score) == ("step_3", 1.0, -1.0)
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+async def test_an_endpoint_is_given_each_votes_own_seed(dialect: Any, tmp_path: Path) -> None:
+    seen: list[JsonObject] = []
+
+    def vote(body: JsonObject, _nth: int) -> Said:
+        seen.append(body)
+        return Said(r"It helps. \boxed{1}")
+
+    async with ScriptedUpstream(vote) as upstream:
+        settings = {"base_url": upstream.url, "model": "judge", "upstream_api": dialect}
+        config = OpenAIConfig.model_validate({**settings, "turn_store": {"folder": str(tmp_path)}})
+        async with over("http", OpenAIServer(config, name="judge", peers={})) as peers:
+            score = await StepScorer(StepScoreSettings(), lambda: [peers["judge"]]).score(a_request(), Call())
+    assert score.votes == [1, 1, 1]
+    assert sorted(body["seed"] for body in seen) == [7000, 7001, 7002]
