@@ -68,11 +68,12 @@ async def _run(folder: str) -> dict[str, Any]:
     async with open_runtime(load([], extra=tree)) as runtime:
         counting = Counting(runtime.peers["judge"])
         runtime.peers["judge"] = counting
-        await _groups(runtime, "warm-up")
+        await _groups(runtime, _members_of_all("warm-up"))
         pairs = []
         for nth in range(ROUNDS):
+            requests = _members_of_all(f"round-{nth}")
             counting.most = 0
-            ours = await _measured(_groups(runtime, f"round-{nth}"), counting)
+            ours = await _measured(_groups(runtime, requests), counting)
             counting.most = 0
             pairs.append((ours, await _measured(_bare(counting), counting)))
     return _figures(pairs)
@@ -84,14 +85,13 @@ async def _measured(work: Awaitable[None], counting: Counting) -> Round:
     return Round(time.perf_counter() - started, time.process_time() - cpu, counting.most)
 
 
-async def _groups(runtime: Runtime, run_id: str) -> None:
-    """All groups of one round, some at once, each a fresh one."""
+async def _groups(runtime: Runtime, requests: list[list[VerifyRequest]]) -> None:
+    """All groups of one round, some at once."""
 
-    async def one(group_id: int) -> None:
-        requests = _members(run_id, group_id)
-        await asyncio.gather(*(runtime.peers["genrm"].call(VERIFY, request, Call()) for request in requests))
+    async def one(members: list[VerifyRequest]) -> None:
+        await asyncio.gather(*(runtime.peers["genrm"].call(VERIFY, request, Call()) for request in members))
 
-    await _at_once(GROUPS_AT_ONCE, (partial(one, group_id) for group_id in range(GROUPS)))
+    await _at_once(GROUPS_AT_ONCE, (partial(one, members) for members in requests))
 
 
 async def _bare(judge: Counting) -> None:
@@ -107,6 +107,11 @@ async def _at_once(limit: int, work: Iterator[Callable[[], Awaitable[Any]]]) -> 
             await begin()
 
     await asyncio.gather(*(worker() for _ in range(limit)))
+
+
+def _members_of_all(run_id: str) -> list[list[VerifyRequest]]:
+    """Of fresh groups: nothing of them was asked before."""
+    return [_members(run_id, group_id) for group_id in range(GROUPS)]
 
 
 def _members(run_id: str, group_id: int) -> list[VerifyRequest]:

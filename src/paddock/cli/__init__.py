@@ -22,6 +22,7 @@ COMMANDS = {
     "samples": "turn stored rollouts into token sequences for a trainer",
     "fidelity": "try how exact the tokens of harnesses are, per dialect and chat template",
     "check": "run a plugin's conformance suite",
+    "judge": "hold a judge against known preferences",
     "images": "build, convert, pull and list the images of sandboxes",
     "swe": "make and check rows of repositories with bugs",
     "doctor": "try the sandbox runtimes of this machine",

@@ -24,6 +24,10 @@ class RunSettings(Record):
     """Where the policy is served; read as `${policy_base_url}`, like the next two."""
     policy_api_key: str | None = None
     policy_model_name: str | None = None
+    genrm_base_url: str | list[str] | None = None
+    """Where the judge is served; read as `${genrm_base_url}`, like the next two."""
+    genrm_api_key: str | None = None
+    genrm_model_name: str | None = None
     default_host: str | None = None
     """Address that servers bind; None: loopback."""
     agent_map: dict[str, str] = Field(default_factory=dict)

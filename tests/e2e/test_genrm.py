@@ -1,0 +1,150 @@
+"""Claims about groups that a judge compares, from a config in `configs/` by the command: our own rows, published ones,
+environments mixed in one file; and what can be made of such a run without a judge.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from paddock.cli import main
+from paddock.collect import EvalSettings, evaluate, make_plan
+from paddock.config import load
+from paddock.testing import Said, ScriptedUpstream
+from paddock.types import JsonObject
+from paddock.types.responses import message_item, messages
+
+ROOT = Path(__file__).parents[2]
+CONFIG = str(ROOT / "configs" / "genrm.yaml")
+OWN = ROOT / "resources_servers" / "genrm" / "data" / "example.jsonl"
+COMPARE = "resources_servers/genrm_compare/configs/genrm_compare.yaml"
+
+
+@pytest.fixture(autouse=True)
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that is not there."""
+    monkeypatch.chdir(ROOT)
+    for name, value in (("BASE_URL", "http://127.0.0.1:9/v1"), ("API_KEY", "none"), ("MODEL", "my-model")):
+        monkeypatch.setenv(f"OPENAI_{name}", value)
+
+
+def lines(path: Path) -> list[JsonObject]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def groups(found: Iterable[JsonObject]) -> dict[int, list[JsonObject]]:
+    by_row: dict[int, list[JsonObject]] = {}
+    for line in sorted(found, key=lambda line: (line["_ng_task_index"], line["_ng_rollout_index"])):
+        by_row.setdefault(line["_ng_task_index"], []).append(line)
+    return by_row
+
+
+def state(folder: Path, server: str = "genrm") -> str:
+    return f"+{server}.resources_servers.genrm.state_dir={folder / 'state'}"
+
+
+def test_our_rows_with_the_scripted_judge_in_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    assert main(["eval", CONFIG, "--oracle", "--out", str(out), state(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "passed" not in said
+    assert "judge_swap_consistency 1" in said
+    found = groups(lines(out / "rollouts.jsonl"))
+    assert {len(members) for members in found.values()} == {4}
+    assert len(found) == len(lines(OWN))
+    for members in found.values():
+        rewards = [line["reward"] for line in members]
+        sizes = [len("".join(messages(line["response"]))) for line in members]
+        assert rewards.index(max(rewards)) == sizes.index(max(sizes)), "the scripted judge prefers the longest"
+        for line in members:
+            assert math.fsum(line["reward_components"].values()) == pytest.approx(line["reward"], abs=1e-9)
+            assert line["rollout"]["verdict"]["reason"] == "scored"
+
+
+def test_a_run_is_scored_again_without_a_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    assert main(["eval", CONFIG, "--oracle", "--out", str(out), state(tmp_path)]) == 0
+    capsys.readouterr()
+    elsewhere = f"genrm.resources_servers.genrm.state_dir={tmp_path / 'elsewhere'}"
+    assert main(["verify", str(out), CONFIG, elsewhere, "vars.judge=genrm_model"]) == 0
+    assert f"{4 * len(lines(OWN))} as stored" in capsys.readouterr().out
+    term = "genrm.resources_servers.genrm.group_answer_length_penalty_coeff=0.35"
+    assert main(["verify", str(out), CONFIG, elsewhere, "vars.judge=genrm_model", term]) == 4
+
+
+def published() -> list[object]:
+    folder = os.environ.get("PADDOCK_TEST_DATA")
+    path = Path(folder, "genrm", "compare.jsonl") if folder else None
+    missing = pytest.mark.skip(reason="PADDOCK_TEST_DATA names no folder with published rows (genrm/compare.jsonl)")
+    return [path] if path and path.is_file() else [pytest.param(None, marks=missing)]
+
+
+@pytest.mark.parametrize("rows", published())
+async def test_published_rows_run_by_the_published_names(tmp_path: Path, rows: Path) -> None:
+    judge = {"judge": {"models_servers": {"paddock.testing.judges:ScriptedJudge": {"prefers": "hash"}}}}
+    block = tmp_path / "genrm.yaml"
+    server = {"genrm_model_server": {"type": "models_servers", "name": "judge"}, "state_dir": str(tmp_path / "state")}
+    tree = {
+        "config_paths": ["responses_api_models/vllm_model/configs/vllm_model.yaml", COMPARE],
+        "policy_model_reasoning_off": {"_copy": "policy_model"},
+        "genrm_compare_resources_server": {"resources_servers": {"genrm_compare": server}},
+        **judge,
+    }
+    block.write_text(json.dumps(tree))
+    async with ScriptedUpstream(Said("An answer.")) as upstream:
+        policy = (f"policy_base_url={upstream.url}", "policy_api_key=k", "policy_model_name=m", "genrm_model_name=none")
+        config = load([block], policy)
+        plan = make_plan(config, EvalSettings(rows=[str(rows)], repeats=16, concurrency=16))
+        collected = await evaluate(plan, tmp_path / "run", quiet=True)
+    assert collected.n_verdicts == 16 * len(lines(rows))
+
+
+def a_mixture(folder: Path) -> tuple[Path, Path]:
+    """Rows of pivot and of genrm in one file, and the config that routes them."""
+    pivot = lines(ROOT / "resources_servers" / "pivot" / "data" / "example.jsonl")[:3]
+    genrm = lines(OWN)[:2]
+    rows = [{**row, "agent_ref": {"name": "pivot_agent"}} for row in pivot]
+    rows += [{**row, "agent_ref": {"name": "genrm_agent"}} for row in genrm]
+    mixed = [rows[place] for place in (0, 3, 1, 4, 2)]
+    path = folder / "rows.jsonl"
+    path.write_bytes(b"\n".join(map(orjson.dumps, mixed)) + b"\n")
+    config = folder / "mixed.yaml"
+    config.write_text(json.dumps({"config_paths": [CONFIG, "resources_servers/pivot/configs/pivot.yaml"]}))
+    return path, config
+
+
+def test_environments_are_mixed_in_one_file(tmp_path: Path) -> None:
+    rows, config = a_mixture(tmp_path)
+    out = tmp_path / "run"
+    flags = ["--oracle", "--rows", str(rows), "--repeats", "4", "--concurrency", "4", "--out", str(out)]
+    assert main(["eval", str(config), *flags, state(tmp_path)]) == 0
+    by_agent: dict[str, list[Any]] = {}
+    for line in lines(out / "rollouts.jsonl"):
+        by_agent.setdefault(line["agent_ref"]["name"], []).append(line)
+    assert {line["reward"] for line in by_agent["pivot_agent"]} == {1.0}
+    assert len(by_agent["genrm_agent"]) == 8
+    assert all(line["reward_components"] for line in by_agent["genrm_agent"])
+
+
+def test_a_judge_is_held_against_known_preferences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "preferences.jsonl"
+    long, short = "A long answer, with all that was asked for.", "No."
+    asked = {"conversation_history": "How?", "strength": 2}
+    rows = [
+        {**asked, "response_1": long, "response_2": short, "preference": 1},
+        {**asked, "response_1": short, "response_2": {"output": [message_item(long)]}, "preference": 2},
+        {**asked, "response_1": long, "response_2": short, "preference": 2},
+    ]
+    path.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    figures = tmp_path / "judge.json"
+    arguments = ["judge", "check", str(path), CONFIG, state(tmp_path), "--json", str(figures)]
+    assert main([*arguments, "--at-least", "0.6"]) == 0
+    assert "agreement      0.667" in capsys.readouterr().out
+    found = json.loads(figures.read_text())
+    assert (found["agreement"]["hits"], found["agreement"]["of"], found["consistent"]["share"]) == (2, 3, 1.0)
+    assert main([*arguments, "--at-least", "0.7"]) == 1
