@@ -265,6 +265,8 @@ SCORE_STEP: Route[StepRequest, StepScore] = Route(
     lambda _r, score: _dump(score),
     _reader(StepScore),
     long=True,
+    request_type=StepRequest,
+    reply_type=StepScore,
 )
 AGGREGATE: Route[AggregateRequest, AggregateMetrics] = Route(
     "POST",

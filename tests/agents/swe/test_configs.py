@@ -12,6 +12,7 @@ from paddock.collect import EvalSettings, make_plan
 from paddock.config import Config, load
 from paddock.config.finding import PACKAGE
 from paddock.harness import Template
+from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.swe.server import SweConfig as GradingConfig
 
 GIVEN = ("policy_base_url=http://127.0.0.1:8000/v1", "policy_api_key=k", "policy_model_name=m")
@@ -107,3 +108,14 @@ def test_a_way_to_work_is_told_with_the_problem_and_ends_like_the_others(path: P
     assert told.startswith(begin)
     assert told.endswith(end)
     assert "1. " in told
+
+
+def test_steps_are_judged_by_the_server_that_the_config_names() -> None:
+    judging = ["resources_servers/genrm/configs/step_rewards.yaml", "models_servers/genrm/configs/genrm_model.yaml"]
+    judge = ("genrm_base_url=http://127.0.0.1:8001/v1", "genrm_api_key=null", "genrm_model_name=j")
+    config = load(["agents/swe/configs/swe_agent.yaml", *judging, MODEL], [*GIVEN, *judge])
+    rewards = config.settings("swe_agent", SweConfig).step_rewards
+    assert rewards is not None
+    server = config.settings(rewards.server.name, GenrmConfig)
+    assert server.step_score.vote_timeout_s < rewards.prm_wait_s
+    assert shipped("swe_agent.yaml").settings("swe_agent", SweConfig).step_rewards is None
