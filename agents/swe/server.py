@@ -55,6 +55,8 @@ class SweAgent(AgentServer[SweConfig]):
         self._variants = Variants(config, name)
         self._blocklist = Blocklist(config.blocklist)
         self._room = config.admission.wish(config.limits.memory_mib)
+        judged = config.step_rewards
+        self._judging_slots = asyncio.Semaphore(judged.max_concurrency if judged else 1)
         self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
 
     async def start(self) -> None:
@@ -121,8 +123,9 @@ class SweAgent(AgentServer[SweConfig]):
         if settings is None:
             return None
         problem = str(brief.task.visible["problem_statement"])
-        judge = self.peers[settings.server.name]
-        return await stack.enter_async_context(StepJudging(settings, judge, life.row, life.call, problem=problem))
+        judge, slots = self.peers[settings.server.name], self._judging_slots
+        judging = StepJudging(settings, judge, slots, life.row, life.call, problem=problem)
+        return await stack.enter_async_context(judging)
 
     def _watch(self, life: Life, brief: Brief) -> Canaries:
         of_row = canaries.of_row(life.row.task.get("canary"), brief.task.model_dump_json())

@@ -66,7 +66,9 @@ def settings(**known: Any) -> StepRewardSettings:
 
 def judging(peer: Peer, call: Call | None = None, **known: Any) -> StepJudging:
     row = Row(responses_create_params={"input": []}, stamp=Stamp(group_id=1, member=0))
-    return StepJudging(settings(**known), peer, row, call or Call(), problem="Fix it.")
+    own = settings(**known)
+    slots = asyncio.Semaphore(own.max_concurrency)
+    return StepJudging(own, peer, slots, row, call or Call(), problem="Fix it.")
 
 
 def items(number: int) -> list[JsonObject]:
@@ -134,6 +136,17 @@ async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may
     assert combined(Verdict(reward=0.0, reason="tests_fail"), rewards).reward == 0.0
 
 
+async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wait_are_missing_too() -> None:
+    judge, server = world(vote_timeout_s=300.0, hang_needle="[")
+    known = {"prm_wait_s": 0.1, "max_concurrency": 1}
+    async with over("direct", judge, server) as peers, judging(peers["scoring"], **known) as asked:
+        for number in (1, 2, 3):
+            asked.ask(number, items(number))
+        rewards = await asked.settled()
+    assert judge.requests == 3, "the votes of one step"
+    assert [step.missing for step in rewards.scores] == ["late"] * 3
+
+
 async def test_waiting_leaves_the_rollout_its_own_time() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     call = Call().within(SPARE_S + 0.1)
@@ -198,7 +211,8 @@ async def _votes(seed_of: int) -> StepRewards:
     row = Row(responses_create_params={"input": []}, stamp=Stamp(group_id=1, member=seed_of))
     async with over("direct", hashing, server) as peers:
         server.scorer = StepScorer(StepScoreSettings(votes=5), lambda: [peers["judge"]])
-        async with StepJudging(settings(), peers["scoring"], row, Call(), problem="Fix it.") as asked:
+        slots = asyncio.Semaphore(2)
+        async with StepJudging(settings(), peers["scoring"], slots, row, Call(), problem="Fix it.") as asked:
             for number in range(1, 9):
                 asked.ask(number, [message_item(f"said {number}")])
             return await asked.settled()

@@ -44,6 +44,9 @@ class StepRewardSettings(BaseModel):
     prm_wait_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """Seconds that a graded rollout waits for scores that have not come. One that is later is missing whole, so
     the server's `step_score.vote_timeout_s` should be shorter: then a late vote costs itself alone."""
+    max_concurrency: int = Field(default=128, ge=1)
+    """Steps that the agent asks about at once, over all its rollouts; others wait. So a judge that hangs can't take the
+    connections that rollouts need."""
     outcome_values: OutcomeValues = OutcomeValues()
     """What the environment's rewards 0 and 1 are worth; swe-rl's are -1 and 1."""
     skip_without_call: bool = False
@@ -86,8 +89,12 @@ class _Entry:
 class StepJudging:
     """The steps of one rollout; `async with` ends what it began."""
 
-    def __init__(self, settings: StepRewardSettings, judge: Peer, row: Row, call: Call, *, problem: str) -> None:
+    def __init__(
+        self, settings: StepRewardSettings, judge: Peer, slots: asyncio.Semaphore, row: Row, call: Call, *, problem: str
+    ) -> None:
+        """`slots`: for calls, over all rollouts."""
         self._settings = settings
+        self._slots = slots
         self._judge = judge
         self._row = row
         self._call = call
@@ -144,7 +151,8 @@ class StepJudging:
 
     async def _fill(self, entry: _Entry, request: StepRequest) -> None:
         try:
-            score = await self._judge.call(SCORE_STEP, request, Call(deadline=self._call.deadline))
+            async with self._slots:
+                score = await self._judge.call(SCORE_STEP, request, Call(deadline=self._call.deadline))
         except PaddockError as error:
             entry.missing = error.kind
         except Exception as error:  # noqa: BLE001 - whatever broke is the judging's, and no failure of the rollout
