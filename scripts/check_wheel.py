@@ -15,7 +15,8 @@ for kind in ("agents", "harnesses", "models_servers", "resources_servers", "trai
     importlib.import_module(f"paddock.{kind}")
 for plugin in (
     *("agents.single_step", "agents.swe", "harnesses.gold", "harnesses.null", "harnesses.script"),
-    *("models_servers.openai", "models_servers.replay", "resources_servers.pivot", "resources_servers.swe"),
+    *("models_servers.genrm", "models_servers.openai", "models_servers.replay"),
+    *("resources_servers.genrm", "resources_servers.pivot", "resources_servers.swe"),
 ):
     importlib.import_module(f"paddock.{plugin}")
 data = resources.files("paddock.resources_servers.pivot")
@@ -27,6 +28,7 @@ for package, file in (
     ("agents.swe", "prompt.jinja"),
     ("agents.swe", "prompts/root_cause.jinja"),
     ("sandbox.blocklist", "rules.yaml"),
+    ("models_servers.genrm", "configs/genrm_model.yaml"),
     ("sandbox.keeper", "zygote.py"),
 ):
     assert (resources.files(f"paddock.{package}") / file).is_file(), f"{package} lacks {file}"
