@@ -138,7 +138,7 @@ async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may
 
 async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wait_are_missing_too() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
-    known = {"prm_wait_s": 0.1, "max_concurrency": 1}
+    known: dict[str, Any] = {"prm_wait_s": 0.1, "max_concurrency": 1}
     async with over("direct", judge, server) as peers, judging(peers["scoring"], **known) as asked:
         for number in (1, 2, 3):
             asked.ask(number, items(number))
