@@ -8,6 +8,7 @@ Errors  RowError for a member number that its group does not have.
 """
 
 import hashlib
+import json
 from typing import Any
 
 import orjson
@@ -64,5 +65,8 @@ def candidate_of(response: JsonObject) -> Candidate:
 
 def digest_of(value: Any) -> str:
     """Of any JSON, whatever the order of its keys."""
-    data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # numbers or characters that orjson does not write
+        data = json.dumps(value, sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()

@@ -7,10 +7,9 @@ Marks   what is no message stands between marks (`paddock.quoting`), so that no 
 Errors  none: whatever is not of the expected shape is shown as the JSON that it is, or is as if it were not there.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
-
-import orjson
 
 from paddock import quoting
 from paddock.types import JsonObject
@@ -112,7 +111,7 @@ def _part_text(part: Any) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str).decode()
+    return "" if value is None else json.dumps(value, sort_keys=True, default=str)
 
 
 def _nonce(parts: list[_Part]) -> str:
@@ -120,4 +119,6 @@ def _nonce(parts: list[_Part]) -> str:
 
 
 def _shown(part: _Part, nonce: str) -> str:
-    return part.text if part.label is None else quoting.enclosed(part.label, part.text, nonce)
+    text = part.text if part.label is None else quoting.enclosed(part.label, part.text, nonce)
+    # Half a surrogate pair is JSON, but no text that could be stored or sent.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
