@@ -1,9 +1,9 @@
 """The servers of a run: what `env.nemo_gym` composes, with a vLLM server in place of its model server.
 
-Law     `policy.generation.vllm` is laid over the model server that is named `policy_model`, or is the only one. One of
-        another implementation, which would be asked over a wire that carries no exact tokens, gives way to `vllm`; what
-        it says of prompts and sampling is kept. What nobody says follows from `policy`: model, tokenizer, longest
-        sequence, type of the weights, and how they are sent.
+Law     `policy.generation.vllm` is laid over the model server that is named `policy_model`, or is the only one that
+        agents ask. One of another implementation, which would be asked over a wire that carries no exact tokens, gives
+        way to `vllm`; what it says of prompts and sampling is kept. What nobody says follows from `policy`: model,
+        tokenizer, longest sequence, type of the weights, and how they are sent.
 Sampling training samples from the whole distribution at `policy.generation.temperature`, for of no other the trainer
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
         otherwise (`sampling_overrides` stand over everything) is refused. So is a seed: with one, the members of a
@@ -77,8 +77,14 @@ def _load(beside: JsonObject, body: JsonObject, overrides: Sequence[str], server
 
 
 def _model_server(drafted: Config) -> str:
-    names = [name for name, instance in drafted.instances.items() if instance.kind == KIND]
-    if USUAL in names or not names:
+    """Servers that no agent asks are others', such as a judge."""
+    tree: Any = parse(drafted.to_yaml(), "composed config").tree
+    agents = [name for name, instance in drafted.instances.items() if instance.kind == "agents"]
+    blocks = [tree[name]["agents"][drafted.instances[name].implementation] or {} for name in agents]
+    asked = {named.get("name") for block in blocks if isinstance(named := block.get("model_server"), dict)}
+    servers = [name for name, instance in drafted.instances.items() if instance.kind == KIND]
+    names = [name for name in servers if name in asked] if agents else servers
+    if USUAL in {*servers, *asked} or not names:
         return USUAL
     if len(names) == 1:
         return names[0]

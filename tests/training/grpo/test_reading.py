@@ -225,10 +225,15 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
     assert "grpo.sed" in text
 
 
-def test_several_model_servers_need_one_of_the_usual_name(folder: Path) -> None:
+def test_of_several_model_servers_that_agents_ask_one_needs_the_usual_name(folder: Path) -> None:
     front = {"models_servers": {"openai": {"base_url": "http://localhost:1/v1", "model": "m", "engine": "text"}}}
-    servers: dict[str, Any] = {"one": front, "two": front}
-    servers["agent"] = {"agents": {"single_step": {"model_server": {"type": "models_servers", "name": "one"}}}}
+    servers: dict[str, Any] = {"_override_": True, "pivot": SERVERS["pivot"], "one": front, "two": front}
+    for name in ("one", "two"):
+        asks = {**SERVERS["agent"]["agents"]["single_step"], "model_server": {"type": "models_servers", "name": name}}
+        servers[f"agent_of_{name}"] = {"agents": {"single_step": asks}}
     assert "`policy_model`" in refused(folder, {"env": {"nemo_gym": servers}})
-    del servers["two"]
+    # A model server that no agent asks is another's, such as a judge.
+    del servers["agent_of_two"]
     assert read(folder, {"env": {"nemo_gym": servers}}).model_server == "one"
+    servers["agent_of_one"]["agents"]["single_step"]["model_server"]["name"] = "policy_model"
+    assert read(folder, {"env": {"nemo_gym": servers}}).model_server == "policy_model"
