@@ -44,6 +44,10 @@ class Settled:
     def quality(self) -> Quality:
         return quality(self.judgement.comparisons)
 
+    @cached_property
+    def _quality_metrics(self) -> dict[str, float]:
+        return self.quality.as_metrics()
+
     def verdict(self, member: int) -> Verdict:
         own = [one for one in self.judgement.comparisons if member in (one.response_i, one.response_j)]
         return Verdict(
@@ -51,7 +55,7 @@ class Settled:
             reward_components=self.scored.components[member],
             reason=self._reason,
             detail=_detail(own, member),
-            metrics={**_numbers(own, member), **self.quality.as_metrics()} if own else {},
+            metrics={**_numbers(own, member), **self._quality_metrics} if own else {},
             extras={RECORD: {"member": member, **self._record}},
         )
 

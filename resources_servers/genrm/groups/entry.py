@@ -56,9 +56,10 @@ def withdraw(db: sqlite3.Connection, place: Place, attempt: int, *, now: float, 
         group = _begin(entering, 0 if group is None else group.round + 1)
     if group.judgement is not None or place.member is None:
         return None
-    values = (group.id, place.member, attempt, "", *_told(nobody), "withdrawn")
+    values = _row(nobody, group.id, place.member, "withdrawn")
     noted = db.execute(
-        "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id, member) DO UPDATE "
+        "INSERT INTO members (id, member, attempt, digest, text_digest, text, traits, presence) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id, member) DO UPDATE "
         "SET attempt = excluded.attempt, digest = '', presence = excluded.presence "
         "WHERE presence <> 'here' AND attempt <= excluded.attempt",
         values,
@@ -82,8 +83,12 @@ def enter(
     row = db.execute("SELECT presence FROM members WHERE id = ? AND member = ?", (group.id, member)).fetchone()
     if group.judgement is not None or (group.closed and (row is None or row[0] != "here")):
         return _enter_late(entering, group.id, member)
-    values = (group.id, member, submission.attempt, submission.digest, *_told(submission), "here")
-    db.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    values = _row(submission, group.id, member, "here")
+    db.execute(
+        "INSERT OR REPLACE INTO members (id, member, attempt, digest, text_digest, text, traits, presence) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        values,
+    )
     opened_at = now if group.opened_at is None or entering.is_over(group) else group.opened_at
     db.execute(
         "UPDATE groups SET opened_at = ?, touched_at = ?, revision = revision + 1 WHERE id = ?",
@@ -177,13 +182,16 @@ def _require_newest(entering: _Entering, group: _Group, member: int) -> None:
 def _enter_late(entering: _Entering, group: str, member: int) -> Placed:
     submission = entering.submission
     entering.db.execute(
-        "INSERT OR IGNORE INTO late VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-        (group, member, submission.attempt, submission.digest, *_told(submission)),
+        "INSERT OR IGNORE INTO late (id, member, attempt, digest, text_digest, text, traits, judgement) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        _row(submission, group, member, None),
     )
     entering.db.execute("UPDATE groups SET touched_at = ? WHERE id = ?", (entering.now, group))
     return Placed(group, member, submission.attempt, submission.digest, late=True)
 
 
-def _told(submission: Submission) -> tuple[str, str, str]:
+def _row(submission: Submission, group: str, member: int, state: Presence | None) -> tuple[object, ...]:
+    """Of `members`, where `state` is its presence, and of `late`, where it is a judgement that is not there yet."""
     candidate = submission.candidate
-    return submission.text_digest, candidate.text, candidate.traits.model_dump_json()
+    named = (group, member, submission.attempt, submission.digest, submission.text_digest)
+    return (*named, candidate.text, candidate.traits.model_dump_json(), state)

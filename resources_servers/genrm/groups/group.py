@@ -20,6 +20,7 @@ from paddock.resources_servers.genrm.groups.records import (
     Failed,
     Judgement,
     Placed,
+    Submission,
     incomplete,
     superseded,
 )
@@ -57,14 +58,16 @@ class Group:
         self._answered: dict[AnswerKey, Answer] = {}
         """Not on disk yet."""
         self._texts: dict[str, str] = {}
+        """Of members, by digest; another server's are read from the disk."""
         self._look_at = 0.0
 
     @property
     def is_awaited(self) -> bool:
         return bool(self._waiters)
 
-    async def judged(self, placed: Placed) -> Settled:
+    async def judged(self, placed: Placed, submission: Submission) -> Settled:
         """The judgement that `placed` is part of."""
+        self._texts[submission.text_digest] = submission.candidate.text
         waiter = _Waiter(placed, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self.refresh()

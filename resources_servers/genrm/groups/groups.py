@@ -43,7 +43,7 @@ class Groups:
         placed = self._store.enter(place, submission, group_timeout_s=self._timeout_s)
         group = self._groups.get(placed.group) or self._begin(placed.group, subject)
         try:
-            return Told(await group.judged(placed), placed.member)
+            return Told(await group.judged(placed, submission), placed.member)
         finally:
             if not group.is_awaited:
                 self._end(group)

@@ -36,6 +36,9 @@ JUDGING = frozenset(
 )
 """Fields of the config that decide what is asked and how an answer is read."""
 
+DIGEST_CHARS = 32
+"""Of SHA-256 in hex; 128 bits."""
+
 
 def judging_of(config: GenrmConfig) -> JsonObject:
     return config.model_dump(mode="json", include=set(JUDGING))
@@ -69,4 +72,4 @@ def digest_of(value: Any) -> str:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # numbers or characters that orjson does not write
         data = json.dumps(value, sort_keys=True).encode()
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(data).hexdigest()[:DIGEST_CHARS]

@@ -1,7 +1,7 @@
 """What the rooms of `groups` tell each other.
 
-Digests SHA-256 in hex: of a response as a whole, which tells a repeated request; of what of it is judged, which tells a
-        repeated comparison.
+Digests (`keys.digest_of`) of a response as a whole, which tells a repeated request; of what of it is judged, which
+        tells a repeated comparison.
 """
 
 from typing import Literal, NamedTuple
