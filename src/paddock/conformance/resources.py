@@ -51,7 +51,22 @@ async def served(subject: Subject, transport: Transport = "direct", **changes: A
 def rows_of(subject: Subject) -> list[Row]:
     if not subject.rows:
         raise NotApplicable("there are no rows: put some into data/example.jsonl, or give --rows")
-    return subject.rows[:MAX_ROWS]
+    rows = subject.rows[:MAX_ROWS]
+    return [_alone(row) for row in rows] if is_group_wise(subject) else rows
+
+
+def is_group_wise(subject: Subject) -> bool:
+    return issubclass(subject.cls, ResourcesServer) and subject.cls.GROUP_WISE
+
+
+def _alone(row: Row) -> Row:
+    """As the only member of its group: it waits for nobody."""
+    return row.model_copy(update={"stamp": row.stamp.model_copy(update={"group_size": 1, "member": 0})})
+
+
+def require_absolute(subject: Subject) -> None:
+    if is_group_wise(subject):
+        raise NotApplicable("its rewards compare the members of a group: no answer has one for itself")
 
 
 def good_answer(subject: Subject, row: Row) -> JsonObject:
@@ -89,6 +104,7 @@ async def has_rows(subject: Subject) -> None:
 
 
 async def good_scores_one(subject: Subject) -> None:
+    require_absolute(subject)
     async with served(subject) as peer:
         for number, row in enumerate(rows_of(subject), 1):
             verdict = await judge(peer, row, good_answer(subject, row))
@@ -98,6 +114,7 @@ async def good_scores_one(subject: Subject) -> None:
 
 
 async def empty_scores_zero(subject: Subject) -> None:
+    require_absolute(subject)
     async with served(subject) as peer:
         for number, row in enumerate(rows_of(subject), 1):
             verdict = await judge(peer, row, empty_answer(row))
@@ -118,7 +135,8 @@ async def odd_answers_are_judged(subject: Subject) -> None:
     async with served(subject) as peer:
         for response in ODD_ANSWERS:
             verdict = await judge(peer, row, response)
-            expect(verdict.reward <= 0.0, f"{str(response)[:80]} scores {verdict.reward} ({verdict.reason})")
+            nothing = is_group_wise(subject) or verdict.reward <= 0.0
+            expect(nothing, f"{str(response)[:80]} scores {verdict.reward} ({verdict.reason})")
 
 
 async def is_deterministic(subject: Subject) -> None:
@@ -158,27 +176,34 @@ async def transports_agree(subject: Subject) -> None:
 
 
 async def wrong_rows_name_their_key(subject: Subject) -> None:
+    refused = await refused_rows(subject)
+    expect(refused, "no key of a row is needed: nonsense under each of them, and a row without any, were all judged")
+    for key, (_, message) in refused.items():
+        expect(key in message, f"`{key}` is wrong, and the refusal does not name it: {message}")
+
+
+async def refused_rows(subject: Subject) -> dict[str, tuple[Row, str]]:
+    """By key: a row with nonsense under it, and what its refusal says; under `""` a row without any key."""
     row = rows_of(subject)[0]
-    named = []
+    wrong = {key: {**row.task, key: {"nonsense": [1]}} for key in row.task}
+    found: dict[str, tuple[Row, str]] = {}
     async with served(subject) as peer:
-        for key in row.task:
-            broken = row.model_copy(update={"task": {**row.task, key: {"nonsense": [1]}}})
+        for key, task in {**wrong, "": {}}.items():
+            broken = row.model_copy(update={"task": task})
             try:
                 await judge(peer, broken, empty_answer(broken))
             except RowError as error:
-                expect(key in error.message, f"`{key}` is wrong, and the refusal does not name it: {error.message}")
-                named.append(key)
-        try:
-            await judge(peer, row.model_copy(update={"task": {}}), empty_answer(row))
-        except RowError:
-            named.append("all")
-    expect(named, "no key of a row is needed: nonsense under each of them, and a row without any, were all judged")
+                found[key] = (broken, error.message)
+    return found
 
 
 async def wrong_rows_are_422(subject: Subject) -> None:
-    bare = rows_of(subject)[0].model_copy(update={"task": {}})
-    status, wire = await post(subject, "/verify", {**bare.to_wire(), "response": {"output": []}})
-    expect(status == 422, f"a row without its task answered {status}")
+    refused = await refused_rows(subject)
+    if not refused:
+        raise NotApplicable("no row is refused")
+    broken = refused.get("", next(iter(refused.values())))[0]
+    status, wire = await post(subject, "/verify", {**broken.to_wire(), "response": {"output": []}})
+    expect(status == 422, f"a wrong row answered {status}")
     expect(wire.get("error", {}).get("owner") == "row", f"its error is not the row's: {str(wire)[:200]}")
     expect("reward" not in wire, "a refused row carries a reward")
 
