@@ -1,6 +1,7 @@
 """Groups of 16 that are compared in pairs, beside the same questions put to the bare judge in the same run.
 
 Judge   the scripted one, without delay, in a process of its own behind HTTP; asked by the same client both ways.
+        Loop and collector are those of `paddock eval`.
 Ours    members of `GROUPS_AT_ONCE` groups arrive together at the server, which runs in this process; circular.
 Figures medians over rounds, ratios medians of the rounds' ratios. Target: at least 0.6 of the bare judge's answers per
         second. `in_flight`: the most questions that were open at once.
@@ -16,10 +17,9 @@ from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
-import uvloop
-
 from paddock.config import load
 from paddock.http import PLAIN_RESPONSES, VERIFY, Call, Peer, Route, VerifyRequest
+from paddock.server.loops import loop_factory, spare_collector
 from paddock.server.runtime import Runtime, open_runtime
 from paddock.types import JsonObject, Row, Stamp
 from paddock.types.responses import make_response, message_item
@@ -57,7 +57,8 @@ class Counting:
 
 
 def run() -> dict[str, Any]:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, tempfile.TemporaryDirectory() as folder:
+    spare_collector()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner, tempfile.TemporaryDirectory() as folder:
         return runner.run(_run(folder))
 
 

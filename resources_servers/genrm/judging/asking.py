@@ -3,8 +3,8 @@
 Request `POST /v1/responses`: `input` is the conversation, `metadata` has `response_1`, `response_2`, where there is
         one the `principle`, where several judge a pair `judge_idx`, and from the second on the number of the `try`:
         so that no cache gives an unusable answer again. All values are strings, as the API has it.
-Errors  VerifierError: `judge_unusable` when no answer could be read, `judge_down` when what may pass did not within
-        `comparison_timeout_s`, `judge_refused` (not retryable) when the judge will not take the request.
+Errors  VerifierError: `judge_unusable` when each answer was cut or could not be read, `judge_down` when what may pass did
+        not within `comparison_timeout_s`, `judge_refused` (not retryable) when the judge will not take the request.
 Bounds  `max_concurrency` comparisons of a server at once; the time of one begins when it is its turn.
 """
 
@@ -18,7 +18,7 @@ from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.genrm.records import Judged
 from paddock.resources_servers.genrm.scoring.parsing import judged
 from paddock.types import JsonObject
-from paddock.types.responses import messages
+from paddock.types.responses import is_complete, messages
 
 MAX_OUTAGE_WAIT_S = 30.0
 
@@ -56,7 +56,8 @@ class Judges:
                     continue
                 text = "\n".join(messages(reply))
                 found = judged(text, default_score=config.default_score, default_ranking=config.default_ranking)
-                if found is not None:
+                # What a judge wrote before it was cut may be a draft of its thoughts.
+                if found is not None and is_complete(reply):
                     return found
                 unusable += 1
                 if unusable > config.genrm_parse_retries:

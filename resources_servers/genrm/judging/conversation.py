@@ -115,7 +115,9 @@ def _text(value: Any) -> str:
 
 
 def _nonce(parts: list[_Part]) -> str:
-    return quoting.nonce_of(part.text for part in parts)
+    """Empty where nothing stands between marks."""
+    marked = any(part.label is not None for part in parts)
+    return quoting.nonce_of(part.text for part in parts) if marked else ""
 
 
 def _shown(part: _Part, nonce: str) -> str:

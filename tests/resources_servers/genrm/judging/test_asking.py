@@ -11,6 +11,7 @@ from paddock.resources_servers.genrm.judging.asking import Judges, Subject
 from paddock.server import ModelServer, ServerConfig
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
 from paddock.types import JsonObject
+from paddock.types.responses import make_response, message_item
 
 SUBJECT = Subject([{"role": "user", "content": "Go."}], None)
 
@@ -18,6 +19,20 @@ SUBJECT = Subject([{"role": "user", "content": "Go."}], None)
 class Refusing(ModelServer[ServerConfig]):
     async def responses(self, body: JsonObject, call: Call) -> JsonObject:
         raise ValueError("too long")
+
+
+class CutFirst(ModelServer[ServerConfig]):
+    """Drafts, and is cut; then says what it means."""
+
+    asked = 0
+
+    async def responses(self, body: JsonObject, call: Call) -> JsonObject:
+        self.asked += 1
+        cut = self.asked == 1
+        said = '{"score_1": 1, "score_2": 5, "ranking": 6}' if cut else '{"score_1": 5, "score_2": 1, "ranking": 1}'
+        return make_response(
+            [message_item(said)], body, model="m", incomplete_reason="max_output_tokens" if cut else None
+        )
 
 
 def judge(name: str = "judge", **config: Any) -> ScriptedJudge:
@@ -64,3 +79,13 @@ async def test_what_a_judge_refuses_is_not_asked_again() -> None:
     with pytest.raises(VerifierError, match="too long") as failed:
         await judges_of(Refusing(ServerConfig(), name="judge", peers={})).compare(SUBJECT, "left", "right", 0)
     assert (failed.value.kind, failed.value.retryable) == ("judge_refused", False)
+
+
+async def test_what_a_judge_wrote_before_it_was_cut_does_not_count() -> None:
+    server = CutFirst(ServerConfig(), name="judge", peers={})
+    found = await judges_of(server, genrm_parse_retry_sleep_s=0).compare(SUBJECT, "left", "right", 0)
+    assert (found.score_1, server.asked) == (5, 2)
+    with pytest.raises(VerifierError) as failed:
+        server.asked = 0
+        await judges_of(server, genrm_parse_retries=0).compare(SUBJECT, "left", "right", 0)
+    assert failed.value.kind == "judge_unusable"
