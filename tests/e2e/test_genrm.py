@@ -104,6 +104,28 @@ async def test_published_rows_run_by_the_published_names(tmp_path: Path, rows: P
     assert collected.n_verdicts == 16 * len(lines(rows))
 
 
+@pytest.mark.parametrize("down_s", [2.0, pytest.param(30.0, marks=pytest.mark.slow)])
+def test_groups_of_a_judge_that_is_down_are_retried_then_masked_and_the_rest_goes_on(
+    tmp_path: Path, down_s: float
+) -> None:
+    out = tmp_path / "run"
+    judge = "scripted_judge.models_servers"
+    down = json.dumps({"paddock.testing.judges:ScriptedJudge": {"prefers": "hash", "down_for_s": down_s}})
+    genrm = "genrm.resources_servers.genrm"
+    patience = [f"+{genrm}.comparison_timeout_s={down_s / 6}", f"+{genrm}.outage_retry_s={down_s / 60}"]
+    flags = ["--oracle", "--concurrency", "4", "--max-attempts", "2", "--retry-wait-s", "0", "--out", str(out)]
+    main(["eval", CONFIG, *flags, state(tmp_path), *patience, f"{judge}={down}"])
+    failures = lines(out / "failures.jsonl")
+    masked = {(line["group_id"], line["member"]) for line in failures if line.get("final")}
+    judged = {(line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines(out / "rollouts.jsonl")}
+    assert {(line["outcome"], line["kind"]) for line in failures} == {("verifier", "judge_down")}
+    assert {line["attempt"] for line in failures} == {0, 1}, "each was tried again"
+    assert masked, "the first group was given up while the judge was down"
+    assert judged, "the last group came when it was up again"
+    assert not masked & judged
+    assert len(masked | judged) == 4 * len(lines(OWN))
+
+
 def a_mixture(folder: Path) -> tuple[Path, Path]:
     """Rows of pivot and of genrm in one file, and the config that routes them."""
     pivot = lines(ROOT / "resources_servers" / "pivot" / "data" / "example.jsonl")[:3]
