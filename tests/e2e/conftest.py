@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 import pytest
@@ -27,6 +27,7 @@ from paddock.tools import kind_of
 from paddock.types import JsonObject, Row
 from paddock.types.responses import Call, calls
 
+ROOT = Path(__file__).parents[2]
 HOME = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
 
 
@@ -92,6 +93,24 @@ def play_fixes() -> PlayFixes:
         return {(line["agent_ref"]["name"], line["instance_id"]): Solved(line) for line in lines}
 
     return play
+
+
+class SweCase(NamedTuple):
+    """A row of ours whose image is there, and the servers that it runs with."""
+
+    row: JsonObject
+    tree: JsonObject
+    """Agent `codeact`, resources server `environment`; a model server `policy` is not among them."""
+
+
+@pytest.fixture(scope="session")
+def swe_case() -> SweCase:
+    if shutil.which("bwrap") is None:
+        pytest.skip("no bubblewrap on this machine")
+    line = (ROOT / "resources_servers" / "swe" / "data" / "example.jsonl").read_bytes().splitlines()[0]
+    row = {**orjson.loads(line), "agent_ref": {"name": "codeact"}}
+    _build([row])
+    return SweCase(row, _config({"codeact": {"harness": "codeact"}}))
 
 
 def _per_agent(row: JsonObject, agents: Iterable[str]) -> list[JsonObject]:

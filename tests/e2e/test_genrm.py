@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -18,6 +18,9 @@ from paddock.config import load
 from paddock.testing import Said, ScriptedUpstream
 from paddock.types import JsonObject
 from paddock.types.responses import message_item, messages
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import SweCase
 
 ROOT = Path(__file__).parents[2]
 CONFIG = str(ROOT / "configs" / "genrm.yaml")
@@ -126,31 +129,43 @@ def test_groups_of_a_judge_that_is_down_are_retried_then_masked_and_the_rest_goe
     assert len(masked | judged) == 4 * len(lines(OWN))
 
 
-def a_mixture(folder: Path) -> tuple[Path, Path]:
-    """Rows of pivot and of genrm in one file, and the config that routes them."""
-    pivot = lines(ROOT / "resources_servers" / "pivot" / "data" / "example.jsonl")[:3]
-    genrm = lines(OWN)[:2]
-    rows = [{**row, "agent_ref": {"name": "pivot_agent"}} for row in pivot]
-    rows += [{**row, "agent_ref": {"name": "genrm_agent"}} for row in genrm]
-    mixed = [rows[place] for place in (0, 3, 1, 4, 2)]
-    path = folder / "rows.jsonl"
-    path.write_bytes(b"\n".join(map(orjson.dumps, mixed)) + b"\n")
-    config = folder / "mixed.yaml"
-    config.write_text(json.dumps({"config_paths": [CONFIG, "resources_servers/pivot/configs/pivot.yaml"]}))
-    return path, config
+def of(agent: str, rows: Iterable[JsonObject]) -> list[JsonObject]:
+    return [{**row, "agent_ref": {"name": agent}} for row in rows]
+
+
+def run_mixed(folder: Path, rows: list[JsonObject], more: JsonObject) -> dict[str, list[JsonObject]]:
+    """Lines by agent. `more`: servers besides those of pivot and genrm."""
+    (folder / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)) + b"\n")
+    paths = [CONFIG, "resources_servers/pivot/configs/pivot.yaml"]
+    (folder / "mixed.yaml").write_text(json.dumps({"config_paths": paths, **more}))
+    flags = ["--oracle", "--repeats", "4", "--concurrency", "4", "--out", str(folder / "run"), state(folder)]
+    assert main(["eval", str(folder / "mixed.yaml"), "--rows", str(folder / "rows.jsonl"), *flags]) == 0
+    by_agent: dict[str, list[Any]] = {}
+    for line in lines(folder / "run" / "rollouts.jsonl"):
+        by_agent.setdefault(line["agent_ref"]["name"], []).append(line)
+    return by_agent
+
+
+def pivot_and_genrm() -> list[JsonObject]:
+    pivot = of("pivot_agent", lines(ROOT / "resources_servers" / "pivot" / "data" / "example.jsonl")[:3])
+    genrm = of("genrm_agent", lines(OWN)[:2])
+    return [pivot[0], genrm[0], pivot[1], genrm[1], pivot[2]]
 
 
 def test_environments_are_mixed_in_one_file(tmp_path: Path) -> None:
-    rows, config = a_mixture(tmp_path)
-    out = tmp_path / "run"
-    flags = ["--oracle", "--rows", str(rows), "--repeats", "4", "--concurrency", "4", "--out", str(out)]
-    assert main(["eval", str(config), *flags, state(tmp_path)]) == 0
-    by_agent: dict[str, list[Any]] = {}
-    for line in lines(out / "rollouts.jsonl"):
-        by_agent.setdefault(line["agent_ref"]["name"], []).append(line)
-    assert {line["reward"] for line in by_agent["pivot_agent"]} == {1.0}
-    assert len(by_agent["genrm_agent"]) == 8
-    assert all(line["reward_components"] for line in by_agent["genrm_agent"])
+    found = run_mixed(tmp_path, pivot_and_genrm(), {})
+    assert {line["reward"] for line in found["pivot_agent"]} == {1.0}
+    assert len(found["genrm_agent"]) == 8
+    assert all(line["reward_components"] for line in found["genrm_agent"])
+
+
+@pytest.mark.slow
+@pytest.mark.sandbox
+def test_with_rows_of_repositories_too(tmp_path: Path, swe_case: "SweCase") -> None:
+    policy: JsonObject = {"policy": {"models_servers": {"replay": {}}}}
+    found = run_mixed(tmp_path, [*pivot_and_genrm(), swe_case.row], {**swe_case.tree, **policy})
+    assert {agent: len(found[agent]) for agent in found} == {"pivot_agent": 12, "genrm_agent": 8, "codeact": 4}
+    assert {line["reward"] for line in [*found["codeact"], *found["pivot_agent"]]} == {1.0}
 
 
 def test_a_judge_is_held_against_known_preferences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
