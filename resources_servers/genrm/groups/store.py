@@ -1,12 +1,15 @@
 """Groups on disk: what a server reads and writes of them.
 
-Law     every change is one transaction that looks first whether what it was decided on still holds (`revision`): of
-        several servers that decide at once, one does it and the others read it. Times are seconds since 1970 (UTC).
+Law     every change looks first whether what it was decided on still holds (`revision`): of several servers that decide
+        at once, one does it and the others read it. Times are seconds since 1970 (UTC).
+Writes  of one turn of the event loop are one transaction: it ends before anybody who waits for them goes on.
 Claims  a question is asked by the server that claimed it. What a dead server claimed is free (`workers`).
 Errors  sqlite3.Error when the disk refuses; who may come, and as whom, is told by `entry`.
 """
 
+import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +59,10 @@ class GroupState:
         return sorted(number for number, member in self.members.items() if member.presence == presence)
 
 
+_WRITING: "set[GroupStore]" = set()
+"""Stores of this process whose transaction is open."""
+
+
 class GroupStore:
     """All groups of a folder; used from one thread."""
 
@@ -63,10 +70,13 @@ class GroupStore:
         self.clock = clock
         self.worker = Worker(folder)
         self.worker.sweep()
+        self._thread = threading.get_ident()
         self._db = opened(folder)
         self._seen = self._version()
+        self._committing: asyncio.Handle | None = None
 
     def close(self) -> None:
+        self._commit()
         self._db.close()
         self.worker.close()
 
@@ -246,17 +256,37 @@ class GroupStore:
         return (group, *key, self.worker.id)
 
     def _change(self, statement: str, values: tuple[object, ...]) -> bool:
-        return bool(self._db.execute(statement, values).rowcount)
+        with self._writing() as db:
+            return bool(db.execute(statement, values).rowcount)
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
+        if not self._db.in_transaction:
+            # One of this thread that others have open would never end while we wait for it.
+            for other in list(_WRITING):
+                if other._thread == self._thread:
+                    other._commit()
+            self._db.execute("BEGIN IMMEDIATE")
+            _WRITING.add(self)
+            self._commit_soon()
         try:
             yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
+        except sqlite3.Error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+
+    def _commit_soon(self) -> None:
+        """After all that runs now, and before whoever is told of it runs."""
+        self._committing = asyncio.get_running_loop().call_soon(self._commit)
+
+    def _commit(self) -> None:
+        _WRITING.discard(self)
+        if self._committing is not None:
+            self._committing.cancel()
+            self._committing = None
+        if self._db.in_transaction:
+            self._db.execute("COMMIT")
