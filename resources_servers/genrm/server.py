@@ -21,7 +21,7 @@ from paddock.http import SCORE_STEP, AggregateMetrics, Call, Peer, Route, StepRe
 from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compared
 from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.genrm.groups.groups import Groups
-from paddock.resources_servers.genrm.groups.keys import candidate_of, place_of, submission_of
+from paddock.resources_servers.genrm.groups.keys import candidate_of, judging_of, place_of, submission_of
 from paddock.resources_servers.genrm.groups.records import Place
 from paddock.resources_servers.genrm.groups.store import GroupStore
 from paddock.resources_servers.genrm.judging.asking import Judges, Subject
@@ -66,6 +66,7 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         super().__init__(config, name=name, peers=peers)
         self._judges = Judges(config, peers)
         self._steps = StepScorer(config.step_score, lambda: [peers[judge.name] for judge in config.judges])
+        self._judging = judging_of(config)
         self._groups: Groups | None = None
 
     @property
@@ -119,7 +120,8 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         return self._groups
 
     def _place(self, task: GenrmTask, row: Row, subject: Subject) -> Place:
-        return place_of(row.stamp, task.prompt_id, subject, self.config)
+        size = self.config.num_rollouts_per_prompt
+        return place_of(row.stamp, task.prompt_id, subject, rollouts_per_prompt=size, judging=self._judging)
 
     def _subject_of(self, task: GenrmTask, row: Row) -> Subject:
         return self._subject(history(row.responses_create_params), task.principle)

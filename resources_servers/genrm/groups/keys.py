@@ -40,20 +40,24 @@ DIGEST_CHARS = 32
 """Of SHA-256 in hex; 128 bits."""
 
 
-def judging_of(config: GenrmConfig) -> JsonObject:
-    return config.model_dump(mode="json", include=set(JUDGING))
+def judging_of(config: GenrmConfig) -> str:
+    """Digest of how groups are judged."""
+    return digest_of(config.model_dump(mode="json", include=set(JUDGING)))
 
 
-def place_of(stamp: Stamp, prompt_id: str | int | None, subject: Subject, config: GenrmConfig) -> Place:
-    size = stamp.group_size or config.num_rollouts_per_prompt
+def place_of(
+    stamp: Stamp, prompt_id: str | int | None, subject: Subject, *, rollouts_per_prompt: int, judging: str
+) -> Place:
+    """`judging`: of `judging_of`."""
+    size = stamp.group_size or rollouts_per_prompt
     if stamp.member is not None and not 0 <= stamp.member < size:
         raise RowError(
             f"_ng_rollout_index: {stamp.member}, but its group has {size} members: needs 0 to {size - 1} (the size is "
             "the row's `_paddock_group_size`, else the config's `num_rollouts_per_prompt`)",
             kind="member_invalid",
         )
-    named = stamp.model_dump(include={"run_id", "group_id", "group_size", "epoch", "cohort"})
-    whole = [named, prompt_id, size, subject.history, subject.principle, judging_of(config)]
+    named = [stamp.run_id, stamp.group_id, stamp.group_size, stamp.epoch, stamp.cohort]
+    whole = [*named, prompt_id, size, subject.history, subject.principle, judging]
     return Place(digest_of(whole), size, stamp.member, stamp.group_size is None)
 
 

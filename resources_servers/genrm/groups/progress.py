@@ -103,7 +103,13 @@ def comparison_of(question: Question, answer: Answer | None) -> Comparison | Non
     if not isinstance(answer, Judged):
         return None
     return Comparison(
-        response_i=question.first, response_j=question.second, judge_idx=question.judge_idx, **answer.model_dump()
+        response_i=question.first,
+        response_j=question.second,
+        judge_idx=question.judge_idx,
+        score_1=answer.score_1,
+        score_2=answer.score_2,
+        ranking=answer.ranking,
+        missing=answer.missing,
     )
 
 

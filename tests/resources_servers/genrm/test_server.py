@@ -18,7 +18,7 @@ from paddock.http import AGGREGATE, AggregateRequest, Call, rollout_to_wire
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.compare import COMPARE, CompareRequest
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.groups.keys import place_of
+from paddock.resources_servers.genrm.groups.keys import judging_of, place_of
 from paddock.resources_servers.genrm.groups.schema import FILE
 from paddock.resources_servers.genrm.groups.store import GroupStore
 from paddock.resources_servers.genrm.groups.workers import Worker
@@ -185,7 +185,8 @@ def test_known_answers_are_played_by_member() -> None:
 def test_what_is_judged_otherwise_is_another_group() -> None:
     def key(stamp: Stamp, history: str = "x", **config: Any) -> str:
         settings = GenrmConfig.model_validate({"genrm_model_server": JUDGE, **config})
-        return place_of(stamp, None, Subject([{"role": "user", "content": history}], None), settings).key
+        subject = Subject([{"role": "user", "content": history}], None)
+        return place_of(stamp, None, subject, rollouts_per_prompt=16, judging=judging_of(settings)).key
 
     stamp = Stamp(run_id="r", group_id=1, group_size=4, member=0, attempt=0)
     assert key(stamp) == key(stamp.model_copy(update={"member": 3, "attempt": 2}), max_concurrency=7)
