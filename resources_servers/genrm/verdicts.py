@@ -7,9 +7,9 @@ Reason  `scored`; `scored_partial`: the group was closed before all were there; 
 Metrics `comparisons`, `mean_score`, `tiebreak_share` are this member's, before bonuses; those of `quality` its group's.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from statistics import fmean
 from typing import Any
 
 from pydantic import ValidationError
@@ -49,13 +49,13 @@ class Settled:
         return self.quality.as_metrics()
 
     def verdict(self, member: int) -> Verdict:
-        own = [one for one in self.judgement.comparisons if member in (one.response_i, one.response_j)]
+        numbers = _numbers(self.judgement.comparisons, member)
         return Verdict(
             reward=self.scored.rewards[member],
             reward_components=self.scored.components[member],
             reason=self._reason,
-            detail=_detail(own, member),
-            metrics={**_numbers(own, member), **self._quality_metrics} if own else {},
+            detail=_detail(numbers),
+            metrics={**numbers, **self._quality_metrics} if numbers else {},
             extras={RECORD: {"member": member, **self._record}},
         )
 
@@ -124,19 +124,19 @@ def qualities(replies: Iterable[JsonObject]) -> list[Quality]:
     return list(found.values())
 
 
-def _numbers(own: Sequence[Comparison], member: int) -> dict[str, float]:
+def _numbers(comparisons: Sequence[Comparison], member: int) -> dict[str, float]:
+    own = [one for one in comparisons if member in (one.response_i, one.response_j)]
+    if not own:
+        return {}
+    scores = [one.score_1 if one.response_i == member else one.score_2 for one in own]
     return {
         "comparisons": float(len(own)),
-        "mean_score": _mean_score(own, member),
+        "mean_score": math.fsum(scores) / len(own),
         "tiebreak_share": sum(map(tied, own)) / len(own),
     }
 
 
-def _mean_score(own: Sequence[Comparison], member: int) -> float:
-    return fmean(one.score_1 if one.response_i == member else one.score_2 for one in own)
-
-
-def _detail(own: Sequence[Comparison], member: int) -> str:
-    if not own:
+def _detail(numbers: Mapping[str, float]) -> str:
+    if not numbers:
         return "a group of one: no judge was asked"
-    return f"mean score {_mean_score(own, member):.3g} in {len(own)} comparisons"
+    return f"mean score {numbers['mean_score']:.3g} in {numbers['comparisons']:.0f} comparisons"

@@ -79,9 +79,11 @@ def enter(
     if group is None or (place.rounds and _is_through(entering, group)):
         group = _begin(entering, 0 if group is None else group.round + 1)
     member = _free_number(entering, group) if place.member is None else place.member
-    _require_newest(entering, group, member)
-    row = db.execute("SELECT presence FROM members WHERE id = ? AND member = ?", (group.id, member)).fetchone()
-    if group.judgement is not None or (group.closed and (row is None or row[0] != "here")):
+    holder = db.execute("SELECT attempt, presence FROM members WHERE id = ? AND member = ?", (group.id, member))
+    attempt, presence = holder.fetchone() or (None, None)
+    if place.member is not None and submission.attempt < max(attempt or 0, _last_late(entering, group, member)):
+        raise superseded()
+    if group.judgement is not None or (group.closed and presence != "here"):
         return _enter_late(entering, group.id, member)
     values = _row(submission, group.id, member, "here")
     db.execute(
@@ -169,14 +171,12 @@ def _free_number(entering: _Entering, group: _Group) -> int:
     return next(number for number in range(entering.place.size) if number not in taken)
 
 
-def _require_newest(entering: _Entering, group: _Group, member: int) -> None:
-    highest = entering.db.execute(
-        "SELECT max(attempt) FROM (SELECT attempt FROM members WHERE id = ?1 AND member = ?2 "
-        "UNION ALL SELECT attempt FROM late WHERE id = ?1 AND member = ?2)",
-        (group.id, member),
-    ).fetchone()[0]
-    if highest is not None and highest > entering.submission.attempt and entering.place.member is not None:
-        raise superseded()
+def _last_late(entering: _Entering, group: _Group, member: int) -> int:
+    """The highest attempt of that member that came late."""
+    if not group.closed:
+        return 0
+    rows = entering.db.execute("SELECT max(attempt) FROM late WHERE id = ? AND member = ?", (group.id, member))
+    return int(rows.fetchone()[0] or 0)
 
 
 def _enter_late(entering: _Entering, group: str, member: int) -> Placed:
