@@ -90,11 +90,14 @@ class Group:
         """Until cancelled; a failure is told to all that wait."""
         try:
             with boundary(VerifierError, f"group {self.name}"):
+                due: float | None = None
                 while True:
                     self._wake.clear()
-                    due_s = self._step()
+                    if not self._more_will_come():
+                        due_s = self._step()
+                        due = None if due_s is None else asyncio.get_running_loop().time() + due_s
                     try:
-                        async with asyncio.timeout(due_s):
+                        async with asyncio.timeout_at(due):
                             await self._wake.wait()
                     except TimeoutError:
                         continue
@@ -105,6 +108,14 @@ class Group:
         """Give up what is being asked."""
         self._keep_answers()
         self._give_up(list(self._asking))
+
+    def _more_will_come(self) -> bool:
+        """Whether some of what is being asked was answered and nothing else happened: then there is nothing to decide,
+        for a plan goes on when all that it wanted is there."""
+        waits = self._state is not None and self._state.judgement is None
+        answered = len(self._answered)
+        self._keep_answers()
+        return waits and answered > 0 and bool(self._asking)
 
     def _step(self) -> float | None:
         """All that can be done now; seconds until something may have to be done without a cause of ours."""
