@@ -21,15 +21,16 @@ from paddock.types.responses import content_text, item_type, messages, output_it
 
 _FENCED = re.compile(r"```.*?```", re.DOTALL)
 _MARKS = (
-    re.compile(r"^#{1,6}\s", re.MULTILINE),
-    re.compile(r"^[^\S\n]*+(?:[-*+]|\d+\.)\s", re.MULTILINE),
-    re.compile(r"\*\*[^*\n]++\*\*"),
-    re.compile(r"__[^_\n]++__"),
-    regex.compile(
-        r"[[\U0001f1e0-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa00-\U0001faff]"
-        r"||[[\u24c2-\U0001f251]--[\p{L}\p{M}\p{P}\p{Z}\p{C}]]||[\u2600-\u27bf]]",
-        regex.V1,
-    ),
+    ("#", re.compile(r"^#{1,6}\s", re.MULTILINE)),
+    ("", re.compile(r"^[^\S\n]*+(?:[-*+]|\d+\.)\s", re.MULTILINE)),
+    ("**", re.compile(r"\*\*[^*\n]++\*\*")),
+    ("__", re.compile(r"__[^_\n]++__")),
+)
+"""Each with what a text has where it has one: looking for that takes a tenth of the time."""
+_EMOJI = regex.compile(
+    r"[[\U0001f1e0-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa00-\U0001faff]"
+    r"||[[\u24c2-\U0001f251]--[\p{L}\p{M}\p{P}\p{Z}\p{C}]]||[\u2600-\u27bf]]",
+    regex.V1,
 )
 
 
@@ -57,6 +58,8 @@ def reasoning_of(response: JsonObject) -> str:
 
 def style_density(text: str) -> float:
     prose = _FENCED.sub("", text)
-    marks = sum(1 for kind in _MARKS for _ in kind.finditer(prose))
+    marks = sum(1 for sign, kind in _MARKS if sign in prose for _ in kind.finditer(prose))
+    if not prose.isascii():
+        marks += sum(1 for _ in _EMOJI.finditer(prose))
     length = len(prose.strip())
     return marks / length if length else 0.0
