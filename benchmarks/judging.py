@@ -24,8 +24,10 @@ from paddock.server.runtime import Runtime, open_runtime
 from paddock.types import JsonObject, Row, Stamp
 from paddock.types.responses import make_response, message_item
 
-ROUNDS, GROUPS, GROUPS_AT_ONCE, SIZE = 5, 48, 16, 16
+ROUNDS, GROUPS, GROUPS_AT_ONCE, SIZE = 7, 96, 16, 16
 CONVERSATION_CHARS, ANSWER_CHARS = 4000, 2000
+PATIENCE_S = 1800.0
+"""The server's `comparison_timeout_s`."""
 
 
 class Round(NamedTuple):
@@ -96,10 +98,14 @@ async def _groups(runtime: Runtime, requests: list[list[VerifyRequest]]) -> None
 
 
 async def _bare(judge: Counting) -> None:
-    """The same questions, as many at once as members wait above."""
+    """The same questions with the same patience, as many at once as members wait above."""
     bodies = list(judge.bodies)
-    asking = (partial(judge.call, PLAIN_RESPONSES, body, Call()) for body in bodies)
+    asking = (partial(_ask, judge, body) for body in bodies)
     await _at_once(GROUPS_AT_ONCE * SIZE, asking)
+
+
+async def _ask(judge: Counting, body: JsonObject) -> None:
+    await judge.call(PLAIN_RESPONSES, body, Call().within(PATIENCE_S))
 
 
 async def _at_once(limit: int, work: Iterator[Callable[[], Awaitable[Any]]]) -> None:

@@ -50,11 +50,15 @@ class DirectPeer:
     """A server in this process: its handler gets the very record, and its reply is passed on as it is."""
 
     def __init__(self, name: str, handlers: Callable[[], Mapping[Any, Handler]]) -> None:
+        """`handlers`: asked once, at the first call."""
         self.name = name
-        self._handlers = handlers
+        self._make_handlers = handlers
+        self._handlers: Mapping[Any, Handler] | None = None
 
     async def call(self, route: Route[Request, Reply], request: Request, call: Call, **path: str) -> Reply:
-        handler = self._handlers().get(route)
+        if self._handlers is None:
+            self._handlers = self._make_handlers()
+        handler = self._handlers.get(route)
         if handler is None:
             raise InfraError(f"{self.name} has no route {route.method} {route.path}", kind="no_route", retryable=False)
         context = call.at(path) if path else call
