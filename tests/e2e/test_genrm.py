@@ -80,6 +80,25 @@ def test_a_run_is_scored_again_without_a_judge(tmp_path: Path, capsys: pytest.Ca
     assert main(["verify", str(out), CONFIG, elsewhere, "vars.judge=genrm_model", term]) == 4
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_resumed_group_is_completed_with_its_state_and_without(tmp_path: Path, kept: bool) -> None:
+    out = tmp_path / "run"
+    arguments = ["eval", CONFIG, "--oracle", "--out", str(out)]
+    assert main([*arguments, state(tmp_path)]) == 0
+    before = lines(out / "rollouts.jsonl")
+    left = [line for line in before if line["_ng_task_index"] != 1 or line["_ng_rollout_index"] in (0, 3)]
+    (out / "rollouts.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in left))
+    assert main([*arguments, "--resume", state(tmp_path if kept else tmp_path / "elsewhere")]) == 0
+    now = lines(out / "rollouts.jsonl")
+    assert now[: len(left)] == left
+    again = {line["_ng_rollout_index"]: line for line in now[len(left) :]}
+    reasons = {line["rollout"]["verdict"]["reason"] for line in again.values()}
+    assert (set(again), reasons) == ({1, 2}, {"scored_late" if kept else "scored_partial"})
+    if kept:
+        rewards = {line["_ng_rollout_index"]: line["reward"] for line in before if line["_ng_task_index"] == 1}
+        assert all(line["reward"] == rewards[member] for member, line in again.items()), "the same answers"
+
+
 def published() -> list[object]:
     folder = os.environ.get("PADDOCK_TEST_DATA")
     path = Path(folder, "genrm", "compare.jsonl") if folder else None

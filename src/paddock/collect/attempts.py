@@ -8,7 +8,7 @@ Errors  only what the disk refuses (OSError) and cancellation leave this module.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -79,7 +79,7 @@ class Attempts:
             failed = _failed_attempt(group, member, attempt, result, final=not again)
             await self._keeper.failure(failed)
             if not again:
-                await self._withdraw(group, member, attempt)
+                await self.withdraw(group, [member], attempt)
                 return Ended(failed.ending(), result.rollout)
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
@@ -99,13 +99,15 @@ class Attempts:
             return _Failed(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
         return Ended(await self._keeper.rollout(ending_of(stored), line), stored)
 
-    async def _withdraw(self, group: Group, member: int, attempt: int) -> None:
-        """Others of its group may wait for it. Where the environment can't be told, its own deadline ends that."""
+    async def withdraw(self, group: Group, members: Sequence[int], attempt: int = 0) -> None:
+        """These members have ended: others of the group need not wait for them, where the environment does not have
+        them already. Where it can't be told, its own deadline ends the waiting."""
         environment = self._peers.get(group.agent.environment) if group.agent and group.agent.group_wise else None
         if environment is None or group.row is None:
             return
         with suppress(PaddockError):
-            await environment.call(WITHDRAW, _stamped(group.row, member, attempt), Call().within(ANSWER_GRACE_S))
+            for member in members:
+                await environment.call(WITHDRAW, _stamped(group.row, member, attempt), Call().within(ANSWER_GRACE_S))
 
     async def _run(self, agent: Agent, row: Row) -> Rollout:
         secret = new_secret()

@@ -33,8 +33,14 @@ ORACLE = "oracle"
 SECRET_WORDS = ("api_key", "password", "secret", "bearer", "credential", "authorization")
 REFERENCE = re.compile(r"\$\{[^,{}]*\}")
 """Names a secret and is none; with a default after a comma it might be one."""
-PLACES = ("host", "port", "default_host", "base_url", "policy_base_url", "turn_store", "config_paths")
-PATIENCE = ("timeout_s", "rollout_timeout_s", "attempts", "first_retry_s", "max_retry_s", "max_concurrency")
+PLACES = (
+    *("host", "port", "default_host", "base_url", "policy_base_url", "genrm_base_url"),
+    *("turn_store", "state_dir", "config_paths"),
+)
+PATIENCE = (
+    *("timeout_s", "rollout_timeout_s", "attempts", "first_retry_s", "max_retry_s", "max_concurrency"),
+    *("comparison_timeout_s", "outage_retry_s", "retry_for_s", "keep_settled_s"),
+)
 NOT_IDENTIFYING = frozenset({*PLACES, *PATIENCE, "eval", "serve"})
 """Keys that say where and how patiently, and nothing about what a verdict means."""
 _USER_OF_URL = re.compile(r"://[^/@\s]+@")

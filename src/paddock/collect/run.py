@@ -53,6 +53,8 @@ class _Work(NamedTuple):
     group: Group
     member: int
     failed_before: int
+    ended: list[int]
+    """Members of the group that ended before this command; told of with the first that is missing."""
 
 
 class Run:
@@ -126,14 +128,17 @@ class Run:
             missing = journal.missing(line.index, line.source.repeats)
             if missing:
                 group = self.plan.group(line)
+                ended = [member for member in range(group.size) if member not in missing]
                 for member in missing:
                     failed_before = self._found.failed_attempts.get(Member(line.index, member), 0)
-                    yield _Work(group, member, failed_before)
+                    yield _Work(group, member, failed_before, ended)
+                    ended = []
 
 
 async def _worker(work: Iterator[_Work], journal: Journal, attempts: Attempts) -> None:
     # All workers draw from one iterator: a row is read when a worker is free for it.
     for item in work:
+        await attempts.withdraw(item.group, item.ended)
         ended = await attempts.run_member(item.group, item.member, item.failed_before)
         journal.ended(ended.ending, item.group.size)
 
