@@ -50,6 +50,13 @@ def test_a_script_gets_results(connection: Connection) -> None:
     assert connection.agent.responses({"input": "hi"})["status"] == "completed"
 
 
+def test_routes_of_a_servers_own_are_posted_to(connection: Connection) -> None:
+    body = {**ROW, "response": {"output": []}}
+    assert connection.cue.post("/verify", body)["reward"] == 1.0
+    with pytest.raises(RequestError, match=r"no route POST /verfy; nearest: `/verify`"):
+        connection.cue.post("/verfy", body)
+
+
 async def test_a_running_loop_gets_awaitables_and_is_not_blocked(connection: Connection) -> None:
     rollouts = await asyncio.gather(*(connection.agent.run(ROW) for _ in range(20)))
     assert [rollout.reward for rollout in rollouts] == [1.0] * 20
@@ -183,6 +190,7 @@ def _reach(urls: dict[str, str]) -> None:
     with paddock.connect(urls["cue"], token="t") as one:
         assert list(one) == ["cue"]
         assert one.cue.verify(ROW, "done").reward == 1.0
+        assert one.cue.post("/verify", {**ROW, "response": {"output": []}})["reward"] == 1.0
         with pytest.raises(RequestError, match="runs elsewhere"):
             one.cue.oracle(ROW)
     with paddock.connect({"a": urls["agent"], "m": urls["model"]}, token="t") as named:

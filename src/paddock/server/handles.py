@@ -8,6 +8,7 @@ Errors  RowError and RequestError for what can't be read as either; what the ser
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from paddock.config.problems import suggestion
 from paddock.errors import RequestError
 from paddock.http import (
     PLAIN_RESPONSES,
@@ -17,6 +18,7 @@ from paddock.http import (
     VERIFY,
     Call,
     Peer,
+    Route,
     Script,
     VerifyRequest,
     new_secret,
@@ -76,8 +78,39 @@ class Handle:
         self._answer = answer
         self._local = local
 
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """What a route of the server's own answers to a JSON object, such as `/compare`."""
+        return self._answer(self._post(path, dict(body)))
+
+    async def _post(self, path: str, body: JsonObject) -> JsonObject:
+        if self._local is None:
+            return await self._peer.call(_plain_route(path), body, Call())
+        routes = {
+            route.path: route for route in self._local.handlers() if route.method == "POST" and "{" not in route.path
+        }
+        if path not in routes:
+            raise RequestError(f"{self.name} has no route POST {path}{suggestion(path, routes)}", kind="no_route")
+        route = routes[path]
+        request = route.from_wire(body)
+        return route.reply_to_wire(request, await self._peer.call(route, request, Call()))
+
     def __repr__(self) -> str:
-        return f"<{self.kind}: {self.name}: {self.calls}>"
+        return f"<{self.kind}: {self.name}: {self.calls}, post(path, body)>"
+
+
+def _plain_route(path: str) -> Route[JsonObject, JsonObject]:
+    """Of a server elsewhere, whose records are not known here."""
+    return Route(
+        "POST",
+        path,
+        "A route of the server's own",
+        lambda body: body,
+        lambda wire: wire,
+        lambda _body, reply: reply,
+        lambda _body, wire: wire,
+        replayable=False,
+        long=True,
+    )
 
 
 class ResourcesHandle(Handle):
