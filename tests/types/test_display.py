@@ -52,6 +52,7 @@ def test_a_failure_is_never_shown_as_a_reward() -> None:
     "record",
     [
         rollout(verdict=VERDICT),
+        Verdict(reward=1, reason="r", reward_components={NASTY: 1.5, "b": -0.5}),
         Verdict(reward=1, reason=NASTY, detail=NASTY, comparator=NASTY, metrics={NASTY: 1.0}, extras={NASTY: NASTY}),
         Session(image=NASTY, workdir=NASTY, tools=[{"name": NASTY}], visible={NASTY: {NASTY: NASTY}}),
         rollout("infra", failure=Failure(owner="infra", kind=NASTY, message=NASTY, stage=NASTY)),
@@ -74,3 +75,11 @@ def test_a_batch_and_a_message_are_shown_as_a_reader_wants_them() -> None:
     assert "a({})\nb({})" in html
     said = Row(responses_create_params={"input": "x"}, task={"expected_answer": "forty-two"})
     assert "forty-two" in Rollout(row=said, outcome="completed", verdict=VERDICT)._repr_html_()
+
+
+def test_parts_of_a_reward_are_shown_where_it_has_several() -> None:
+    assert "made of" not in Verdict(reward=1, reason="r", reward_components={"judge": 1.0})._repr_html_()
+    assert (
+        "judge 1.5, length -0.5"
+        in Verdict(reward=1, reason="r", reward_components={"judge": 1.5, "length": -0.5})._repr_html_()
+    )

@@ -29,6 +29,11 @@ def verdict_line(verdict: "Verdict") -> str:
     return f"reward {verdict.reward:g}, {verdict.reason}{by}{detail}"
 
 
+def sum_of(verdict: "Verdict") -> str:
+    """What a reward is made of."""
+    return ", ".join(f"{name} {part:g}" for name, part in verdict.reward_components.items())
+
+
 def failure_line(failure: "Failure") -> str:
     stage = f" in {failure.stage}" if failure.stage else ""
     return f"{failure.owner} failure{stage}, {failure.kind}: {failure.message}"
@@ -92,6 +97,8 @@ def _verdict_cells(verdict: "Verdict") -> list[Cell]:
         ("reward", _coloured(f"{verdict.reward:g}", GOOD if verdict.reward >= 1.0 else BAD)),
         ("reason", escape(verdict.reason)),
     ]
+    if len(verdict.reward_components) > 1:
+        cells.append(("made of", escape(sum_of(verdict))))
     if verdict.detail:
         cells.append(("detail", _pre(verdict.detail)))
     if verdict.comparator:

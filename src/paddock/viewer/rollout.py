@@ -11,6 +11,7 @@ from typing import Any
 from paddock.collect.endings import FailedAttempt
 from paddock.collect.report import duration
 from paddock.types import Rollout, patch_from_text
+from paddock.types.display import sum_of
 from paddock.types.responses import output_items
 from paddock.viewer.blocks import Block, Cell, Cuts, Diff, Fact, Facts, Fold, Grid, Heading, Text, Tone, cut
 from paddock.viewer.stored import Entry, load
@@ -189,6 +190,8 @@ def outcome_facts(rollout: Rollout, n_turns: int) -> Iterator[Fact]:
     yield Fact("outcome", rollout.outcome)
     if verdict is not None:
         yield Fact("reward", f"{verdict.reward:g}", "good" if verdict.reward else "bad")
+        if len(verdict.reward_components) > 1:
+            yield Fact("made of", sum_of(verdict))
         yield Fact("reason", verdict.reason)
         if verdict.detail:
             yield Fact("detail", cut(verdict.detail, MAX_DETAIL))
