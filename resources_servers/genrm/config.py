@@ -111,8 +111,9 @@ class GenrmConfig(RewardSettings, ServerConfig):
     """What becomes of a group when a member comes no more, because whoever collects has given it up or because
     `group_timeout_s` are over: `score_partial`: those that are there, two or more, are compared with each other;
     `mask`: none of them gets a reward; `wait`: they wait as long as their callers do."""
-    group_timeout_s: float = Field(default=3600.0, gt=0)
-    """Seconds from a group's first member on in which all have to be there."""
+    group_timeout_s: float = Field(default=1800.0, gt=0)
+    """Seconds from a group's first member on in which all have to be there. Less than its rollouts may take in all
+    (`rollout_timeout_s` of agents and of `eval`): their own time goes on while they wait."""
     state_dir: Path | None = None
     """Folder of the groups' state, which outlives the server; servers that share it work on the same groups. None:
     below PADDOCK_HOME, by the server's name."""
