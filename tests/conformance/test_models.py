@@ -287,6 +287,14 @@ async def test_the_openai_server_passes_every_behaviour(run_all: RunAll) -> None
     assert [result for result in await run_all("models_server:openai") if result.outcome != "passed"] == []
 
 
+async def test_a_server_that_takes_no_rollouts_calls_passes_what_is_left(run_all: RunAll) -> None:
+    found = await run_all("models_server:genrm")
+    assert [result for result in found if result.outcome == "failed"] == []
+    assert {"a Responses call gets a standard response", "a refusal is not tried again"} <= {
+        result.behaviour for result in found if result.outcome == "passed"
+    }
+
+
 async def test_the_replay_server_passes_what_needs_no_upstream(run_all: RunAll) -> None:
     results = await run_all("models_server:replay")
     rest = [result for result in results if result.outcome != "passed"]

@@ -167,6 +167,15 @@ async def test_the_pivot_server_passes(run_all: Callable[[str], Awaitable[list[R
     assert [result for result in await run_all("resources_server:pivot") if result.outcome != "passed"] == []
 
 
+async def test_a_server_that_judges_a_group_together_passes(run_all: Callable[[str], Awaitable[list[Result]]]) -> None:
+    found = {result.behaviour: result.outcome for result in await run_all("resources_server:genrm")}
+    assert "failed" not in found.values()
+    assert {name for name, outcome in found.items() if outcome == "skipped"} == {
+        "known-good turns score 1",
+        "an answer without items scores 0",
+    }
+
+
 @pytest.mark.parametrize("behaviour", [behaviour.name for behaviour in suite_for("resources_server")])
 async def test_the_scripted_environment_passes(behaviour: str, outcome_of: OutcomeOf) -> None:
     result = await outcome_of(behaviour, "resources_servers", ScriptedEnvironment, {}, ROWS)

@@ -17,7 +17,7 @@ import orjson
 from paddock.conformance.behaviours import NotApplicable, expect
 from paddock.conformance.subjects import Subject
 from paddock.errors import ConfigError
-from paddock.http import FORGET, RESPONSES, SCRIPT, TURNS, Call, EventStream, Peer, Script, new_secret
+from paddock.http import FORGET, PLAIN_RESPONSES, RESPONSES, SCRIPT, TURNS, Call, EventStream, Peer, Script, new_secret
 from paddock.server import Server
 from paddock.server.app import build_app
 from paddock.testing.transports import Transport, over
@@ -27,8 +27,12 @@ from paddock.types.responses import message_item
 
 SAID = "One small step, and then another one."
 SCRIPTED_TURNS = 8
-QUICK = {"attempts": 2, "first_retry_s": 0.0, "max_retry_s": 0.0, "timeout_s": 2.0}
+QUICK = {"attempts": 2, "first_retry_s": 1e-3, "max_retry_s": 1e-3, "retry_for_s": 0.0, "timeout_s": 2.0}
 """Keys that make a server give up soon, where its config has them."""
+
+
+NOBODY = ""
+"""In place of a secret: no rollout's."""
 
 
 class Stand(NamedTuple):
@@ -44,26 +48,44 @@ class Stand(NamedTuple):
     def is_scripted(self) -> bool:
         return SCRIPT in self.server.handlers()
 
+    @property
+    def takes_rollouts(self) -> bool:
+        return TURNS in self.server.handlers()
+
+    async def open_if_any(self) -> str:
+        """The secret of a new rollout that can be answered; NOBODY where the server takes no rollout's calls."""
+        return await self.open() if self.takes_rollouts else NOBODY
+
     async def open(self) -> str:
         """The secret of a new rollout that can be answered."""
+        self._require_rollouts()
         secret = new_secret()
         if self.is_scripted:
             turns = [[message_item(SAID)] for _ in range(SCRIPTED_TURNS)]
             await self.peer.call(SCRIPT, Script(turns=turns), Call(), secret=secret)
         return secret
 
-    async def ask(self, secret: str, body: JsonObject | None = None) -> JsonObject:
+    async def ask(self, secret: str, body: JsonObject | None = None, call: Call | None = None) -> JsonObject:
         """One call of the Responses dialect."""
-        reply = await self.peer.call(RESPONSES, question() if body is None else body, Call(), secret=secret)
+        asked, context = question() if body is None else body, call or Call()
+        if secret == NOBODY:
+            reply = await self.peer.call(PLAIN_RESPONSES, asked, context)
+        else:
+            reply = await self.peer.call(RESPONSES, asked, context, secret=secret)
         if isinstance(reply, EventStream):
             raise AssertionError("a stream came where a whole answer was asked for")
         return reply
 
     async def record(self, secret: str) -> TurnRecord:
+        self._require_rollouts()
         return await self.peer.call(TURNS, {}, Call(), secret=secret)
 
     async def forget(self, secret: str) -> None:
         await self.peer.call(FORGET, {}, Call(), secret=secret)
+
+    def _require_rollouts(self) -> None:
+        if not self.takes_rollouts:
+            raise NotApplicable("it takes no rollout's calls, and records nothing")
 
     async def http(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """A POST through its app."""
