@@ -8,7 +8,7 @@ Sampling training samples from the whole distribution at `policy.generation.temp
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
         otherwise (`sampling_overrides` stand over everything) is refused. So is a seed: with one, the members of a
         group would all say the same.
-Errors  ConfigError: several model servers and none of that name, and all that `paddock.config.load` refuses.
+Errors  ConfigError: agents that ask several model servers, and all that `paddock.config.load` refuses.
 """
 
 from collections.abc import Sequence
@@ -84,14 +84,21 @@ def _model_server(drafted: Config) -> str:
     asked = {named.get("name") for block in blocks if isinstance(named := block.get("model_server"), dict)}
     servers = [name for name, instance in drafted.instances.items() if instance.kind == KIND]
     names = [name for name in servers if name in asked] if agents else servers
-    if USUAL in {*servers, *asked} or not names:
-        return USUAL
-    if len(names) == 1:
-        return names[0]
-    raise ConfigError(
-        f"env.nemo_gym has several model servers ({', '.join(names)}): name the one that is trained `{USUAL}`",
-        kind="config_invalid",
-    )
+    usual = USUAL in {*servers, *asked} or not names
+    if not usual and len(names) > 1:
+        raise ConfigError(
+            f"env.nemo_gym has several model servers ({', '.join(names)}): name the one that is trained `{USUAL}`",
+            kind="config_invalid",
+        )
+    trained = USUAL if usual else names[0]
+    others = [name for name in names if name != trained] if agents else []
+    if others:
+        raise ConfigError(
+            f"env.nemo_gym: agents ask {', '.join(others)} too, but a run trains one model server, `{trained}`, and "
+            f"sends weights to no other: let those agents ask `{trained}`, or leave them out",
+            kind="config_invalid",
+        )
+    return trained
 
 
 def _block(drafted: Config, name: str) -> _Written:

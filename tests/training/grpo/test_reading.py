@@ -237,3 +237,13 @@ def test_of_several_model_servers_that_agents_ask_one_needs_the_usual_name(folde
     assert read(folder, {"env": {"nemo_gym": servers}}).model_server == "one"
     servers["agent_of_one"]["agents"]["single_step"]["model_server"]["name"] = "policy_model"
     assert read(folder, {"env": {"nemo_gym": servers}}).model_server == "policy_model"
+
+
+def test_agents_that_ask_another_model_than_the_trained_one_are_refused(folder: Path) -> None:
+    off = {"_copy": "policy_model", "models_servers": {"openai": {"chat_template_kwargs": {"enable_thinking": False}}}}
+    front = {"models_servers": {"openai": {"base_url": "http://localhost:1/v1", "model": "m", "engine": "text"}}}
+    asks = {**SERVERS["agent"]["agents"]["single_step"], "model_server": {"type": "models_servers", "name": "off"}}
+    servers = {"policy_model": front, "off": off, "other_agent": {"agents": {"single_step": asks}}}
+    assert "agents ask off too, but a run trains one model server, `policy_model`" in refused(
+        folder, {"env": {"nemo_gym": servers}}
+    )
