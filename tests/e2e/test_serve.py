@@ -90,6 +90,13 @@ def refused(url: str) -> bool:
         return probe.connect_ex((host, int(port))) != 0
 
 
+def test_what_a_server_that_is_not_asked_for_lacks_is_no_matter(serve: Serve, whole_config: Path) -> None:
+    lacks = "other: {models_servers: {openai: {base_url: '${oc.env:PADDOCK_NOT_SET}', model: m}}}\n"
+    whole_config.write_text(whole_config.read_text() + lacks)
+    with serve(whole_config, "--server", "cue") as command:
+        assert verify(url_of(command, "cue")).status_code == 200
+
+
 @BOTH
 def test_each_server_says_where_it_is_answers_its_pages_and_ends_within_the_time(
     serve: Serve, whole_config: Path, isolate: bool

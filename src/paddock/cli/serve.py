@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _show(config, options)
     try:
-        stop_timeout_s = longest_stop_s(config, settings)
+        stop_timeout_s = longest_stop_s(config, settings, options.names)
         return run_until_signalled(_serve(config, options), stop_timeout_s=stop_timeout_s)
     except ConfigError:
         raise

@@ -7,7 +7,7 @@ Errors  ConfigError for what a config should say; InfraError kind `start_failed`
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,9 +45,10 @@ def common_settings(config: Config, name: str) -> ServerConfig:
     return validate(ServerConfig, {**common, **block}, ".".join((name, *instance[1:3])))
 
 
-def longest_stop_s(config: Config, settings: ServeSettings) -> float:
-    """How long the servers of a config may take to stop, all together."""
-    own = (common_settings(config, name).stop_timeout_s for name in config.instances)
+def longest_stop_s(config: Config, settings: ServeSettings, names: Sequence[str] | None = None) -> float:
+    """How long the servers `names` and those that they need may take to stop, all together; None: all of the config."""
+    chosen = config.needed(config.instances if names is None else names)
+    own = (common_settings(config, name).stop_timeout_s for name in chosen)
     return max([settings.stop_timeout_s, *(limit_s or 0.0 for limit_s in own)])
 
 
