@@ -126,17 +126,24 @@ async def test_published_rows_run_by_the_published_names(tmp_path: Path, rows: P
     assert collected.n_verdicts == 16 * len(lines(rows))
 
 
-@pytest.mark.parametrize("down_s", [2.0, pytest.param(30.0, marks=pytest.mark.slow)])
+# Eight comparisons of a group are asked at most twice in each of two attempts: 32 times. So 40 failures outlast the
+# first group however slow the machine is, and end with the third at the latest.
+OUTAGES = [
+    pytest.param({"fail_first": 40}, 0.2, 0.15, id="40 questions"),
+    pytest.param({"down_for_s": 30.0}, 5.0, 0.5, id="30 s", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("outage", "timeout_s", "retry_s"), OUTAGES)
 def test_groups_of_a_judge_that_is_down_are_retried_then_masked_and_the_rest_goes_on(
-    tmp_path: Path, down_s: float
+    tmp_path: Path, outage: JsonObject, timeout_s: float, retry_s: float
 ) -> None:
     out = tmp_path / "run"
-    judge = "scripted_judge.models_servers"
-    down = json.dumps({"paddock.testing.judges:ScriptedJudge": {"prefers": "hash", "down_for_s": down_s}})
-    genrm = "genrm.resources_servers.genrm"
-    patience = [f"+{genrm}.comparison_timeout_s={down_s / 6}", f"+{genrm}.outage_retry_s={down_s / 60}"]
+    judge = json.dumps({"paddock.testing.judges:ScriptedJudge": {"prefers": "hash", **outage}})
+    genrm = "+genrm.resources_servers.genrm"
+    patience = [f"{genrm}.comparison_timeout_s={timeout_s}", f"{genrm}.outage_retry_s={retry_s}"]
     flags = ["--oracle", "--concurrency", "4", "--max-attempts", "2", "--retry-wait-s", "0", "--out", str(out)]
-    main(["eval", CONFIG, *flags, state(tmp_path), *patience, f"{judge}={down}"])
+    main(["eval", CONFIG, *flags, state(tmp_path), *patience, f"scripted_judge.models_servers={judge}"])
     failures = lines(out / "failures.jsonl")
     masked = {(line["group_id"], line["member"]) for line in failures if line.get("final")}
     judged = {(line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines(out / "rollouts.jsonl")}
