@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import InfraError
+from paddock.errors import InfraError, VerifierError
 from paddock.http import SCORE_STEP, Call, Peer, StepRequest, StepScore
 from paddock.resources_servers.genrm.config import StepScoreSettings
 from paddock.resources_servers.genrm.steps import StepScorer
@@ -61,7 +61,8 @@ class Odd(Scoring):
 
 
 def settings(**known: Any) -> StepRewardSettings:
-    return StepRewardSettings(server=Reference(type="resources_servers", name="scoring"), **known)
+    reference = Reference(type="resources_servers", name="scoring")
+    return StepRewardSettings.model_validate({"server": reference, "unscored": "outcome", **known})
 
 
 def judging(peer: Peer, call: Call | None = None, **known: Any) -> StepJudging:
@@ -228,3 +229,21 @@ async def _until(holds: Any) -> None:
     async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+async def test_a_rollout_of_which_no_step_was_judged_is_masked_and_one_without_steps_to_judge_is_not(
+    skips: bool,
+) -> None:
+    judge, server = world(vote_timeout_s=300.0, hang_needle="[")
+    async with (
+        over("direct", judge, server) as peers,
+        judging(peers["scoring"], prm_wait_s=0.1, unscored="mask", skip_without_call=skips) as asked,
+    ):
+        asked.ask(1, [message_item("[1] thinking aloud")])
+        if skips:
+            assert (await asked.settled()).there == []
+            return
+        with pytest.raises(VerifierError, match=r"of 1 steps none was judged \(late\)") as failed:
+            await asked.settled()
+        assert (failed.value.kind, failed.value.retryable) == ("steps_unjudged", False)

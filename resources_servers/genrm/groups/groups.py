@@ -6,6 +6,7 @@ Other servers of the same `state_dir` are noticed within `LOOK_S`.
 
 import asyncio
 import math
+import sqlite3
 from typing import NamedTuple
 
 from paddock.errors import VerifierError
@@ -31,6 +32,7 @@ class Groups:
     def __init__(self, config: GenrmConfig, store: GroupStore, judges: Judges) -> None:
         self._config = config
         self._store = store
+        store.on_lost = self._lost
         self._desk = Desk(config, store, judges)
         self._groups: dict[str, Group] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -87,6 +89,11 @@ class Groups:
         if not self._groups and self._looking is not None:
             self._looking.cancel()
             self._looking = None
+
+    def _lost(self, error: sqlite3.Error) -> None:
+        """Who was there may not be on the disk any more: nobody waits for what will not come."""
+        for group in self._groups.values():
+            group.dismiss(VerifierError(f"the groups' state can't be written: {error}", kind="group_state"))
 
     async def _look(self) -> None:
         while True:

@@ -46,8 +46,7 @@ TABLES_OF_GROUP = ("members", "late", "answers", "groups")
 
 
 def opened(folder: Path) -> sqlite3.Connection:
-    """In autocommit mode; a transaction is begun by name."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """In autocommit mode; a transaction is begun by name. The folder is there."""
     path = folder / FILE
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:

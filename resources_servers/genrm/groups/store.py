@@ -2,7 +2,8 @@
 
 Law     every change looks first whether what it was decided on still holds (`revision`): of several servers that decide
         at once, one does it and the others read it. Times are seconds since 1970 (UTC).
-Writes  of one turn of the event loop are one transaction: it ends before anybody who waits for them goes on.
+Writes  of one turn of the event loop are one transaction: it ends before anybody who waits for them goes on. When the
+        disk refuses, all of them are taken back, the file is free for others, and `on_lost` is told.
 Claims  a question is asked by the server that claimed it. What a dead server claimed is free (`workers`).
 Errors  sqlite3.Error when the disk refuses; who may come, and as whom, is told by `entry`.
 """
@@ -74,6 +75,8 @@ class GroupStore:
         self._db = opened(folder)
         self._seen = self._version()
         self._committing: asyncio.Handle | None = None
+        self.on_lost: Callable[[sqlite3.Error], None] = lambda _: None
+        """What was written in this turn of the loop is not there."""
 
     def close(self) -> None:
         self._commit()
@@ -209,28 +212,18 @@ class GroupStore:
 
     def give_up(self, group: str, revision: int) -> bool:
         """Nobody is there any more, unless the group has changed; who comes next begins anew."""
-        with self._writing() as db:
-            found = db.execute(
-                "UPDATE groups SET opened_at = NULL, closed = 0, touched_at = ?, revision = revision + 1 "
-                "WHERE id = ? AND revision = ? AND judgement IS NULL",
-                (self.clock(), group, revision),
-            )
-            if found.rowcount:
-                db.execute("UPDATE members SET presence = 'given_up' WHERE id = ? AND presence = 'here'", (group,))
-        return bool(found.rowcount)
+        return self._reopen(
+            group, revision, "UPDATE members SET presence = 'given_up' WHERE id = ? AND presence = 'here'"
+        )
 
     def reset(self, group: str, revision: int) -> bool:
         """As if nobody had come, unless the group has changed: who comes, comes for the first time."""
-        with self._writing() as db:
-            found = db.execute(
-                "UPDATE groups SET opened_at = NULL, closed = 0, touched_at = ?, revision = revision + 1 "
-                "WHERE id = ? AND revision = ? AND judgement IS NULL",
-                (self.clock(), group, revision),
-            )
-            if found.rowcount:
-                db.execute("DELETE FROM members WHERE id = ? AND presence <> 'withdrawn'", (group,))
-                db.execute("DELETE FROM answers WHERE id = ? AND failed IS NOT NULL", (group,))
-        return bool(found.rowcount)
+        return self._reopen(
+            group,
+            revision,
+            "DELETE FROM members WHERE id = ? AND presence <> 'withdrawn'",
+            "DELETE FROM answers WHERE id = ? AND failed IS NOT NULL",
+        )
 
     def tell_late(self, placed: Placed, judgement: Judgement) -> None:
         self._change(
@@ -251,6 +244,17 @@ class GroupStore:
             for table in TABLES_OF_GROUP:
                 db.executemany(f"DELETE FROM {table} WHERE id = ?", gone)  # noqa: S608 - a name of ours
         return len(gone)
+
+    def _reopen(self, group: str, revision: int, *then: str) -> bool:
+        with self._writing() as db:
+            found = db.execute(
+                "UPDATE groups SET opened_at = NULL, closed = 0, touched_at = ?, revision = revision + 1 "
+                "WHERE id = ? AND revision = ? AND judgement IS NULL",
+                (self.clock(), group, revision),
+            )
+            for statement in then if found.rowcount else ():
+                db.execute(statement, (group,))
+        return bool(found.rowcount)
 
     def _mine(self, group: str, key: AnswerKey) -> tuple[str, str, str, int, str]:
         return (group, *key, self.worker.id)
@@ -274,9 +278,8 @@ class GroupStore:
             self._commit_soon()
         try:
             yield self._db
-        except sqlite3.Error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self._lose(error)
             raise
 
     def _commit_soon(self) -> None:
@@ -288,5 +291,15 @@ class GroupStore:
         if self._committing is not None:
             self._committing.cancel()
             self._committing = None
-        if self._db.in_transaction:
+        if not self._db.in_transaction:
+            return
+        try:
             self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._lose(error)
+
+    def _lose(self, error: sqlite3.Error) -> None:
+        # A commit that was refused leaves its transaction open, and with it the lock on the file.
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self.on_lost(error)

@@ -14,8 +14,9 @@ class Worker:
     """This server, as others see it."""
 
     def __init__(self, state_dir: Path) -> None:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # conversations are nobody else's business
         self._folder = state_dir / "workers"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(exist_ok=True)
         self.id = f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
         unborn = self._folder / f".{self.id}"
         self._lock: int | None = os.open(unborn, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

@@ -1,8 +1,10 @@
 """Step rewards from an agent's side: each step is judged as soon as it has ended, beside the rollout's own work.
 
 Law     no step waits for a score, and no rollout fails for one. At its end a rollout waits `prm_wait_s` at most for
-        what is still out, and no longer than its own time; what has not come then is missing, never a number. Whoever
-        leaves the `async with`, in whatever way, leaves nothing running.
+        what is still out, and no longer than its own time; what has not come then is missing, never a number. Where
+        nothing at all came, the reward would be that of a neutral judge: such a rollout is masked, unless the config
+        says otherwise. Whoever leaves the `async with`, in whatever way, leaves nothing running.
+Errors  VerifierError `steps_unjudged`, not retryable: the rollout's work was done, only its judge was not there.
 Ids     a step is known by the harness's number of its turn, and each has its own entry: a step without a call is a step
         like the others, judged or skipped as the config says, and shifts nothing.
 Seeds   by the row's group, epoch, member and attempt, and the turn: the same rollout asks for the same votes.
@@ -13,11 +15,11 @@ import hashlib
 import json
 import logging
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from paddock.errors import PaddockError
+from paddock.errors import PaddockError, VerifierError
 from paddock.http import SCORE_STEP, Call, Peer, StepRequest, StepScore
 from paddock.server.base import Reference
 from paddock.types import JsonObject, Row
@@ -49,6 +51,9 @@ class StepRewardSettings(BaseModel):
     connections that rollouts need."""
     outcome_values: OutcomeValues = OutcomeValues()
     """What the environment's rewards 0 and 1 are worth; swe-rl's are -1 and 1."""
+    unscored: Literal["mask", "outcome"] = "mask"
+    """A rollout of which steps were to be judged and none was: `mask`: it gets no reward (outcome `verifier`);
+    `outcome`: its reward is the outcome alone."""
     skip_without_call: bool = False
     """Steps without a call, which mostly are last words, are not judged; swe-rl leaves out those and the last one."""
 
@@ -139,11 +144,21 @@ class StepJudging:
         if out:
             await asyncio.wait(out, timeout=self._patience_s())
         await self._end()
-        return StepRewards(
+        found = StepRewards(
             coefficient=self._settings.coefficient,
             outcome_values=self._settings.outcome_values,
             scores=[entry.judged() for entry in self._entries],
         )
+        why = {step.missing for step in found.scores} - {None, "skipped"}
+        if self._settings.unscored == "mask" and why and not found.there:
+            kinds = ", ".join(sorted(map(str, why)))
+            raise VerifierError(
+                f"{self._judge.name}: of {len(found.scores)} steps none was judged ({kinds})",
+                kind="steps_unjudged",
+                stage="verify",
+                retryable=False,
+            )
+        return found
 
     def _patience_s(self) -> float:
         left = self._call.remaining_s

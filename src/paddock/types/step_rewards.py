@@ -1,7 +1,8 @@
 """Rewards for single steps of a rollout, and how they come together with its outcome: `combined`.
 
 Formula reward = outcome + coefficient x mean of the scores that came. The outcome is the environment's reward r between
-        two values: failed + (passed - failed) x r. Where no score came, the reward is the outcome alone.
+        two values: failed + (passed - failed) x r. Where no score came, it is the outcome alone,
+        if the agent's config takes that at all.
 Law     a score that is missing is no number: it enters no mean. Whoever has a stored rollout and a new verdict of its
         environment gets the new reward from them (`as_stored`), without a judge.
 Source  OpenClaw-RL's swe-rl, where the values are -1 and 1, and a step without votes has the score 0.

@@ -80,10 +80,21 @@ async def test_steps_are_judged_while_the_rollout_goes_on_and_each_names_its_rec
     assert rollout_from_wire(rollout_to_wire(rollout)) == rollout
 
 
-async def test_scores_that_do_not_come_cost_no_verdict(standing: Any) -> None:
+async def test_a_rollout_of_which_no_step_was_judged_has_no_reward(standing: Any) -> None:
     judge = Judge()
     judge.open = lambda: False
-    block = {**JUDGED, "prm_wait_s": 0.1, "outcome_values": {"failed": -1.0, "passed": 1.0}}
+    block = {**JUDGED, "prm_wait_s": 0.1}
+    async with standing(f"{__name__}:Stepper", beside=[judge], step_rewards=block) as stand:
+        rollout = await stand.run()
+        assert (judge.running, len(judge.asked)) == (0, 3)
+    assert (rollout.outcome, rollout.verdict, rollout.failure.kind) == ("verifier", None, "steps_unjudged")
+
+
+async def test_where_the_config_says_so_its_reward_is_the_outcome_alone(standing: Any) -> None:
+    judge = Judge()
+    judge.open = lambda: False
+    values = {"failed": -1.0, "passed": 1.0}
+    block = {**JUDGED, "prm_wait_s": 0.1, "outcome_values": values, "unscored": "outcome"}
     async with standing(f"{__name__}:Stepper", beside=[judge], step_rewards=block) as stand:
         rollout = await stand.run()
         assert (judge.running, len(judge.asked)) == (0, 3)
