@@ -5,21 +5,14 @@ Units   seconds.
 Errors  a field that can't be used is refused when the config is read.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from paddock.server import ServerConfig
+from paddock.server.fields import Block, Headers, Urls, bare_urls, told
 from paddock.server.vllm.launch import LaunchSettings
 from paddock.server.vllm.launching import Served
-from paddock.types import JsonObject
-
-
-def _or_empty(value: Any) -> Any:
-    return {} if value is None else value
-
-
-Block = Annotated[JsonObject, BeforeValidator(_or_empty)]
 
 
 class GenrmModelConfig(ServerConfig):
@@ -27,7 +20,7 @@ class GenrmModelConfig(ServerConfig):
 
     model: str
     """Its name at the endpoint; clients' own names for it are not passed on."""
-    base_url: str | list[str] | None = None
+    base_url: Urls | None = None
     """Base URL of an endpoint that speaks Chat Completions, with `/v1`; several take turns, and one that has just
     failed is passed over. None: see `launch`."""
     launch: LaunchSettings | None = None
@@ -46,7 +39,7 @@ class GenrmModelConfig(ServerConfig):
     """Further request keys, over the client's."""
     chat_template_kwargs: Block = Field(default={})
     """Arguments of the chat template, over the client's."""
-    default_headers: Annotated[dict[str, str], BeforeValidator(_or_empty)] = Field(default={}, repr=False)
+    default_headers: Headers = Field(default={}, repr=False)
     """Headers of every request to the endpoint."""
     timeout_s: float = Field(default=1800.0, gt=0)
     """Seconds for one exchange with the endpoint, first byte to last."""
@@ -62,19 +55,10 @@ class GenrmModelConfig(ServerConfig):
     """Answers that are kept for equal requests, the least recently used given up first. Requests are equal where all
     that reaches the judge and all other `metadata` (`judge_idx`, `try`, ...) is. 0: each request is asked for itself,
     equal ones at the same time too."""
-
     start_timeout_s: float | None = Field(default=900.0, gt=0)
     """Seconds that it may take to start, servers of its own included."""
     stop_timeout_s: float | None = Field(default=30.0, gt=0)
     """Seconds that it may take to stop, servers of its own included; twice what they need (`launch.stop_timeout_s`)."""
-
-    @field_validator("base_url")
-    @classmethod
-    def _usable(cls, value: str | list[str] | None) -> str | list[str] | None:
-        urls = [value] if isinstance(value, str) else value
-        if urls is not None and (not urls or not all(url.startswith(("http://", "https://")) for url in urls)):
-            raise ValueError("needs a URL such as http://127.0.0.1:8000/v1, or a list of them")
-        return value
 
     @model_validator(mode="after")
     def _one_origin(self) -> "GenrmModelConfig":
@@ -87,12 +71,11 @@ class GenrmModelConfig(ServerConfig):
     @property
     def urls(self) -> list[str]:
         """Base URLs without a slash at the end; none where servers are launched."""
-        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url or []
-        return [url.rstrip("/") for url in urls]
+        return bare_urls(self.base_url)
 
     @property
     def key(self) -> str | None:
-        return self.api_key.get_secret_value() or None if self.api_key else None
+        return told(self.api_key)
 
     @property
     def served(self) -> Served:

@@ -1,24 +1,17 @@
 """Config of an openai server."""
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
+from paddock.server.fields import Block, Headers, Urls, bare_urls, told
 from paddock.server.recording import RecordingConfig
-from paddock.types import JsonObject
-
-
-def _or_empty(value: Any) -> Any:
-    return {} if value is None else value
-
-
-Block = Annotated[JsonObject, BeforeValidator(_or_empty)]
 
 
 class OpenAIConfig(RecordingConfig):
     """The endpoint, what is sent to it besides the client's request, and how long it is waited for."""
 
-    base_url: str | list[str]
+    base_url: Urls
     """Base URL of the endpoint, with `/v1`; of several, each rollout keeps to one."""
     api_key: SecretStr | None = None
     """None or empty: the endpoint needs none."""
@@ -37,7 +30,7 @@ class OpenAIConfig(RecordingConfig):
     """Further request keys, over the client's."""
     chat_template_kwargs: Block = Field(default={})
     """Arguments of the chat template, over the client's."""
-    default_headers: Annotated[dict[str, str], BeforeValidator(_or_empty)] = Field(default={}, repr=False)
+    default_headers: Headers = Field(default={}, repr=False)
     """Headers of every request to the endpoint."""
     reasoning_fields: tuple[Literal["reasoning", "reasoning_content"], ...] = ("reasoning", "reasoning_content")
     """Fields of a chat message in which the reasoning of earlier turns is sent; empty: it is not sent."""
@@ -52,14 +45,6 @@ class OpenAIConfig(RecordingConfig):
     max_concurrency: int = Field(default=1024, ge=1)
     """Exchanges with the endpoint at once; further calls wait."""
 
-    @field_validator("base_url")
-    @classmethod
-    def _usable(cls, value: str | list[str]) -> str | list[str]:
-        urls = [value] if isinstance(value, str) else value
-        if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-            raise ValueError("needs a URL such as http://127.0.0.1:8000/v1, or a list of them")
-        return value
-
     @model_validator(mode="after")
     def _ids_come_from_chat(self) -> "OpenAIConfig":
         if self.upstream_api == "responses" and (self.request_token_ids or self.engine == "spliced"):
@@ -69,9 +54,8 @@ class OpenAIConfig(RecordingConfig):
     @property
     def urls(self) -> list[str]:
         """Base URLs without a slash at the end."""
-        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url
-        return [url.rstrip("/") for url in urls]
+        return bare_urls(self.base_url)
 
     @property
     def key(self) -> str | None:
-        return self.api_key.get_secret_value() or None if self.api_key else None
+        return told(self.api_key)

@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.sampling import unknown_names
 from paddock.server.exact import ExactConfig
+from paddock.server.fields import Urls, bare_urls, told
 from paddock.server.vllm.launch import LaunchSettings
 from paddock.server.vllm.launching import Served
 from paddock.types import JsonObject
@@ -28,7 +29,7 @@ class VllmConfig(ExactConfig):
 
     model: str
     """Folder or name of the model, as vLLM is told it; at running servers also the name under which they serve it."""
-    base_url: str | list[str] | None = None
+    base_url: Urls | None = None
     """Base URL of a running server, with or without `/v1`; of several, a rollout keeps to one. None: see `launch`."""
     launch: LaunchSettings | None = None
     """Servers of our own, started and ended with this one. None: see `base_url`."""
@@ -77,11 +78,8 @@ class VllmConfig(ExactConfig):
 
     @field_validator("base_url")
     @classmethod
-    def _usable(cls, value: str | list[str] | None) -> str | list[str] | None:
-        urls = [value] if isinstance(value, str) else value
-        if urls is not None and (not urls or not all(url.startswith(("http://", "https://")) for url in urls)):
-            raise ValueError("needs a URL such as http://127.0.0.1:8000, or a list of them")
-        if urls is not None and len(set(urls)) < len(urls):
+    def _each_once(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if isinstance(value, list) and len(set(value)) < len(value):
             raise ValueError("names a server twice")
         return value
 
@@ -101,12 +99,11 @@ class VllmConfig(ExactConfig):
     @property
     def urls(self) -> list[str]:
         """Roots of the running servers, without `/v1`; none where they are launched."""
-        urls = [self.base_url] if isinstance(self.base_url, str) else self.base_url or []
-        return [url.rstrip("/").removesuffix("/v1") for url in urls]
+        return [url.removesuffix("/v1") for url in bare_urls(self.base_url)]
 
     @property
     def key(self) -> str | None:
-        return self.api_key.get_secret_value() or None if self.api_key else None
+        return told(self.api_key)
 
     @property
     def served(self) -> Served:

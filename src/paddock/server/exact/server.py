@@ -10,9 +10,9 @@ Errors  those of the engine, the template and the record; `context_length_exceed
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Annotated, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.server.dialects import Answer, Counts, Part, Tokens
@@ -24,13 +24,13 @@ from paddock.server.dialects.told import shown_names
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exact.stopping import Stopper, stop_texts
 from paddock.server.exchange import Batch
+from paddock.server.fields import Block
 from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
 from paddock.server.sampling import merged
 from paddock.tokens import Decoder, Placed, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import item_type
 
-Block = Annotated[JsonObject, BeforeValidator(lambda value: {} if value is None else value)]
 REASONING_FIELDS = ("reasoning_content",)
 """Under which templates find reasoning."""
 
