@@ -1,6 +1,6 @@
 """Claims about stop texts: what a client reads ends before the first, however the text comes."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock.server.exact.stopping import Stopper, stop_texts
@@ -9,13 +9,17 @@ TEXT = st.text("ab", max_size=12)
 
 
 @given(st.lists(TEXT, max_size=6), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3))
-def test_what_is_told_is_the_text_before_the_first_stop(pieces: list[str], stops: list[str]) -> None:
+@example(["ab", "b"], ["b", "abb"])
+@example(["abb"], ["b", "abb"])
+def test_what_is_told_is_the_text_before_the_stop_that_is_complete_first(pieces: list[str], stops: list[str]) -> None:
     stopper = Stopper(stops)
     told = "".join(stopper.feed(piece, finished=False) for piece in pieces) + stopper.feed("", finished=True)
     whole = "".join(pieces)
-    ends = [whole.find(stop) for stop in stops if stop in whole]
-    assert told == (whole[: min(ends)] if ends else whole)
-    assert (stopper.found is not None) == bool(ends)
+    complete = (
+        (end, -len(stop), stop) for end in range(1, len(whole) + 1) for stop in stops if whole[:end].endswith(stop)
+    )
+    end, size, found = min(complete, default=(len(whole), 0, None))
+    assert (told, stopper.found) == (whole[: end + size], found)
 
 
 def test_only_what_may_begin_a_stop_is_held_back() -> None:

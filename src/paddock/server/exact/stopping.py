@@ -1,7 +1,8 @@
 """Stop texts of a client: what it reads ends before the first of them, whatever else was sampled.
 
 Law     an engine stops once a stop text is there; the last id may bring characters beyond it. The ids stay as they were
-        sampled; the text is cut. What may be the beginning of a stop text is held back until more is known.
+        sampled; the text is cut. The first is the one that is complete first, of two that end together the longer: so
+        it is the same one however the text comes. What may be the beginning of one is held back until more is known.
 """
 
 from collections.abc import Sequence
@@ -22,11 +23,10 @@ class Stopper:
         if not self._texts or self.found is not None:
             return "" if self.found is not None else text
         held = self._held + text
-        places = [(held.find(stop), -len(stop), stop) for stop in self._texts]
-        first = min((place for place in places if place[0] >= 0), default=None)
-        if first is not None:
-            self.found = first[2]
-            return held[: first[0]]
+        places = [(place + len(stop), place, stop) for stop in self._texts if (place := held.find(stop)) >= 0]
+        if places:
+            _, place, self.found = min(places)
+            return held[:place]
         kept = 0 if finished else max(_overlap(held, stop) for stop in self._texts)
         self._held = held[len(held) - kept :]
         return held[: len(held) - kept]
