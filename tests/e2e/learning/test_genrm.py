@@ -12,6 +12,8 @@ from tests.e2e.learning import runs
 
 STEPS = 60
 PREFERRED = "parser"
+BEGINNER = 2
+"""First steps, of a policy that has learned nothing yet, whatever the machine's speed: 128 calls."""
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(2 * runs.RUN_S)]
 
 
@@ -20,9 +22,8 @@ def test_what_the_judge_prefers_becomes_frequent(small_task: Path, tmp_path: Pat
     state = f"+env.nemo_gym.genrm.resources_servers.genrm.state_dir={tmp_path / 'state'}"
     runs.train(out, "tests/e2e/learning/genrm.yaml", *runs.data(small_task), state, f"grpo.max_num_steps={STEPS}")
     found = rates(out)
-    first, last = found[: runs.ENDS], found[-runs.ENDS :]
-    assert runs.mean(first) < 0.7, found
-    assert runs.p_of_rise(first, last) < 0.01, found
+    assert runs.mean(found[:BEGINNER]) < 0.65, found
+    assert runs.mean(found[-runs.ENDS :]) > 0.85, found
     # It went away from the model that it began with, and the KL term was there to see it.
     assert runs.lines(out)[-1]["metrics"]["train/kl_penalty"] > 0
 
