@@ -23,6 +23,7 @@ from paddock.harness import Executed, Limits, ShellExecuted, ShellSession, Task,
 from paddock.http import Call, HttpPeer
 from paddock.http.transport import make_client
 from paddock.server.rollout_model import RolloutModel
+from paddock.testing.native import NoProgramRuns
 from paddock.types import JsonObject
 from paddock.types.responses import calls
 
@@ -42,7 +43,7 @@ PROMPT = "Please fix the bug. " * 100
 Rollout = Callable[[httpx.AsyncClient, str, int], Awaitable[int]]
 
 
-class Instant:
+class Instant(NoProgramRuns):
     """A workspace whose commands end at once."""
 
     workdir = "/testbed"

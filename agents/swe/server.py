@@ -27,12 +27,13 @@ from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
 from paddock.sandbox import BudgetExceeded
 from paddock.sandbox.admission import Admission, shared_admission
 from paddock.sandbox.blocklist import Blocklist
+from paddock.sandbox.listening import loopback_listener
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import Life
-from paddock.server.rollout_model import RolloutModel
+from paddock.server.rollout_model import RolloutModel, TunnelWish
 from paddock.server.sampling import sampling_of
 from paddock.server.step_rewards import StepJudging
 from paddock.server.upstream import PeerUpstream
@@ -154,10 +155,11 @@ class SweAgent(AgentServer[SweConfig]):
                 life.call,
                 secret=life.secret,
                 name=name,
-                open_tunnel=lambda: self._tunnel(life, sandbox_id, watch),
+                open_tunnel=lambda wish: self._tunnel(life, sandbox_id, watch, wish),
                 settings=RolloutSettings(
                     sampling=sampling_of(work.brief.task.params),
                     max_turns=self.config.agent_max_turns,
+                    max_tokens=self.config.agent_max_tokens,
                     ends_at=time.time() + self.config.agent_timeout_s,
                 ),
             ) as work.model:
@@ -193,7 +195,10 @@ class SweAgent(AgentServer[SweConfig]):
                 ended="time_limit", turns=len(work.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
             )
 
-    async def _tunnel(self, life: Life, sandbox_id: str, watch: Canaries) -> Tunnel:
-        listener = await self._provider.held.tunnel(sandbox_id, port=self.config.tunnel.port)
+    async def _tunnel(self, life: Life, sandbox_id: str, watch: Canaries, wish: TunnelWish) -> Tunnel:
+        if wish.api_key is None:
+            listener = await self._provider.held.tunnel(sandbox_id, port=self.config.tunnel.port)
+        else:
+            listener = loopback_listener()
         upstream = PeerUpstream(self.model, life.call, secret=life.secret, model=self.config.model_server.name)
-        return Tunnel(listener, upstream, self.config.tunnel, hidden=[life.secret], seen=watch.look)
+        return Tunnel(listener, upstream, self.config.tunnel, hidden=[life.secret], seen=watch.look, **wish._asdict())

@@ -22,6 +22,7 @@ from paddock.harness.native import NativeHarness, NativeSettings, Player, Said, 
 from paddock.harnesses.gold import GoldHarness
 from paddock.harnesses.null import NullHarness
 from paddock.sandbox import SandboxError, SandboxSettings
+from paddock.testing.native import NoProgramAsks
 from paddock.testing.sandboxes import sandbox_home
 from paddock.types import Fix, JsonObject
 
@@ -86,12 +87,11 @@ class Right(NativeHarness):
         return []
 
 
-class Asking:
+class Asking(NoProgramAsks):
     """A model, with the harness's way of asking it."""
 
     def __init__(self, model: Model, harness: Right) -> None:
         self.name = model.name
-        self.endpoint = model.endpoint
         self._model = model
         self._harness = harness
 

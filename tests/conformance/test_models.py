@@ -225,17 +225,17 @@ class Resampling(OpenAIServer):
 
 
 class Parroting(OpenAIServer):
-    said: dict[str, ModelReply]
+    told: dict[str, ModelReply]
 
     async def start(self) -> None:
         await super().start()
-        self.said = {}
+        self.told = {}
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         asked = str(body)
-        if asked not in self.said:
-            self.said[asked] = await super().responses(body, call)
-        return self.said[asked]
+        if asked not in self.told:
+            self.told[asked] = await super().responses(body, call)
+        return self.told[asked]
 
 
 class Unbounded(ReplayServer):

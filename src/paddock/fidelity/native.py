@@ -12,12 +12,13 @@ from paddock.errors import ConfigError
 from paddock.fidelity.bench import MODEL, Stage
 from paddock.fidelity.scenarios import PROMPT, SYSTEM
 from paddock.fidelity.workspace import ScriptedWorkspace, printed
-from paddock.harness import Exit, Harness, Limits, Task, harness_class, needs_of
+from paddock.harness import Exit, Harness, Limits, Screen, Task, harness_class, needs_of
 from paddock.harness.contract import Endpoint
 from paddock.harness.making import check_settings
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.conversation import conversation
 from paddock.server.dialects.to_chat import chat_messages
+from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
@@ -74,7 +75,7 @@ class _Asked(Exception):  # noqa: N818 - no error
         self.body = body
 
 
-class _FirstModel:
+class _FirstModel(NoProgramAsks):
     """Looks at the first request."""
 
     name = MODEL
@@ -82,11 +83,11 @@ class _FirstModel:
     async def respond(self, body: JsonObject) -> JsonObject:
         raise _Asked(body)
 
-    async def endpoint(self) -> Endpoint:
+    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
         raise NotApplicable("its program asks from inside a sandbox")
 
 
-class _StageModel:
+class _StageModel(NoProgramAsks):
     """The stage as a harness sees it."""
 
     name = MODEL
@@ -100,7 +101,7 @@ class _StageModel:
         aside = {"model": MODEL, "input": [{"role": "user", "content": f"A title for this: {PROMPT}"}]}
         return await self._stage.ask("responses", body, face, aside)
 
-    async def endpoint(self) -> NoReturn:
+    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> NoReturn:
         raise ConfigError(
             f"harness {self._spec} is no native one: its program asks from inside a sandbox", kind="subject_invalid"
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from paddock.fidelity.scenarios import Scenario
 from paddock.harness import Executed, ShellExecuted
 from paddock.harness.contract import ShellSession
+from paddock.testing.native import NoProgramRuns
 
 WORKDIR = "/testbed"
 _FILE = re.compile(r"notes-(\d+)\.txt")
@@ -25,7 +26,7 @@ def printed(scenario: Scenario, text: str) -> str:
     return "".join(lines)
 
 
-class ScriptedWorkspace:
+class ScriptedWorkspace(NoProgramRuns):
     """Of one run."""
 
     workdir = WORKDIR

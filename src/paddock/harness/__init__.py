@@ -18,17 +18,21 @@ from paddock.harness.contract import (
     Model,
     Needs,
     Played,
+    Programmed,
     Prompted,
     Prompts,
+    Refused,
     Report,
+    Screen,
     ShellSession,
     Step,
     Task,
     Workspace,
 )
 from paddock.harness.making import harness_class, make_harness, needs_of
+from paddock.harness.programs.program import Program
 from paddock.harness.prompts import Template
-from paddock.harness.results import REFUSED_CODE, Executed, ShellExecuted
+from paddock.harness.results import REFUSED_CODE, Executed, Launched, ShellExecuted
 from paddock.harness.workspace import Counts, SandboxWorkspace
 
 __all__ = [
@@ -40,15 +44,20 @@ __all__ = [
     "Executed",
     "Exit",
     "Harness",
+    "Launched",
     "Limits",
     "MalformedCall",
     "Model",
     "Needs",
     "Played",
+    "Program",
+    "Programmed",
     "Prompted",
     "Prompts",
+    "Refused",
     "Report",
     "SandboxWorkspace",
+    "Screen",
     "ShellExecuted",
     "ShellSession",
     "Step",

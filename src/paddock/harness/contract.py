@@ -2,14 +2,16 @@
 
 Shapes  `Harness.run(task, workspace, model, limits, report) -> Exit`; a `Step` is reported as soon as it has ended.
 Class   `KIND`; where it has settings, `config_type`, a pydantic model that its constructor takes; where it does not
-        talk to a model, `NEEDS`. It is made once per rollout. What a class may have beside: `Prompted`, `Played`.
+        talk to a model, `NEEDS`. It is made once per rollout. What a class may have beside: `Prompted`, `Played`,
+        `Programmed`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol
 
-from paddock.harness.results import Executed, ShellExecuted
-from paddock.types import Fix, JsonObject, Record
+from paddock.harness.programs.program import Program
+from paddock.harness.results import Executed, Launched, ShellExecuted
+from paddock.types import Fix, JsonObject, Record, SaidTurn
 
 Ended = Literal["finished", "turn_limit", "token_limit", "time_limit", "context_limit", "output_limit", "budget"]
 """`output_limit`: an answer of the model was cut at its own limit, and the harness ends there; `budget`: the workspace
@@ -44,8 +46,32 @@ class Model(Protocol):
         """A whole Responses API answer. Raises ContextExceeded, and a PaddockError for what ends the rollout."""
         ...
 
-    async def endpoint(self) -> Endpoint:
-        """The same model for programs inside; nothing listens there before it is asked for."""
+    async def endpoint(self, screen: "Screen | None" = None, *, outside: bool = False) -> Endpoint:
+        """The same model for programs; nothing listens there before it is asked for. `screen`: what each call passes.
+        `outside`: for a program on this machine, not in the sandbox; then `api_key` is a secret of this rollout."""
+        ...
+
+    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
+        """The recorded turns so far but for the `known` oldest, oldest first, whoever asked."""
+        ...
+
+    @property
+    def overflowed(self) -> bool:
+        """The last call of a program was refused as too long, or as one too many."""
+        ...
+
+
+class Refused(Exception):  # noqa: N818 - an answer to a program, not an error of ours
+    """A request of a program that is no part of the task, such as one for a title: not passed on, and counted."""
+
+
+class Screen(Protocol):
+    """What the calls of a program pass on their way to the model."""
+
+    def passed(self, path: str, body: JsonObject) -> JsonObject:
+        """The request as it goes on, which may be `body` itself. Raises Refused. The same request gives the same, as
+        programs send their history again with each call. `path`: `/v1/responses`, `/v1/chat/completions` or
+        `/v1/messages`."""
         ...
 
 
@@ -148,6 +174,15 @@ class Workspace(Protocol):
         """A new one; many may be open."""
         ...
 
+    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> Launched:
+        """Run the harness's own program to its end. No command of the policy: no rule of the blocklist and no limit of
+        a command holds for it."""
+        ...
+
+    def note_command(self, line: str) -> None:
+        """A command that a program has run by itself: counted, and by rule if the blocklist would have refused it."""
+        ...
+
 
 class Harness(Protocol):
     """A harness plugin."""
@@ -176,6 +211,15 @@ class Prompted(Protocol):
     @property
     def own_tools(self) -> Sequence[str]:
         """Real names."""
+        ...
+
+
+class Programmed(Protocol):
+    """A harness class that runs a program which is not ours (`paddock.harness.programs`)."""
+
+    @property
+    def program(self) -> Program:
+        """The one that its settings name."""
         ...
 
 

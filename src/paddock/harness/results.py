@@ -53,6 +53,18 @@ class ShellExecuted(NamedTuple):
         return _worded(self.output, self.killed, timed_out=self.timed_out)
 
 
+class Launched(NamedTuple):
+    """How a program ended."""
+
+    exit_code: int
+    """As a shell says it: 128 + n for signal n."""
+    stdout: bytes
+    """What was kept of it: its start and its end."""
+    stderr: bytes
+    killed: tuple[Killed, ...] = ()
+    """Processes that the sandbox's memory limit cost meanwhile."""
+
+
 def _worded(output: bytes, killed: tuple[Killed, ...], *, timed_out: bool) -> str:
     notices = [
         f"[`{one.command}` was killed: it held {one.memory_mib:.0f} MiB, and {one.limit_mib:.0f} MiB is all there is]"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from posixpath import join
 
 from paddock.harness.contract import ShellSession
-from paddock.harness.results import REFUSED_CODE, Executed, ShellExecuted
+from paddock.harness.results import REFUSED_CODE, Executed, Launched, ShellExecuted
 from paddock.sandbox.blocklist import Blocklist, Refusal
 from paddock.sandbox.protocol import Provider
 from paddock.sandbox.records import ExecRequest, Killed, ShellRequest, ShellResult
@@ -33,6 +33,8 @@ class Counts:
     """Run, by `exec` or as shell lines."""
     refused: Counter[str] = field(default_factory=Counter)
     """By rule."""
+    unrefused: Counter[str] = field(default_factory=Counter)
+    """By rule: what a program ran by itself, where nobody could refuse it."""
     memory_kills: int = 0
     timeouts: int = 0
     tool_s: float = 0.0
@@ -104,6 +106,17 @@ class SandboxWorkspace:
         with self._timed():
             shell_id = await self._provider.open_shell(self._id, ShellRequest(workdir=self.workdir))
         return _Shell(self, shell_id)
+
+    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> Launched:
+        request = ExecRequest(argv=list(argv), workdir=self.workdir, env=dict(env), stdin=stdin)
+        result = await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
+        return Launched(result.exit_code, bytes(result.stdout), bytes(result.stderr), await self._kills())
+
+    def note_command(self, line: str) -> None:
+        self.counts.commands += 1
+        refusal = self._blocklist.check(line) if self._blocklist else None
+        if refusal is not None:
+            self.counts.unrefused[refusal.rule] += 1
 
     def _refusal(self, line: str, *, typed: bool = False) -> Refusal | None:
         refusal = self._blocklist.check(line, typed=typed) if self._blocklist else None

@@ -2,7 +2,7 @@
 
 Source  NeMo-Gym's contract: `/seed_session`, `/verify` (its reply echoes the request), `/aggregate_metrics`, `/run`,
         `/v1/responses`; OpenAI's `/v1/chat/completions`; Anthropic's `/v1/messages`. Ours: `/r/<secret>/turns`,
-        `/r/<secret>/settings`, `/r/<secret>/script` and `/score_step`.
+        `/r/<secret>/said`, `/r/<secret>/settings`, `/r/<secret>/script` and `/score_step`.
 Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the whole record under `verdict`.
         a rollout: its row flat, `response`, with a verdict `reward` and `extras` flat too; the rest under `rollout`.
 Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
@@ -18,7 +18,18 @@ from pydantic import BaseModel, ValidationError
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.http.context import SECRET_PREFIX
 from paddock.http.step_scores import StepRequest, StepScore
-from paddock.types import JsonObject, Record, Rollout, RolloutSettings, Row, Session, TurnRecord, Verdict
+from paddock.types import (
+    JsonObject,
+    Record,
+    Rollout,
+    RolloutSettings,
+    Row,
+    SaidSince,
+    SaidTurns,
+    Session,
+    TurnRecord,
+    Verdict,
+)
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -302,6 +313,17 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
     _same,
     lambda _r, record: _dump(record),
     _reader(TurnRecord),
+)
+SAID: Route[SaidSince, SaidTurns] = Route(
+    "POST",
+    "/r/{secret}/said",
+    "What a rollout's turns said so far",
+    _dump,
+    _request(SaidSince),
+    lambda _r, said: _dump(said),
+    _reader(SaidTurns),
+    request_type=SaidSince,
+    reply_type=SaidTurns,
 )
 FORGET: Route[JsonObject, JsonObject] = Route(
     "DELETE", "/r/{secret}", "Forget a rollout's turns", _same, _same, lambda _r, reply: reply, lambda _r, wire: wire

@@ -57,3 +57,16 @@ class SocketListener:
             return  # the other side has gone again
         connection.setblocking(False)
         self._arrived.put_nowait(SocketConnection(connection))
+
+
+def loopback_listener() -> SocketListener:
+    """One on this machine's own loopback, on a port that was free."""
+    listener = socket.socket()
+    try:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        listener.setblocking(False)
+        return SocketListener(listener)
+    except BaseException:
+        listener.close()
+        raise

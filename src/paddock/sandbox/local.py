@@ -10,8 +10,9 @@ from typing import TypeVar
 from paddock.sandbox import files
 from paddock.sandbox.box import Box, Folder
 from paddock.sandbox.cgroups import Cgroup, Cgroups
-from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone
+from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import ImageStore, LocalImage
+from paddock.sandbox.keeper.programs import EMPTY
 from paddock.sandbox.layers import Patch, copy_upper, patch, remove_tree
 from paddock.sandbox.link import Link, Zygote
 from paddock.sandbox.listening import SocketListener
@@ -230,8 +231,16 @@ class LocalProvider:
             "open_files": limits.open_files,
             "file_bytes": None if limits.disk_mib is None else limits.disk_mib << 20,
             "timeout_s": self.settings.start_timeout_s,
+            "programs": [str(self._program(name)) for name in spec.programs],
             "cgroups": [str(path) for path in cgroup.procs_files] if cgroup else [],
         }
+
+    def _program(self, name: str) -> Path:
+        folder = self.settings.programs / name
+        if not folder.is_dir():
+            raise SandboxRequestError(f"{folder}: there is no such program: paddock harness list", kind="no_program")
+        (self.settings.programs / EMPTY).mkdir(exist_ok=True)
+        return folder
 
     def _make_folder(self, handle: SandboxHandle, image: LocalImage) -> Folder:
         folder = Folder(self._owner.folder / handle.sandbox_id)

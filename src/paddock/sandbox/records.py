@@ -6,7 +6,7 @@ Law     a command's own end (any exit code, a time limit, its memory killed) is 
         raised (`failures`), so neither can pass for the other.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -47,6 +47,8 @@ class SandboxSpec(Record):
     network: Network = "none"
     """`none`: loopback only. `blackhole`: also routes on which packets vanish, for tests that wait for a timeout."""
     hostname: str = "sandbox"
+    programs: list[Annotated[str, Field(pattern=r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")]] = []
+    """Folders below `<home>/programs`, seen read-only as `/opt/paddock/<name>`."""
     labels: dict[str, str] = {}
     """For people: shown in lists, never in the sandbox."""
 

@@ -52,7 +52,7 @@ class SandboxSettings(BaseModel):
     runtime: RuntimeName | Literal["auto"] = "auto"
     """`auto`: the first that works here of apptainer, bubblewrap, podman, docker."""
     home: Path = Field(default_factory=default_home, validate_default=True)
-    """Holds `images/`, `layers/` and `state/`; on a disk, not on tmpfs."""
+    """Holds `images/`, `layers/`, `programs/` and `state/`; on a disk, not on tmpfs."""
     payload_id: int = Field(default=PAYLOAD_ID, ge=1000, le=2**31)
     """User and group id of everything in a sandbox, where we run as root; another user's sandboxes run as that user."""
     starts_at_once: int = Field(default_factory=lambda: 2 * (os.cpu_count() or 1), ge=1)
@@ -62,6 +62,11 @@ class SandboxSettings(BaseModel):
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """For a sandbox to be gone."""
     watchdog: WatchdogSettings = WatchdogSettings()
+
+    @property
+    def programs(self) -> Path:
+        """Holds the programs of harnesses, one folder each."""
+        return self.home / "programs"
 
     @field_validator("home")
     @classmethod

@@ -23,6 +23,7 @@ from paddock.http import (
     PLAIN_RESPONSES,
     RESPONSES,
     RUN,
+    SAID,
     SEED,
     SETTINGS,
     TURNS,
@@ -37,7 +38,18 @@ from paddock.http import (
     VerifyRequest,
 )
 from paddock.server.metrics import aggregate
-from paddock.types import Fix, JsonObject, Rollout, RolloutSettings, Row, Session, TurnRecord, Verdict
+from paddock.types import (
+    Fix,
+    JsonObject,
+    Rollout,
+    RolloutSettings,
+    Row,
+    SaidSince,
+    SaidTurns,
+    Session,
+    TurnRecord,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -262,6 +274,7 @@ class ModelServer(Server[ConfigT]):
             PLAIN_CHAT: self.chat,
             PLAIN_MESSAGES: self.messages,
             TURNS: self._turns,
+            SAID: self._said,
             FORGET: self._forget,
             SETTINGS: self._set,
         }
@@ -282,6 +295,10 @@ class ModelServer(Server[ConfigT]):
         """Freeze a rollout's record and return it; an unknown secret has no turns."""
         raise NotImplementedError
 
+    async def said(self, secret: str, since: SaidSince) -> SaidTurns:
+        """What a rollout's turns said so far; an unknown secret has none."""
+        raise NotImplementedError
+
     async def forget(self, secret: str) -> None:
         """Drop a rollout's record; an unknown secret is no error."""
         raise NotImplementedError
@@ -292,6 +309,9 @@ class ModelServer(Server[ConfigT]):
 
     async def _turns(self, _body: JsonObject, call: Call) -> TurnRecord:
         return await self.turns(call.path["secret"])
+
+    async def _said(self, since: SaidSince, call: Call) -> SaidTurns:
+        return await self.said(call.path["secret"], since)
 
     async def _set(self, settings: RolloutSettings, call: Call) -> JsonObject:
         await self.set(call.path["secret"], settings)

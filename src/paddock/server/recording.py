@@ -13,7 +13,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ from paddock.tokens import (
     rollout_of,
     root_of,
 )
-from paddock.types import Engine, JsonObject, RolloutSettings, Turn, TurnRecord
+from paddock.types import Engine, JsonObject, RolloutSettings, SaidSince, SaidTurn, SaidTurns, Turn, TurnRecord
 from paddock.types.responses import new_id
 
 OVERFLOW = "context_length_exceeded"
@@ -162,6 +162,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self._end(secret)
         return self.store.freeze(secret)
 
+    async def said(self, secret: str, since: SaidSince) -> SaidTurns:
+        turns = self.store.turns(secret)[since.known :]
+        return SaidTurns(turns=[_said(turn) for turn in turns])
+
     async def forget(self, secret: str) -> None:
         self._end(secret)
         self.store.forget(secret)
@@ -239,6 +243,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         made = recorded + len(self._running.get(asking.secret or "", ()))
         if limit is not None and made >= limit:
             raise RequestError(f"this rollout has made its {limit} model calls", kind=OVERFLOW, stage="model")
+        most = asking.settings.max_tokens
+        if most is not None and sampled_tokens(self.store.turns(asking.secret or "")) >= most:
+            raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
         self, dialect: Dialect, request: JsonObject, running: _Running, reader: Reader
@@ -319,6 +326,21 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
         for running in list(self._running.get(secret, {}).values()):
             running.exchange.close(error or over)
+
+
+def sampled_tokens(turns: Iterable[Turn]) -> int:
+    """As the engine counted them; 0 for a turn that it did not count."""
+    return sum(turn.usage.output_tokens for turn in turns if turn.usage)
+
+
+def _said(turn: Turn) -> SaidTurn:
+    return SaidTurn(
+        id=turn.id,
+        parent=turn.parent,
+        finish_reason=turn.finish_reason,
+        output=[private(item) for item in turn.output],
+        sampled_tokens=turn.usage.output_tokens if turn.usage else None,
+    )
 
 
 def _answer_of(turn: Turn) -> Answer:

@@ -6,17 +6,32 @@ Inside  a program there sets its own sampling parameters and counts no turns: th
 Errors  ContextExceeded; what else the model server answers is the rollout's failure.
 """
 
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+import orjson
 
 from paddock.errors import BugError, InfraError, RequestError
-from paddock.harness import ContextExceeded, Endpoint
-from paddock.http import RESPONSES, SETTINGS, Call, Peer
-from paddock.sandbox.tunnel import Tunnel
+from paddock.harness import ContextExceeded, Endpoint, Refused, Screen
+from paddock.http import RESPONSES, SAID, SETTINGS, Call, Peer
+from paddock.sandbox.tunnel import Tunnel, Turned
 from paddock.server.rollout import require_answer
-from paddock.types import JsonObject, RolloutSettings
+from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurn
 
 UNSET = RolloutSettings()
+
+
+class TunnelWish(NamedTuple):
+    """What a tunnel is to be."""
+
+    screen: Callable[[str, bytes], bytes] | None = None
+    api_key: str | None = None
+    """Not None: it is for a program on this machine, which has to bring this."""
+
+
+OpenTunnel = Callable[[TunnelWish], Awaitable[Tunnel]]
 CONTEXT_KIND = "context_length_exceeded"
 """`paddock.server.upstream_failures`, and OpenAI's own code."""
 
@@ -31,7 +46,7 @@ class RolloutModel:
         *,
         secret: str,
         name: str,
-        open_tunnel: "OpenTunnel | None" = None,
+        open_tunnel: OpenTunnel | None = None,
         settings: RolloutSettings = UNSET,
     ) -> None:
         """`open_tunnel` None: there is no inside to call from. `settings`: for what is asked from inside."""
@@ -44,6 +59,7 @@ class RolloutModel:
         self._secret = secret
         self._open_tunnel = open_tunnel
         self._settings = settings
+        self._api_key: str | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "RolloutModel":
@@ -64,14 +80,42 @@ class RolloutModel:
             raise InfraError(f"{self.name}: a stream where a whole answer was asked for", kind="reply_unreadable")
         return require_answer(reply)
 
-    async def endpoint(self) -> Endpoint:
+    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
         if self._open_tunnel is None:
             raise BugError("there is no way to the model from inside", kind="no_tunnel")
         if self.tunnel is None:
             if self._settings != UNSET:
                 await self._peer.call(SETTINGS, self._settings, Call(deadline=self._call.deadline), secret=self._secret)
-            self.tunnel = await self._stack.enter_async_context(await self._open_tunnel())
-        return Endpoint(base_url=self.tunnel.base_url, model=self.name)
+            self._api_key = secrets.token_hex(16) if outside else None
+            wanted = TunnelWish(_screened(screen) if screen else None, self._api_key)
+            self.tunnel = await self._stack.enter_async_context(await self._open_tunnel(wanted))
+        key = {"api_key": self._api_key} if self._api_key else {}
+        return Endpoint(base_url=self.tunnel.base_url, model=self.name, **key)
+
+    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
+        since = SaidSince(known=known)
+        told = await self._peer.call(SAID, since, Call(deadline=self._call.deadline), secret=self._secret)
+        return told.turns
+
+    @property
+    def overflowed(self) -> bool:
+        return self.tunnel is not None and self.tunnel.overflowed
 
 
-OpenTunnel = Callable[[], Awaitable[Tunnel]]
+def _screened(screen: Screen) -> Callable[[str, bytes], bytes]:
+    """On bytes. What is no JSON object goes on as it is: the model server says so."""
+
+    def passed(path: str, body: bytes) -> bytes:
+        try:
+            request = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return body
+        if not isinstance(request, dict):
+            return body
+        try:
+            changed = screen.passed(path, request)
+        except Refused as refused:
+            raise Turned(403, "refused", str(refused)) from refused
+        return body if changed is request else orjson.dumps(changed)
+
+    return passed

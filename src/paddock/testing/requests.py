@@ -6,11 +6,12 @@ Errors  AssertionError for a harness that asks nothing.
 
 from typing import cast
 
-from paddock.harness import ContextExceeded, Endpoint, Harness, Limits, Step, Task, Workspace
+from paddock.harness import ContextExceeded, Harness, Limits, Step, Task, Workspace
+from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject
 
 
-class _Listening:
+class _Listening(NoProgramAsks):
     """A model that takes one request and can't answer it."""
 
     name = "model"
@@ -21,9 +22,6 @@ class _Listening:
     async def respond(self, body: JsonObject) -> JsonObject:
         self.asked.append(body)
         raise ContextExceeded("longer than this model takes")
-
-    async def endpoint(self) -> Endpoint:
-        raise AssertionError("a program inside asks over a tunnel, and there is no inside")
 
 
 async def first_request(harness: Harness, task: Task, limits: Limits | None = None) -> JsonObject:

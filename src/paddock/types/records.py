@@ -278,8 +278,35 @@ class RolloutSettings(Record):
     max_turns: int | None = Field(default=None, ge=1)
     """Model calls that the rollout may make; one more is refused as an overflow, which every client understands. None:
     any number."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Sampled tokens, as the engine counts them, from which on calls are refused likewise. None: any number."""
     ends_at: float | None = None
     """Second since 1970 (UTC) from which on calls are refused likewise; None: never."""
+
+
+class SaidTurn(Record):
+    """A recorded turn as it was told: without its tokens."""
+
+    id: str
+    parent: str | None
+    finish_reason: FinishReason | None
+    output: list[JsonObject]
+    """Responses API output items."""
+    sampled_tokens: int | None
+    """As the engine counted them; None: it did not."""
+
+
+class SaidSince(Record):
+    """Body of `POST /r/<secret>/said`."""
+
+    known: int = Field(default=0, ge=0)
+    """Turns that are not told again: the oldest."""
+
+
+class SaidTurns(Record):
+    """Its reply: the rollout's turns so far, oldest first. The record goes on."""
+
+    turns: list[SaidTurn]
 
 
 class TurnRecord(Record):

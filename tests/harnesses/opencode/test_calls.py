@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Endpoint, Limits, SandboxWorkspace, Step, Task
+from paddock.harness import Limits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.opencode import OpenCodeHarness
 from paddock.sandbox.blocklist import Blocklist
+from paddock.testing.native import NoProgramAsks
 from paddock.testing.sandboxes import WORKDIR
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, make_response, message_item
@@ -23,7 +24,7 @@ def call(tool: str, **arguments: Any) -> JsonObject:
     return call_item(tool, json.dumps(arguments))
 
 
-class CutModel:
+class CutModel(NoProgramAsks):
     """Each of its answers ends at its limit."""
 
     name = "model"
@@ -33,9 +34,6 @@ class CutModel:
 
     async def respond(self, body: JsonObject) -> JsonObject:
         return make_response(self._answers.pop(0), body, model=self.name, incomplete_reason="max_output_tokens")
-
-    async def endpoint(self) -> Endpoint:
-        raise AssertionError("nothing inside asks")
 
 
 async def test_a_message_without_a_call_ends_the_run(open_workspace: Open, play: Any) -> None:

@@ -21,8 +21,9 @@ from paddock.harness.making import check_settings
 from paddock.http import Call, Peer, new_secret
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.blocklist import Blocklist
+from paddock.sandbox.listening import loopback_listener
 from paddock.sandbox.tunnel import Tunnel, TunnelSettings
-from paddock.server.rollout_model import RolloutModel
+from paddock.server.rollout_model import RolloutModel, TunnelWish
 from paddock.server.upstream import PeerUpstream
 from paddock.testing.sandboxes import WORKDIR
 from paddock.testing.transports import over
@@ -217,10 +218,11 @@ class Stage:
         return Task(**{"prompt": PROMPT, "system": SYSTEM, "tool_names": names, "visible": visible, **changes})
 
     def _model(self, secret: str, room: Room) -> RolloutModel:
-        async def tunnel() -> Tunnel:
-            listener = await self.provider.tunnel(room.id, port=TUNNEL_PORT)
+        async def tunnel(wish: TunnelWish) -> Tunnel:
+            inside = wish.api_key is None
+            listener = await self.provider.tunnel(room.id, port=TUNNEL_PORT) if inside else loopback_listener()
             upstream = PeerUpstream(self._peer, Call(), secret=secret, model="policy")
-            return Tunnel(listener, upstream, TunnelSettings(), hidden=[secret])
+            return Tunnel(listener, upstream, TunnelSettings(), hidden=[secret], **wish._asdict())
 
         return RolloutModel(self._peer, Call(), secret=secret, name="policy", open_tunnel=tunnel)
 

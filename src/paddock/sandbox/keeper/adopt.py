@@ -12,7 +12,7 @@ import select
 import signal
 import stat
 
-from . import launch, network, settle, syscalls
+from . import launch, network, programs, settle, syscalls
 
 
 def adopt(plan: "launch.Plan") -> "launch.Joined":
@@ -24,6 +24,7 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
     pid_ns = os.stat(f"/proc/{pid}/ns/pid").st_ino
     traces = settle.traces(engine_layer, plan.layers)
     returned = _shared_folders(engine_layer, plan.layers)
+    mounts = programs.detached(plan.programs)
     # Ours, which shows this process: the container's `/proc` does not.
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     for fd, kind in namespaces:
@@ -35,6 +36,7 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
         if path == "/" or not os.path.ismount(path):
             os.chown(path, plan.uid, plan.uid)
             os.chmod(path, mode)
+    programs.attach(mounts, plan.uid)
     network.loopback_up()
     if plan.blackhole:
         network.blackhole()

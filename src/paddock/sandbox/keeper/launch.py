@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from . import network, settle, syscalls
+from . import network, programs, settle, syscalls
 
 _NAMESPACES = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -57,6 +57,8 @@ class Plan:
         self.open_files: int = message["open_files"]
         self.file_bytes: int | None = message["file_bytes"]
         self.timeout_s: float = message["timeout_s"]
+        self.programs: list[str] = message["programs"]
+        """Folders of the host, each below the name that it is seen by."""
         self.cgroup_fds: list[int] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in message["cgroups"]]
 
 
@@ -102,8 +104,10 @@ def launch(plan: Plan) -> Joined:
     init = start(plan)
     try:
         life = os.pidfd_open(init.pid)
+        mounts = programs.detached(plan.programs)
         inside = wait_until_ready(plan, init)
         join(plan, inside)
+        programs.attach(mounts)
     except BaseException:
         end(init)
         raise

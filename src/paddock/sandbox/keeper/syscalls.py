@@ -26,6 +26,14 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAP_VERSION_3 = 0x20080522
 _CAP_LAST = 40
 
+_MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 429, 430, 431, 432
+"""Numbers that are the same on all machines."""
+_FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
+_FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
+_AT_FDCWD = -100
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -48,6 +56,34 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
         source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(data) or None
     )
     _check(result, f"mount {kind or 'flags'} at {target}")
+
+
+def read_only_overlay(lowerdir: str) -> int:
+    """Descriptor of a mount that is nowhere yet. `lowerdir`: two or more folders, as overlayfs takes them."""
+    file_system = _made(_libc.syscall(_FSOPEN, b"overlay", _FSOPEN_CLOEXEC), "fsopen")
+    try:
+        for command, key, value in (
+            (_FSCONFIG_SET_FLAG, b"userxattr", None),
+            (_FSCONFIG_SET_STRING, b"lowerdir", os.fsencode(lowerdir)),
+            (_FSCONFIG_CMD_CREATE, None, None),
+        ):
+            _check(_libc.syscall(_FSCONFIG, file_system, command, key, value, 0), f"fsconfig overlay {lowerdir}")
+        attributes = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
+        return _made(_libc.syscall(_FSMOUNT, file_system, _FSMOUNT_CLOEXEC, attributes), "fsmount")
+    finally:
+        os.close(file_system)
+
+
+def move_mount(mount_fd: int, target: str) -> None:
+    result = _libc.syscall(_MOVE_MOUNT, mount_fd, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+    _check(result, f"move_mount to {target}")
+
+
+def _made(result: int, name: str) -> int:
+    """A descriptor."""
+    if result < 0:
+        _check(-1, name)
+    return result
 
 
 def unmount(target: str) -> None:

@@ -7,8 +7,9 @@ Errors  for the client inside as `{"error": {type, message}}`: 403 another host 
         model is out of reach; a stream that is cut upstream is cut inside too, never ended as if it were whole.
 """
 
+from paddock.sandbox.tunnel.exchange import Turned
 from paddock.sandbox.tunnel.settings import MODEL_PATHS, TunnelSettings
 from paddock.sandbox.tunnel.tunnel import Tunnel
 from paddock.sandbox.tunnel.upstream import Answer, HttpUpstream, ModelRequest, Upstream
 
-__all__ = ["MODEL_PATHS", "Answer", "HttpUpstream", "ModelRequest", "Tunnel", "TunnelSettings", "Upstream"]
+__all__ = ["MODEL_PATHS", "Answer", "HttpUpstream", "ModelRequest", "Tunnel", "TunnelSettings", "Turned", "Upstream"]

@@ -8,6 +8,7 @@ Failure `failure` is how the last call of the model failed, where that was not t
 
 import asyncio
 import contextlib
+import hmac
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Self
@@ -17,11 +18,13 @@ from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.protocol import Connection, Listener
 from paddock.sandbox.tunnel.exchange import Exchange, Held, Request, Turned
 from paddock.sandbox.tunnel.settings import MODEL_PATHS, TunnelSettings
-from paddock.sandbox.tunnel.upstream import PASSED, Answer, ModelRequest, Upstream
+from paddock.sandbox.tunnel.upstream import PASSED, Answer, Headers, ModelRequest, Upstream
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ERROR_BYTES = 1 << 16
 """Of an upstream's error that are passed on."""
+OVERFLOWS = (b"context_length_exceeded", b"prompt is too long")
+"""In the error of a call that is too long, as OpenAI's and Anthropic's clients know it."""
 _log = logging.getLogger("paddock.sandbox")
 
 
@@ -36,19 +39,26 @@ class Tunnel:
         *,
         hidden: Sequence[str] = (),
         seen: Callable[[bytes], None] | None = None,
+        screen: Callable[[str, bytes], bytes] | None = None,
+        api_key: str | None = None,
     ) -> None:
         """`hidden`: texts that must not go inside; `seen` gets each request's body, and refuses it by raising a
-        PaddockError."""
+        PaddockError. `screen` gets path and body, and gives the body that goes on or raises Turned. `api_key`: what a
+        client has to bring; None: whoever can connect may call."""
         self.calls = 0
         """Passed on."""
         self.turned = 0
         """Refused."""
+        self.overflowed = False
+        """The last call was answered as too long for the model, or as one too many for the rollout."""
         self.failure: InfraError | None = None
         self._listener = listener
         self._upstream = upstream
         self._settings = settings or TunnelSettings()
         self._hidden = [text.encode() for text in hidden if text]
         self._seen = seen
+        self._screen = screen
+        self._api_key = api_key
         self._held = Held()
         self._accepting: asyncio.Task[None] | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -123,6 +133,8 @@ class Tunnel:
         """The call, if it is one."""
         if request.headers.get("host", "").lower().removesuffix(f":{self._listener.port}") not in LOOPBACK:
             raise Turned(403, "forbidden", "there is no other host than this one")
+        if self._api_key is not None and not _is_key(request.headers, self._api_key):
+            raise Turned(401, "unauthorized", "this needs the rollout's key")
         path = request.target.partition("?")[0]
         method = MODEL_PATHS.get(path)
         if method is None:
@@ -135,7 +147,8 @@ class Tunnel:
             except PaddockError as error:
                 raise Turned(403, "forbidden", "this call is not passed on") from error
         headers = {name: value for name, value in request.headers.items() if name in PASSED}
-        return ModelRequest(method, path, headers, request.body)
+        body = request.body if self._screen is None or method != "POST" else self._screen(path, request.body)
+        return ModelRequest(method, path, headers, body)
 
     async def _relay(self, exchange: Exchange, call: ModelRequest) -> None:
         try:
@@ -151,10 +164,12 @@ class Tunnel:
             raise Turned(502, "model_unreachable", "the model can't be reached") from error
 
     async def _answer(self, exchange: Exchange, answer: Answer) -> None:
+        self.overflowed = False
         failed = answer.status >= 500 or answer.status == 429
         failure = InfraError(f"the model server answered {answer.status}", kind="model_status") if failed else None
         if answer.status >= 400:
             body = self._clean(await _start(answer.body, ERROR_BYTES))
+            self.overflowed = answer.status == 400 and any(words in body for words in OVERFLOWS)
             self.failure = failure
             with _client():
                 await exchange.head(answer.status, {**answer.headers, "content-length": str(len(body))})
@@ -174,6 +189,11 @@ class Tunnel:
         for hidden in self._hidden:
             text = text.replace(hidden, b"...")
         return text
+
+
+def _is_key(headers: Headers, api_key: str) -> bool:
+    brought = headers.get("authorization", "").removeprefix("Bearer "), headers.get("x-api-key", "")
+    return any(hmac.compare_digest(one.encode(), api_key.encode()) for one in brought)
 
 
 class _ClientGone(ConnectionError):  # noqa: N818 - whose it is is the point

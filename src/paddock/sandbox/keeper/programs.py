@@ -1,0 +1,54 @@
+"""Folders of programs that a sandbox sees read-only below `/opt/paddock`.
+
+How     each is an overlay without an upper layer, over the folder and an empty one: nothing can be written to it, pages
+        are shared by all sandboxes, and its entry among the mounts names no folder of the host but its own.
+When    made before joining, where the host's folders can be seen; attached after, when the runtime's own mounts are
+        gone.
+"""
+
+import contextlib
+import os
+from typing import NamedTuple
+
+from . import syscalls
+
+PLACE = "/opt/paddock"
+EMPTY = ".empty"
+"""An empty folder beside the programs'."""
+
+
+class Detached(NamedTuple):
+    """A mount that is nowhere yet."""
+
+    fd: int
+    name: str
+
+
+def detached(folders: "list[str]") -> "list[Detached]":
+    """`folders`: of the host, each beside one called `EMPTY`."""
+    here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        made = []
+        for folder in folders:
+            # Relative: the options can be read inside.
+            parent, name = os.path.split(folder)
+            os.chdir(parent)
+            made.append(Detached(syscalls.read_only_overlay(f"{name}:{EMPTY}"), name))
+        return made
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def attach(made: "list[Detached]", uid: "int | None" = None) -> None:
+    """`uid`: whose the mount points are to be; None: ours."""
+    for one in made:
+        path = ""
+        for part in f"{PLACE}/{one.name}".strip("/").split("/"):
+            path = f"{path}/{part}"
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o755)
+                if uid is not None:
+                    os.chown(path, uid, uid)
+        syscalls.move_mount(one.fd, path)
+        os.close(one.fd)
