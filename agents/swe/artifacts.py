@@ -87,6 +87,7 @@ class Artifacts:
             "stamp": rollout.row.stamp.to_wire() if rollout else None,
             "commands": counts.commands,
             "commands_refused": dict(counts.refused),
+            "commands_not_refused": dict(counts.unrefused),
             "commands_timed_out": counts.timeouts,
             "memory_kills": counts.memory_kills,
             "harness": work.told(),

@@ -34,11 +34,13 @@ def brief(session: Session, variant: Variant, limits: SandboxLimits, params: Jso
     if not visible.get("problem_statement"):
         raise RowError("problem_statement: the environment shows none", kind="no_problem")
     workdir = session.workdir or "/"
+    program = variant.program
     spec = SandboxSpec(
         image=session.image,
         workdir=workdir,
         limits=limits,
         network=cast("Any", session.visible.get("network", "none")),
+        programs=[program.folder] if program and program.where == "inside" else [],
         labels={"instance": str(visible.get("instance_id", ""))},
     )
     names = variant.tool_names

@@ -164,8 +164,10 @@ class SweAgent(AgentServer[SweConfig]):
                 ),
             ) as work.model:
                 left = await self._run(harness, work, workspace)
-        except PaddockError:
+        except PaddockError as error:
             watch.check()  # what it says may only be how a leak was stopped
+            if work.model is not None and work.model.tunnel and (why := work.model.tunnel.failure) is not None:
+                raise why from error  # a program without its model fails for that
             raise
         watch.check()
         tunnel = work.model.tunnel

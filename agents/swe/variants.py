@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from paddock.agents.swe.config import PromptOverride, SweConfig
 from paddock.errors import ConfigError
-from paddock.harness import Prompts, Template, harness_class, make_harness, needs_of
+from paddock.harness import Program, Prompts, Template, harness_class, make_harness, needs_of
 from paddock.harness.contract import Needs
 from paddock.harness.making import check_settings
 from paddock.harness.mixing import draw, seed_of, shown_names
@@ -32,6 +32,8 @@ class Variant(NamedTuple):
     needs: Needs
     system: Template | None
     user: Template
+    program: Program | None
+    """What has to be installed for it; None: nothing."""
     tool_names: dict[str, str]
     """Shown name by real name, of all of the harness's own tools."""
 
@@ -88,6 +90,7 @@ def _variant(config: SweConfig, option: PromptOverride, where: str, name: str) -
         needs=needs_of(cls),
         system=_template(system, f"{where}: system_prompt_template", names) if system is not None else None,
         user=_template(user, f"{where}: {said_by}", names),
+        program=getattr(make_harness(harness, settings), "program", None) if needs_of(cls) == "model" else None,
         tool_names=names,
     )
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from paddock.harness.native import NativeHarness, Toolbox
+from paddock.harness.oracles.codex import turns_of
 from paddock.harnesses.codex.options import Options
-from paddock.harnesses.codex.oracle import turns_of
 from paddock.harnesses.codex.toolbox import CodexTools
 from paddock.types import Fix, JsonObject
 
@@ -23,4 +23,4 @@ class CodexHarness(NativeHarness):
     CUT_ENDS: ClassVar[bool] = True
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
-        return turns_of(fix, self.profile)
+        return turns_of(fix, {str(tool["name"]): str(tool["type"]) for tool in self.profile.tools})

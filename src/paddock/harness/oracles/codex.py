@@ -7,10 +7,10 @@ Errors  those of `paddock.harness.native.changes`.
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from paddock.edits import EditError, PatchError, apply, parse_codex_patch
-from paddock.harness.native import FileChange, Player, Profile, Replacement, changes
+from paddock.harness.native import FileChange, Player, Replacement, changes
 from paddock.types import Fix, JsonObject
 
 _AROUND = 20
@@ -19,8 +19,9 @@ _TEST_YIELD_MS = 30_000
 _TEST_TIMEOUT_MS = 600_000
 
 
-def turns_of(fix: Fix, profile: Profile) -> list[list[JsonObject]]:
-    policy = _Policy(profile)
+def turns_of(fix: Fix, tools: Mapping[str, str]) -> list[list[JsonObject]]:
+    """`tools`: type by name, of those that there are."""
+    policy = _Policy(tools)
     made = changes(fix)
     for change in made:
         policy.run(_look(change))
@@ -33,11 +34,11 @@ def turns_of(fix: Fix, profile: Profile) -> list[list[JsonObject]]:
 
 
 class _Policy:
-    """Calls the profile's own tools."""
+    """Calls the tools that there are."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, tools: Mapping[str, str]) -> None:
         self.player = Player()
-        self._types = {str(tool["name"]): str(tool["type"]) for tool in profile.tools}
+        self._types = tools
 
     def run(self, line: str) -> None:
         self._call(line, {}, {})

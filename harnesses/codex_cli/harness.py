@@ -1,0 +1,93 @@
+"""Codex CLI in the sandbox: `codex exec` on the task, in classic mode, with all that leaves the task switched off.
+
+Wire    the Responses API, streamed; tools `exec_command`, `write_stdin`, `update_plan` and the custom `apply_patch`.
+Prompt  ours is the model's base instructions; the program adds its environment: folder, shell, date, time zone. The
+        date and the zone are pinned.
+Source  Codex 0.169.0, by trial.
+"""
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from paddock.harness import Endpoint, Program, Prompts, Task
+from paddock.harness.oracles.codex import turns_of
+from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, Started
+from paddock.harness.programs.transcript import Habits
+from paddock.harnesses.codex_cli.configuring import CATALOG, KEY_VARIABLE, catalog, config, toml
+from paddock.types import Fix, JsonObject
+
+TOOLS = {"exec_command": "function", "write_stdin": "function", "update_plan": "function", "apply_patch": "custom"}
+_FOLDER = ".codex"
+_PROMPTS = Path(__file__).parent / "prompts"
+_DATE = re.compile(r"(?<=<current_date>)[^<]*(?=</current_date>)")
+_ZONE = re.compile(r"(?<=<timezone>)[^<]*(?=</timezone>)")
+
+
+class CodexCliSettings(CliSettings):
+    version: str = "0.169.0"
+    compact_at_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a call from which on the history is summed up before the next; None: never, and a rollout ends when its
+    history is longer than the model takes."""
+    project_docs_bytes: int = Field(default=0, ge=0)
+    """Of the repository's own `AGENTS.md` that the prompt may hold; 0: it is not read."""
+    output_limit_tokens: int = Field(default=10_000, ge=100)
+    """Of a tool's result, as Codex counts them; the middle of a longer one is left out."""
+
+
+class CodexCliHarness(CliHarness):
+    config_type: ClassVar[type[CodexCliSettings]] = CodexCliSettings
+
+    def __init__(self, settings: CodexCliSettings) -> None:
+        self._settings = settings
+
+    @property
+    def settings(self) -> CodexCliSettings:
+        return self._settings
+
+    @property
+    def program(self) -> Program:
+        vendor = "node_modules/@openai/codex-linux-*/vendor/*"
+        return Program(
+            name="codex_cli",
+            version=self._settings.version,
+            where="inside",
+            source="npm",
+            packages=("@openai/codex@{version}",),
+            commands={"codex": f"{vendor}/bin/codex", "rg": f"{vendor}/codex-path/rg"},
+            licence="Apache-2.0",
+        )
+
+    @property
+    def prompts(self) -> Prompts:
+        return Prompts(system=(_PROMPTS / "system.jinja").read_text(), user=(_PROMPTS / "user.jinja").read_text())
+
+    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+        settings = self._settings
+        made = config(
+            endpoint, project_docs_bytes=settings.project_docs_bytes, compact_at_tokens=settings.compact_at_tokens
+        )
+        models = catalog(endpoint.model, task.system or "", output_limit_tokens=settings.output_limit_tokens)
+        return Started(
+            argv=(
+                *(self.command("codex"), "exec", "--json", "--ephemeral", "--skip-git-repo-check"),
+                *("--dangerously-bypass-approvals-and-sandbox", "--cd", workdir, "-"),
+            ),
+            files={f"{_FOLDER}/config.toml": toml(made), f"{_FOLDER}/{CATALOG}": json.dumps(models).encode()},
+            env={"CODEX_HOME": f"{HOME}/{_FOLDER}", KEY_VARIABLE: endpoint.api_key},
+            stdin=task.prompt.encode(),
+        )
+
+    def habits(self) -> Habits:
+        return Habits(pin=partial(_pinned, self._settings.prompt_date.isoformat()))
+
+    def oracle(self, fix: Fix) -> list[list[JsonObject]]:
+        return turns_of(fix, TOOLS)
+
+
+def _pinned(day: str, text: str) -> str:
+    return _ZONE.sub("Etc/UTC", _DATE.sub(day, text))

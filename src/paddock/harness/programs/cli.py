@@ -1,0 +1,102 @@
+"""A command-line program as a harness: unmodified, in the sandbox, from a read-only folder, with a throw-away home.
+
+Class   says which program, with which files, words and variables it is started (`Started`), and what of its requests
+        is pinned or refused (`Habits`). It runs to its end, or to the rollout's.
+Home    `HOME`, outside the repository, gone with the sandbox. Nothing in it is secret: what names the rollout is added
+        at the host's end of the tunnel.
+Limits  turns, tokens and time are the model server's to enforce; the program is killed when its time is over.
+Errors  those of `paddock.harness.programs.ending`, of the workspace and of the model.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import date
+from posixpath import join
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from paddock.harness.contract import Endpoint, Exit, Limits, Model, Prompts, Report, Task, Workspace
+from paddock.harness.programs.ending import exit_of
+from paddock.harness.programs.program import MOUNTED, Program
+from paddock.harness.programs.transcript import Habits, Transcript
+
+HOME = str(MOUNTED / "home")
+"""Inside."""
+
+
+class CliSettings(BaseModel):
+    """Settings that every command-line program has: its `harness_config` block."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str
+    """Of the program; `paddock harness install NAME --version V` gets another one."""
+    prompt_date: date = date(2026, 1, 1)
+    """The day that the first prompt names, in place of the one on which the program was started."""
+    env: dict[str, str] = {}
+    """More environment variables of the program."""
+
+
+class Started(NamedTuple):
+    """How a program is started."""
+
+    argv: Sequence[str]
+    files: Mapping[str, bytes] = {}
+    """By path below the home."""
+    env: Mapping[str, str] = {}
+    stdin: bytes = b""
+
+
+class CliHarness(ABC):
+    KIND: ClassVar[Literal["harnesses"]] = "harnesses"
+    own_tools: ClassVar[Sequence[str]] = ()
+    """A program shows its tools by the names that it has: there is none to rename."""
+
+    @property
+    @abstractmethod
+    def program(self) -> Program: ...
+
+    @property
+    @abstractmethod
+    def settings(self) -> CliSettings: ...
+
+    @property
+    @abstractmethod
+    def prompts(self) -> Prompts: ...
+
+    @abstractmethod
+    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+        """How it is started for a task."""
+
+    def habits(self) -> Habits:
+        """What of its requests is ours to decide."""
+        return Habits()
+
+    def command(self, name: str) -> str:
+        """Where one of the program's commands is, inside."""
+        return str(self.program.mounted / "bin" / name)
+
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+        said = Transcript(model, report, habits=self.habits(), note=workspace.note_command)
+        begun_s = time.monotonic()
+        started = self.started(task, await model.endpoint(said), workspace.workdir)
+        for path, data in started.files.items():
+            await workspace.write(join(HOME, path), data)
+        env = {"HOME": HOME, "TZ": "UTC", **started.env, **self.settings.env}
+        try:
+            async with asyncio.timeout(limits.time_s) as clock, said.followed():
+                done = await workspace.launch(started.argv, stdin=started.stdin, env=env)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            return Exit(
+                ended="time_limit",
+                turns=said.turns,
+                final=said.final,
+                detail=f"{limits.time_s:g} s",
+                malformed=dict(said.malformed),
+            )
+        return exit_of(f"{self.program.name} {self.program.version}", done, said, model, limits, begun_s)

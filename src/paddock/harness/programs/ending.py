@@ -1,0 +1,48 @@
+"""How a program's run has ended, from what it did and what its model was asked.
+
+Law     what the policy brought about is an `Exit`: a limit of its rollout, an answer that was cut, its sandbox's
+        memory. A program that ends otherwise than by its own success, and that nobody told to, has failed: InfraError,
+        which carries no reward. So has one that ended well and never asked its model.
+Limits  the model server refuses a call beyond one; which it was is read from the record and the clock.
+"""
+
+import signal
+import time
+
+from paddock.errors import InfraError
+from paddock.harness.contract import Ended, Exit, Limits, Model
+from paddock.harness.programs.transcript import CUT, Transcript
+from paddock.harness.results import Launched
+
+_SHOWN = 600
+"""Characters of what a failed program said last."""
+_KILLED = 128 + signal.SIGKILL
+
+
+def exit_of(name: str, done: Launched, said: Transcript, model: Model, limits: Limits, started_s: float) -> Exit:
+    """`name`: of the program, for errors. `started_s`: on the monotonic clock."""
+    if model.overflowed:
+        return _limited(said, limits, started_s)
+    if done.exit_code == _KILLED and done.killed:
+        return _exit("budget", said, f"memory: {done.killed[-1].command} and more were killed")
+    if done.exit_code == 0 and said.turns:
+        return _exit("finished", said)
+    if said.last is not None and said.last.finish_reason == CUT:
+        return _exit("output_limit", said)
+    words = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
+    how = f"exited with {done.exit_code} after {said.turns} calls of its model" if done.exit_code else "asked no model"
+    raise InfraError(f"{name} {how}: {words or 'it said nothing'}", kind="program_failed")
+
+
+def _limited(said: Transcript, limits: Limits, started_s: float) -> Exit:
+    if limits.max_turns is not None and said.turns >= limits.max_turns:
+        return _exit("turn_limit", said)
+    if limits.max_tokens is not None and said.sampled_tokens >= limits.max_tokens:
+        return _exit("token_limit", said, f"{said.sampled_tokens} of {limits.max_tokens} tokens")
+    if limits.time_s is not None and time.monotonic() - started_s >= limits.time_s:
+        return _exit("time_limit", said, f"{limits.time_s:g} s")
+    return _exit("context_limit", said)
+
+
+def _exit(ended: Ended, said: Transcript, detail: str | None = None) -> Exit:
+    return Exit(ended=ended, turns=said.turns, final=said.final, detail=detail, malformed=dict(said.malformed))

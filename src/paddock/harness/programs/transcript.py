@@ -1,0 +1,203 @@
+"""What a program and its model say to each other: steps, from the calls that pass and the turns that are recorded.
+
+Law     a step is a recorded turn and the results that the program sends back for its calls, by call id; whatever the
+        dialect, as items of the Responses API. Steps are reported in the order of the record, each once: as soon as
+        all of its calls have results, or at the end. Turns of a sub-agent or of a compaction are steps like others.
+Pinned  what would differ between members of a group in their first prompt (a date, a time zone) is replaced in every
+        request, in the messages before the model's first words, by the same.
+Aside   requests that are no part of the task are refused and counted.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from paddock.harness.contract import MalformedCall, Model, Refused, Report, Step
+from paddock.tools import Malformed, Shell, decode_object, normalise
+from paddock.types import JsonObject, SaidTurn
+from paddock.types.responses import calls, content_text, item_type, messages
+
+CUT = "length"
+"""Finish reason of an answer that met its limit."""
+_CUSTOM = "custom_tool_call"
+_SAID = ("assistant", "model")
+
+
+class Habits(NamedTuple):
+    """What of a program's requests is ours to decide."""
+
+    pin: Callable[[str], str] = str
+    """Of a text of the first messages, what goes on: pure, and the same text where there is nothing to pin."""
+    aside: Callable[[str, JsonObject], str | None] = lambda _path, _body: None
+    """Why a request is no part of the task; None: it is."""
+
+
+class Transcript:
+    """Of one run: a `Screen`, and what it has seen."""
+
+    def __init__(self, model: Model, report: Report, *, habits: Habits, note: Callable[[str], None]) -> None:
+        """`note` gets each command line that the policy's calls have run."""
+        self.turns = 0
+        """Recorded, of which `steps` are reported."""
+        self.sampled_tokens = 0
+        self.malformed: Counter[MalformedCall] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.last: SaidTurn | None = None
+        self.final: str | None = None
+        self._model = model
+        self._report = report
+        self._habits = habits
+        self._note = note
+        self._results: dict[str, str] = {}
+        self._offered: set[str] = set()
+        self._waiting: list[SaidTurn] = []
+        self._steps = 0
+        self._arrived = asyncio.Event()
+
+    def passed(self, path: str, body: JsonObject) -> JsonObject:
+        reason = self._habits.aside(path, body)
+        if reason is not None:
+            self.refused[reason] += 1
+            raise Refused(f"{reason}: this is no part of the task")
+        self._offered.update(_names(body.get("tools")))
+        for call_id, text in _results(body):
+            self._results.setdefault(call_id, text)
+        self._arrived.set()
+        return _pinned(body, self._habits.pin)
+
+    @contextlib.asynccontextmanager
+    async def followed(self) -> AsyncIterator[None]:
+        """Steps are reported while it is open, and what is left at its end, however it comes."""
+        following = asyncio.create_task(self._follow())
+        try:
+            yield
+            await self._look()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            self._tell(everything=True)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            await self._look()
+            self._tell()
+
+    async def _look(self) -> None:
+        for turn in await self._model.said(self.turns):
+            self.turns += 1
+            self.sampled_tokens += turn.sampled_tokens or 0
+            self.last = turn
+            said = messages(turn.output)
+            self.final = said[-1] if said else self.final
+            self._waiting.append(turn)
+
+    def _tell(self, *, everything: bool = False) -> None:
+        while self._waiting and (everything or self._is_whole(self._waiting[0])):
+            turn = self._waiting.pop(0)
+            self._steps += 1
+            self._count(turn)
+            self._report(Step(turn=self._steps, output=[*turn.output, *self._answers(turn)], turn_id=turn.id))
+
+    def _is_whole(self, turn: SaidTurn) -> bool:
+        """A turn without calls is whole when there is a later one."""
+        made = [call.call_id for call in calls(turn.output)]
+        return all(one in self._results for one in made) if made else len(self._waiting) > 1
+
+    def _answers(self, turn: SaidTurn) -> Iterator[JsonObject]:
+        for item in turn.output:
+            call_id = item.get("call_id")
+            if isinstance(call_id, str) and call_id in self._results:
+                kind = "custom_tool_call_output" if item_type(item) == _CUSTOM else "function_call_output"
+                yield {"type": kind, "call_id": call_id, "output": self._results[call_id]}
+
+    def _count(self, turn: SaidTurn) -> None:
+        cut = turn.finish_reason == CUT
+        for item, call in zip(_calls_of(turn.output), calls(turn.output), strict=True):
+            if cut and call.call_id not in self._results:
+                self.malformed["cut"] += 1
+            elif self._offered and call.name not in self._offered:
+                self.malformed["unknown_tool"] += 1
+            elif item_type(item) != _CUSTOM and isinstance(decode_object(call.arguments), Malformed):
+                self.malformed["bad_json"] += 1
+            elif isinstance(action := normalise(call.name, call.arguments), Shell):
+                self._note(action.command)
+
+
+def _calls_of(output: Sequence[JsonObject]) -> list[JsonObject]:
+    return [item for item in output if item_type(item) in ("function_call", _CUSTOM)]
+
+
+def _names(tools: Any) -> Iterator[str]:
+    """Of the tools of a request, whatever its dialect."""
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict):
+            inner = tool.get("function")
+            name = inner.get("name") if isinstance(inner, dict) else tool.get("name")
+            if isinstance(name, str):
+                yield name
+            yield from _names(tool.get("tools"))
+
+
+def _results(body: JsonObject) -> Iterator[tuple[str, str]]:
+    """Call id and text of each result that a request tells."""
+    for item in _listed(body):
+        if item_type(item).endswith("_call_output"):
+            yield from _result(item.get("call_id"), item.get("output"))
+        elif item.get("role") == "tool":
+            yield from _result(item.get("tool_call_id"), item.get("content"))
+        elif item.get("role") == "user" and isinstance(item.get("content"), list):
+            for part in item["content"]:
+                if isinstance(part, dict) and part.get("type") == "tool_result":
+                    yield from _result(part.get("tool_use_id"), part.get("content"))
+
+
+def _result(call_id: Any, output: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(call_id, str):
+        yield call_id, output if isinstance(output, str) else content_text(output)
+
+
+def _listed(body: JsonObject) -> Iterable[JsonObject]:
+    given = body.get("input", body.get("messages"))
+    return (item for item in given if isinstance(item, dict)) if isinstance(given, list) else ()
+
+
+def _pinned(body: JsonObject, pin: Callable[[str], str]) -> JsonObject:
+    """The request with its first messages pinned; `body` itself where that changes nothing."""
+    changed = dict(body)
+    for key in ("instructions", "system", "input", "messages"):
+        if key in changed:
+            changed[key] = _pinned_history(changed[key], pin)
+    return body if changed == body else changed
+
+
+def _pinned_history(given: Any, pin: Callable[[str], str]) -> Any:
+    if isinstance(given, str):
+        return pin(given)
+    if not isinstance(given, list):
+        return given
+    first: list[Any] = []
+    for item in given:
+        if not isinstance(item, dict) or _is_said(item):
+            break
+        first.append(_pinned_message(item, pin))
+    return [*first, *given[len(first) :]]
+
+
+def _is_said(item: JsonObject) -> bool:
+    """Whether the model comes to word in it."""
+    return item.get("role") in _SAID or item_type(item) not in ("message", "text", "additional_tools")
+
+
+def _pinned_message(item: JsonObject, pin: Callable[[str], str]) -> JsonObject:
+    if isinstance(item.get("text"), str):
+        return {**item, "text": pin(item["text"])}
+    content = item.get("content")
+    if isinstance(content, str):
+        return {**item, "content": pin(content)}
+    if isinstance(content, list):
+        return {**item, "content": [_pinned_message(part, pin) if isinstance(part, dict) else part for part in content]}
+    return item
