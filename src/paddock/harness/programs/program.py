@@ -41,6 +41,16 @@ class Program(Record):
         return f"{self.name}-{self.version}"
 
     @property
+    def wanted(self) -> list[str]:
+        """Its packages in its version."""
+        return [package.replace("{version}", self.version) for package in self.packages]
+
+    @property
+    def words(self) -> str:
+        """The same, for messages."""
+        return " ".join(self.wanted)
+
+    @property
     def mounted(self) -> PurePosixPath:
         """Its folder, as a sandbox sees it."""
         return MOUNTED / self.folder

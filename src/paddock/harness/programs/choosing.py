@@ -1,0 +1,54 @@
+"""Which harnesses are programs, and which program a name and a version mean.
+
+Law     a harness is a program when its class has `program`; the version that its settings have by default is the pinned
+        one.
+Errors  ConfigError: an unknown harness, one that is no program, a version that can't be one.
+"""
+
+from typing import NamedTuple, cast
+
+from pydantic import ValidationError
+
+from paddock.config import implementations
+from paddock.config.problems import suggestion
+from paddock.errors import ConfigError, describe
+from paddock.harness.contract import Programmed
+from paddock.harness.making import KIND, harness_class, make_harness
+from paddock.harness.programs.program import Program
+
+
+class Known(NamedTuple):
+    """The harnesses here."""
+
+    programs: dict[str, Program]
+    """Pinned, by the harness's name."""
+    broken: dict[str, str]
+    """Those of which it can't be said, and why."""
+
+
+def program_of(spec: str, version: str | None = None) -> Program:
+    """What a harness runs: its pinned version, or another. `spec`: a folder of harnesses, or `module:Class`."""
+    if not is_program(spec):
+        hint = suggestion(spec, known().programs, label="programs")
+        raise ConfigError(f"harness {spec} is our own code, nothing to install{hint}", kind="no_program")
+    try:
+        return cast("Programmed", make_harness(spec, {"version": version} if version else {})).program
+    except ValidationError as error:
+        raise ConfigError(f"harness {spec}: {describe(error)}", kind="program_invalid") from error
+
+
+def is_program(spec: str) -> bool:
+    """Whether a harness runs a program that is not ours."""
+    return hasattr(harness_class(spec), "program")
+
+
+def known() -> Known:
+    """All folders of harnesses; one that does not load holds up no other."""
+    found = Known({}, {})
+    for name in implementations(KIND):
+        try:
+            if is_program(name):
+                found.programs[name] = program_of(name)
+        except ConfigError as error:
+            found.broken[name] = str(error)
+    return found

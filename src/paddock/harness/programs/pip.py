@@ -1,0 +1,67 @@
+"""Programs from a Python package index: a virtual environment of their own.
+
+Place   its scripts name the folder that they were made in, so it is made where it stays.
+Python  the one that the program asks for: `python3.12` on PATH, else one of pyenv's; for a program that asks for none
+        the one that runs paddock.
+Index   pip's own settings, as the user has them.
+Errors  ConfigError: no such Python, or one that can't make environments; InfraError: venv or pip failed.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from paddock.errors import ConfigError, InfraError
+from paddock.harness.programs.children import Commands
+from paddock.harness.programs.program import Program
+
+TIMEOUT_S = 3600.0
+ASK_TIMEOUT_S = 60.0
+_PROBE = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
+
+
+def install(program: Program, folder: Path, commands: Commands) -> None:
+    """Into `folder`, which is there and empty."""
+    python = find_python(program.python, commands)
+    if python is None:
+        raise ConfigError(f"harness {program.name} runs {program.words}, which {_lacking(program)}", kind="no_python")
+    _run(commands, [python, "-m", "venv", str(folder)], f"{python} -m venv")
+    flags = ["--no-input", "--disable-pip-version-check", "--quiet"]
+    words = [str(folder / "bin" / "python"), "-m", "pip", "install", *flags, *program.wanted]
+    _run(commands, words, f"pip install {program.words}")
+
+
+def find_python(version: str | None, commands: Commands) -> str | None:
+    """One of that version (such as `3.12`) that can make environments; None: the version that paddock runs with."""
+    candidates = [sys.executable] if version is None else _candidates(version, commands)
+    for python in candidates:
+        # pyenv has a command for each version that it knows, which fails unless that version is chosen.
+        done = commands.run([python, "-c", _PROBE], timeout_s=ASK_TIMEOUT_S)
+        if done.code == 0 and (version is None or done.output.split()[-1:] == [version]):
+            return python
+    return None
+
+
+def _candidates(version: str, commands: Commands) -> Iterator[str]:
+    if named := commands.find(f"python{version}"):
+        yield named
+    root = Path(commands.environ.get("PYENV_ROOT") or Path(commands.environ.get("HOME", "/")) / ".pyenv")
+    yield from map(str, sorted(root.glob(f"versions/{version}.*/bin/python"), reverse=True))
+
+
+def _lacking(program: Program) -> str:
+    if program.python is None:
+        return f"needs venv and ensurepip, which {sys.executable} has not both (Debian: apt install python3-venv)"
+    python = f"python{program.python}"
+    return (
+        f"needs Python {program.python} with venv, and there is none as {python} on PATH or in pyenv's versions: "
+        f"apt install {python}-venv, or pyenv install {program.python}"
+    )
+
+
+def _run(commands: Commands, words: Sequence[str | Path], what: str) -> None:
+    done = commands.run(words, timeout_s=TIMEOUT_S)
+    if done.code is None:
+        raise InfraError(f"{what}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
+    if done.code != 0:
+        raise InfraError(f"{what} failed:\n{done.tail}", kind="install_failed")

@@ -1,0 +1,163 @@
+"""Programs of harnesses that are installed on this machine.
+
+Layout  `<home>/programs/<name>-<version>/` as its installer left it, with `bin/<command>` and `program.json`. Beside
+        them `.locks/<folder>`, held by flock while one is installed or removed, and `.making/<folder>`.
+Law     a program is whole or it is not there: `program.json` is written last, and what has none is never found. What a
+        dead installer left is removed by the next one. Two who install the same at once install it once.
+Modes   all users can read and run it, as sandboxes run as another one; nobody but its owner can write.
+Network only `install` uses it.
+Errors  ConfigError: not installed (with the command that installs it), no npm or Python that could, a layout that is
+        not the expected one; InfraError: the installer failed.
+"""
+
+import contextlib
+import fcntl
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from paddock.errors import ConfigError
+from paddock.harness.programs import npm, pip
+from paddock.harness.programs.children import Commands
+from paddock.harness.programs.choosing import program_of
+from paddock.harness.programs.installed import RECORD, Installed, finish
+from paddock.harness.programs.program import Program
+from paddock.sandbox.layers import remove_tree
+from paddock.sandbox.settings import default_home
+
+INSTALLERS: dict[str, Callable[[Program, Path, Commands], None]] = {"npm": npm.install, "pip": pip.install}
+IN_PLACE = frozenset({"pip"})
+"""Sources whose folders can't be moved."""
+_LOCKS, _MAKING = ".locks", ".making"
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+class ProgramStore:
+    """The programs below one home."""
+
+    def __init__(self, home: Path | None = None, *, environ: Mapping[str, str] | None = None) -> None:
+        """`environ`: in it npm, Pythons and their settings are found; None: our own."""
+        self.home = (home or default_home()).expanduser().absolute()
+        self.root = self.home / "programs"
+        self._environ = os.environ if environ is None else environ
+
+    def find(self, program: Program) -> Installed:
+        """The installed one; ConfigError with the command that installs it."""
+        found = self._read(self.root / program.folder)
+        if found is None:
+            raise ConfigError(
+                f"harness {program.name} runs {program.words}, which is not installed: "
+                f"{self.command('install', program)}",
+                kind="program_missing",
+            )
+        return found
+
+    def installed(self) -> list[Installed]:
+        """All of them, by name and version."""
+        folders = sorted(self.root.glob("[!.]*")) if self.root.is_dir() else []
+        return [found for folder in folders if (found := self._read(folder)) is not None]
+
+    def install(self, program: Program, say: Callable[[str], None] = _ignore) -> Installed:
+        """It, installed now if it was not. `say` is told what takes its time."""
+        self._prepare()
+        folder = self.root / program.folder
+        with self._locked(program.folder, say) as lock:
+            if found := self._read(folder):
+                return found
+            self._sweep(spared=program.folder)
+            self._clear(program.folder)
+            making = folder if program.source in IN_PLACE else self.root / _MAKING / program.folder
+            try:
+                making.mkdir(mode=0o755)
+                say(f"{program.source} installs {program.words}")
+                INSTALLERS[program.source](program, making, Commands(self._environ, held=[lock]))
+                finish(program, making)
+                if making != folder:
+                    making.rename(folder)
+            except BaseException:
+                remove_tree(making)
+                raise
+        return self.find(program)
+
+    def remove(self, program: Program) -> None:
+        """Be rid of an installed one; runs that use it lose it."""
+        self.find(program)
+        with self._locked(program.folder, _ignore):
+            self._clear(program.folder)
+
+    def command(self, verb: str, program: Program) -> str:
+        """The command line that does something with a program."""
+        words = ["paddock", "harness", verb, program.name]
+        try:
+            pinned = program_of(program.name).version
+        except ConfigError:
+            pinned = None
+        if program.version != pinned:
+            words += ["--version", program.version]
+        if self.home != default_home().expanduser().absolute():
+            words += ["--home", str(self.home)]
+        return shlex.join(words)
+
+    def _read(self, folder: Path) -> Installed | None:
+        try:
+            text = (folder / RECORD).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            return Installed.model_validate_json(text).at(folder)
+        except ValidationError as error:
+            raise ConfigError(f"{folder / RECORD} is no record of a program: remove {folder}", kind="store") from error
+
+    def _prepare(self) -> None:
+        for path, mode in (
+            (self.home, 0o711),
+            (self.root, 0o755),
+            (self.root / _LOCKS, 0o755),
+            (self.root / _MAKING, 0o755),
+        ):
+            if not path.exists():
+                path.mkdir(parents=True, exist_ok=True)
+                path.chmod(mode)
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, say: Callable[[str], None]) -> Iterator[int]:
+        lock = os.open(self.root / _LOCKS / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            if not _taken(lock):
+                say(f"waiting for another process that is at {name}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield lock
+        finally:
+            os.close(lock)
+
+    def _sweep(self, *, spared: str) -> None:
+        """Remove halves of which no installer lives."""
+        for path in (self.root / _LOCKS).iterdir():
+            if path.name == spared:
+                continue
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if _taken(lock) and not (self.root / path.name / RECORD).exists():
+                    self._clear(path.name)
+            finally:
+                os.close(lock)
+
+    def _clear(self, name: str) -> None:
+        """Called with its lock. The record goes first: what is half removed is not there."""
+        (self.root / name / RECORD).unlink(missing_ok=True)
+        remove_tree(self.root / name)
+        remove_tree(self.root / _MAKING / name)
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
