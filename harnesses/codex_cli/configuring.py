@@ -23,7 +23,9 @@ _OFF = (
 )
 
 
-def config(endpoint: Endpoint, *, project_docs_bytes: int, compact_at_tokens: int | None) -> JsonObject:
+def config(
+    endpoint: Endpoint, *, project_docs_bytes: int, compact_at_tokens: int | None, stream_retries: int
+) -> JsonObject:
     """Of `config.toml`."""
     return {
         "model": endpoint.model,
@@ -54,7 +56,7 @@ def config(endpoint: Endpoint, *, project_docs_bytes: int, compact_at_tokens: in
                 "env_key": KEY_VARIABLE,
                 "wire_api": "responses",
                 "request_max_retries": 4,
-                "stream_max_retries": 5,
+                "stream_max_retries": stream_retries,
                 "stream_idle_timeout_ms": IDLE_TIMEOUT_MS,
                 "supports_websockets": False,
                 "requires_openai_auth": False,

@@ -35,6 +35,9 @@ class CodexCliSettings(CliSettings):
     history is longer than the model takes."""
     project_docs_bytes: int = Field(default=0, ge=0)
     """Of the repository's own `AGENTS.md` that the prompt may hold; 0: it is not read."""
+    stream_retries: int = Field(default=0, ge=0)
+    """How often an answer that broke off is asked for again. What had come of it by then stays in Codex's history, and
+    no turn of the record says it: so for training there is none, and the rollout fails and is retried as a whole."""
     output_limit_tokens: int = Field(default=10_000, ge=100)
     """Of a tool's result, as Codex counts them; the middle of a longer one is left out."""
 
@@ -69,7 +72,10 @@ class CodexCliHarness(CliHarness):
     def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
         settings = self._settings
         made = config(
-            endpoint, project_docs_bytes=settings.project_docs_bytes, compact_at_tokens=settings.compact_at_tokens
+            endpoint,
+            project_docs_bytes=settings.project_docs_bytes,
+            compact_at_tokens=settings.compact_at_tokens,
+            stream_retries=settings.stream_retries,
         )
         models = catalog(endpoint.model, task.system or "", output_limit_tokens=settings.output_limit_tokens)
         return Started(

@@ -47,7 +47,7 @@ class SandboxSpec(Record):
     network: Network = "none"
     """`none`: loopback only. `blackhole`: also routes on which packets vanish, for tests that wait for a timeout."""
     hostname: str = "sandbox"
-    programs: list[Annotated[str, Field(pattern=r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")]] = []
+    programs: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]] = []
     """Folders below `<home>/programs`, seen read-only as `/opt/paddock/<name>`."""
     labels: dict[str, str] = {}
     """For people: shown in lists, never in the sandbox."""

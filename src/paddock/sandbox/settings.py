@@ -15,6 +15,8 @@ from paddock.sandbox.records import RuntimeName
 from paddock.sandbox.watchdog import WatchdogSettings
 
 HOME_VARIABLE = "PADDOCK_HOME"
+PROGRAMS = "programs"
+"""Below a home."""
 PAYLOAD_ID = 59734
 """Above the ids that Debian gives to users, below those of systemd and of subordinate ranges."""
 
@@ -53,6 +55,8 @@ class SandboxSettings(BaseModel):
     """`auto`: the first that works here of apptainer, bubblewrap, podman, docker."""
     home: Path = Field(default_factory=default_home, validate_default=True)
     """Holds `images/`, `layers/`, `programs/` and `state/`; on a disk, not on tmpfs."""
+    programs_dir: Path | None = None
+    """Holds the programs of harnesses; None: `programs/` below `home`."""
     payload_id: int = Field(default=PAYLOAD_ID, ge=1000, le=2**31)
     """User and group id of everything in a sandbox, where we run as root; another user's sandboxes run as that user."""
     starts_at_once: int = Field(default_factory=lambda: 2 * (os.cpu_count() or 1), ge=1)
@@ -66,7 +70,7 @@ class SandboxSettings(BaseModel):
     @property
     def programs(self) -> Path:
         """Holds the programs of harnesses, one folder each."""
-        return self.home / "programs"
+        return self.programs_dir or self.home / PROGRAMS
 
     @field_validator("home")
     @classmethod

@@ -109,6 +109,9 @@ async def refusals_are_told(subject: HarnessSubject) -> None:
         played = await stage.play([face.shell(REFUSED)], [face.shell("printf 'a%sb\\n' x")])
         left = played.ended("finished")
         counts = played.workspace.counts
+        if subject.runs_program:
+            expect(sum(counts.unrefused.values()) == 1, f"`{REFUSED}`, which nobody could refuse, is not counted")
+            return
         expect(sum(counts.refused.values()) == 1, f"`{REFUSED}` was refused {sum(counts.refused.values())} times")
         expect("Not run" in played.texts[0], f"of a refusal the model is told {played.texts[0]!r:.300}")
         expect(not left.malformed, f"a refused command is counted as {left.malformed}")

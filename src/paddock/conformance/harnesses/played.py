@@ -6,18 +6,18 @@ Errors  an answer's own `error`; RequestError `script_ended` to a harness that d
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from paddock.errors import PaddockError, RequestError
-from paddock.http import Call, ModelReply
-from paddock.server import ModelServer, ServerConfig
-from paddock.server.dialects import Answer, whole_reply
-from paddock.types import JsonObject, TurnRecord, Usage
-from paddock.types.responses import make_response, message_item
+from paddock.server.dialects import Answer, Closed, Counts, with_ids
+from paddock.server.exchange import Batch
+from paddock.server.recording import Asking, RecordingConfig, RecordingServer
+from paddock.types import Engine, FinishReason, JsonObject
+from paddock.types.responses import calls, message_item
 
 MAX_CLOSINGS = 20
 LAST_WORDS = "Done."
@@ -63,16 +63,29 @@ class Conversation:
         return self.replies[turn] if turn < len(self.replies) else self.closing
 
 
-class PlayedModel(ModelServer[ServerConfig]):
+class PlayedModel(RecordingServer[RecordingConfig]):
     """Conversations by the rollout's secret."""
 
     def __init__(self) -> None:
-        super().__init__(ServerConfig(), name="policy", peers={})
+        # Whoever leaves has left: nobody comes back for an answer.
+        super().__init__(RecordingConfig(orphan_grace_s=0.0), name="policy", peers={})
         self.conversations: dict[str, Conversation] = {}
 
-    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
-        one = self.conversations[call.path["secret"]]
-        one.asked.append(orjson.dumps(body))
+    @property
+    def engine_kind(self) -> Engine:
+        return "text"
+
+    @property
+    def model_name(self) -> str:
+        return self.name
+
+    async def forget(self, secret: str) -> None:
+        await super().forget(secret)
+        self.conversations.pop(secret, None)
+
+    async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
+        one = self.conversations[asking.secret or ""]
+        one.asked.append(orjson.dumps(_in_responses(asking)))
         one.arrived()
         reply = one.next()
         try:
@@ -85,17 +98,18 @@ class PlayedModel(ModelServer[ServerConfig]):
         if reply.error is not None:
             raise reply.error
         one.said.append(orjson.dumps(list(reply.items)))
-        return self._answer(orjson.loads(one.said[-1]), reply, body)
+        output = orjson.loads(one.said[-1])
+        if asking.request.get("stream") is True:
+            output = [with_ids(item) for item in output]  # events name their items
+        reason: FinishReason = "length" if reply.cut else "tool_calls" if calls(output) else "stop"
+        closed = [Closed(nth, item) for nth, item in enumerate(output)]
+        yield [*closed, Answer(output, reason, Counts(10, reply.output_tokens))]
 
-    async def turns(self, secret: str) -> TurnRecord:
-        return TurnRecord(engine="text", turns=[])
 
-    async def forget(self, secret: str) -> None:
-        self.conversations.pop(secret, None)
-
-    def _answer(self, items: list[JsonObject], reply: Reply, body: JsonObject) -> ModelReply:
-        if body.get("stream") is True:
-            return whole_reply("responses", Answer(items, "length" if reply.cut else None), body, model=self.name)
-        usage = Usage(input_tokens=10, output_tokens=reply.output_tokens)
-        cut: Literal["max_output_tokens"] | None = "max_output_tokens" if reply.cut else None
-        return make_response(items, body, model=self.name, usage=usage, incomplete_reason=cut)
+def _in_responses(asking: Asking) -> JsonObject:
+    """The request as a client of the Responses API would have made it."""
+    if asking.dialect == "responses":
+        return asking.request
+    told = asking.conversation
+    tools = [{"type": "function", **tool["function"]} for tool in told.tools]
+    return {"model": asking.request.get("model"), "input": told.items, "tools": tools}

@@ -15,7 +15,7 @@ from paddock.conformance.behaviours import NotApplicable, expect
 from paddock.conformance.harnesses.face import Face
 from paddock.conformance.harnesses.played import Conversation, Items, PlayedModel, Reply
 from paddock.conformance.sandboxes.stage import Room
-from paddock.harness import Exit, Harness, Limits, SandboxWorkspace, Step, Task, needs_of
+from paddock.harness import Exit, Harness, Limits, Program, SandboxWorkspace, Step, Task, needs_of
 from paddock.harness.contract import Needs
 from paddock.harness.making import check_settings
 from paddock.http import Call, Peer, new_secret
@@ -27,7 +27,7 @@ from paddock.server.rollout_model import RolloutModel, TunnelWish
 from paddock.server.upstream import PeerUpstream
 from paddock.testing.sandboxes import WORKDIR
 from paddock.testing.transports import over
-from paddock.types import Fix, JsonObject
+from paddock.types import Fix, JsonObject, RolloutSettings
 from paddock.types.responses import item_type, output_items
 
 PROMPT = "add(1, 2) gives -1.\n\nPlease fix `calc.py`.\n"
@@ -93,6 +93,17 @@ class HarnessSubject(NamedTuple):
         """Real names; empty where the class does not say."""
         return list(getattr(self.make(), "own_tools", ()))
 
+    @property
+    def programs(self) -> list[str]:
+        """Folders that its sandboxes see."""
+        program: Program | None = getattr(self.make(), "program", None)
+        return [program.folder] if program and program.where == "inside" else []
+
+    @property
+    def runs_program(self) -> bool:
+        """It is not our code that speaks to the model."""
+        return getattr(self.make(), "program", None) is not None
+
     async def ready(self) -> None:
         """RuntimeMissing where nothing can be checked here."""
         await (await open_provider(self.settings)).close()
@@ -148,7 +159,8 @@ class Stage:
     async def room(self) -> Room:
         """A new sandbox."""
         handle: SandboxHandle = await self.provider.create(
-            SandboxSpec(image=self.subject.image, workdir=WORKDIR), request_id=uuid.uuid4().hex
+            SandboxSpec(image=self.subject.image, workdir=WORKDIR, programs=self.subject.programs),
+            request_id=uuid.uuid4().hex,
         )
         return Room(self.provider, handle)
 
@@ -201,7 +213,7 @@ class Stage:
 
         left, error = None, None
         async with AsyncExitStack() as stack:
-            model = await stack.enter_async_context(self._model(secret, room))
+            model = await stack.enter_async_context(self._model(secret, room, limits))
             try:
                 subject = harness or self.subject.make()
                 left = await subject.run(self.task(**task), workspace, model, limits, reported)
@@ -217,14 +229,17 @@ class Stage:
         visible = {"instance_id": "calc-1", "problem_statement": PROMPT}
         return Task(**{"prompt": PROMPT, "system": SYSTEM, "tool_names": names, "visible": visible, **changes})
 
-    def _model(self, secret: str, room: Room) -> RolloutModel:
+    def _model(self, secret: str, room: Room, limits: Limits) -> RolloutModel:
+        """Limits are the model server's for programs alone: a native harness ends by itself."""
+
         async def tunnel(wish: TunnelWish) -> Tunnel:
             inside = wish.api_key is None
             listener = await self.provider.tunnel(room.id, port=TUNNEL_PORT) if inside else loopback_listener()
             upstream = PeerUpstream(self._peer, Call(), secret=secret, model="policy")
             return Tunnel(listener, upstream, TunnelSettings(), hidden=[secret], **wish._asdict())
 
-        return RolloutModel(self._peer, Call(), secret=secret, name="policy", open_tunnel=tunnel)
+        settings = RolloutSettings(max_turns=limits.max_turns, max_tokens=limits.max_tokens)
+        return RolloutModel(self._peer, Call(), secret=secret, name="policy", open_tunnel=tunnel, settings=settings)
 
 
 @asynccontextmanager
@@ -240,6 +255,12 @@ async def staged(subject: HarnessSubject, *needs: Needs) -> AsyncIterator[Stage]
             yield Stage(subject, provider, server, peers["policy"])
     finally:
         await provider.close()
+
+
+def native(subject: HarnessSubject, why: str) -> None:
+    """NotApplicable for a harness that runs a program, with the reason."""
+    if subject.runs_program:
+        raise NotApplicable(why)
 
 
 def results(items: object) -> list[JsonObject]:

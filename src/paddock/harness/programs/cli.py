@@ -92,6 +92,7 @@ class CliHarness(ABC):
         except TimeoutError:
             if not clock.expired():
                 raise
+            await said.settle()
             return Exit(
                 ended="time_limit",
                 turns=said.turns,
@@ -99,4 +100,5 @@ class CliHarness(ABC):
                 detail=f"{limits.time_s:g} s",
                 malformed=dict(said.malformed),
             )
+        await said.settle()
         return exit_of(f"{self.program.name} {self.program.version}", done, said, model, limits, begun_s)

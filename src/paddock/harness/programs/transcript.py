@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from typing import Any, NamedTuple
 
 from paddock.harness.contract import MalformedCall, Model, Refused, Report, Step
-from paddock.tools import Malformed, Shell, decode_object, normalise
+from paddock.tools import Malformed, Shell, normalise
 from paddock.types import JsonObject, SaidTurn
-from paddock.types.responses import calls, content_text, item_type, messages
+from paddock.types.responses import Call, calls, content_text, item_type, messages
 
 CUT = "length"
 """Finish reason of an answer that met its limit."""
@@ -51,7 +51,8 @@ class Transcript:
         self._habits = habits
         self._note = note
         self._results: dict[str, str] = {}
-        self._offered: set[str] = set()
+        self._offered: dict[str, JsonObject] = {}
+        """Tools by name, with the schema of their arguments where it was told."""
         self._waiting: list[SaidTurn] = []
         self._steps = 0
         self._arrived = asyncio.Event()
@@ -61,7 +62,7 @@ class Transcript:
         if reason is not None:
             self.refused[reason] += 1
             raise Refused(f"{reason}: this is no part of the task")
-        self._offered.update(_names(body.get("tools")))
+        self._offered.update(_tools(body.get("tools")))
         for call_id, text in _results(body):
             self._results.setdefault(call_id, text)
         self._arrived.set()
@@ -69,15 +70,19 @@ class Transcript:
 
     @contextlib.asynccontextmanager
     async def followed(self) -> AsyncIterator[None]:
-        """Steps are reported while it is open, and what is left at its end, however it comes."""
+        """Steps are reported while it is open; what is left at its end is to be settled, or is told as it is known."""
         following = asyncio.create_task(self._follow())
         try:
             yield
-            await self._look()
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             self._tell(everything=True)
+
+    async def settle(self) -> None:
+        """Look once more, and report what is left."""
+        await self._look()
+        self._tell(everything=True)
 
     async def _follow(self) -> None:
         while True:
@@ -121,25 +126,32 @@ class Transcript:
                 self.malformed["cut"] += 1
             elif self._offered and call.name not in self._offered:
                 self.malformed["unknown_tool"] += 1
-            elif item_type(item) != _CUSTOM and isinstance(decode_object(call.arguments), Malformed):
-                self.malformed["bad_json"] += 1
-            elif isinstance(action := normalise(call.name, call.arguments), Shell):
-                self._note(action.command)
+            else:
+                self._read(item, call)
+
+    def _read(self, item: JsonObject, call: Call) -> None:
+        """A call of a tool that there is."""
+        schema = None if item_type(item) == _CUSTOM else self._offered.get(call.name) or None
+        action = normalise(call.name, call.arguments, schema=schema)
+        if isinstance(action, Shell):
+            self._note(action.command)
+        elif isinstance(action, Malformed) and item_type(item) != _CUSTOM:
+            self.malformed["bad_json" if action.reason in ("not_json", "not_object") else "bad_arguments"] += 1
 
 
 def _calls_of(output: Sequence[JsonObject]) -> list[JsonObject]:
     return [item for item in output if item_type(item) in ("function_call", _CUSTOM)]
 
 
-def _names(tools: Any) -> Iterator[str]:
-    """Of the tools of a request, whatever its dialect."""
+def _tools(tools: Any) -> Iterator[tuple[str, JsonObject]]:
+    """Names and schemas of the tools of a request, whatever its dialect."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
-            inner = tool.get("function")
-            name = inner.get("name") if isinstance(inner, dict) else tool.get("name")
-            if isinstance(name, str):
-                yield name
-            yield from _names(tool.get("tools"))
+            inner = tool["function"] if isinstance(tool.get("function"), dict) else tool
+            schema = inner.get("parameters", inner.get("input_schema"))
+            if isinstance(inner.get("name"), str):
+                yield inner["name"], schema if isinstance(schema, dict) else {}
+            yield from _tools(tool.get("tools"))
 
 
 def _results(body: JsonObject) -> Iterator[tuple[str, str]]:
