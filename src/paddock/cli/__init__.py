@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "run a plugin's conformance suite",
     "judge": "hold a judge against known preferences",
     "images": "build, convert, pull and list the images of sandboxes",
+    "harness": "install, list and try the programs that harnesses run",
     "swe": "make and check rows of repositories with bugs",
     "doctor": "try the sandbox runtimes of this machine",
     "sandbox": "list sandboxes, and remove what dead owners left",

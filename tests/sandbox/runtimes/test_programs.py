@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from paddock.sandbox import ExecResult, SandboxRequestError, SandboxSpec
 from paddock.sandbox.local import LocalProvider
@@ -53,3 +54,9 @@ async def test_one_that_is_not_there_is_named(provider: LocalProvider, image: st
     with pytest.raises(SandboxRequestError, match=r"three-3\.0: there is no such program: paddock harness"):
         await provider.create(spec, request_id=uuid.uuid4().hex)
     assert provider.live() == []
+
+
+@pytest.mark.parametrize("name", ["..", "../state", "a/b", "", "one-1.0\n", ".empty"])
+def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
+    with pytest.raises(ValidationError):
+        SandboxSpec(image="any", programs=[name])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 KEEPER = Path(__file__).parents[2] / "server" / "vllm" / "keeper.py"
 KEPT = 1 << 16
 LOG_LINES = 25
-GRACE_S = 2.0
+GRACE_S = 0.5
 """Between being told to end and being killed."""
 
 _NAMES = {

@@ -19,9 +19,9 @@ MOUNTED = PurePosixPath("/opt/paddock")
 class Program(Record):
     """One program in one version."""
 
-    name: str = Field(pattern=r"[a-z][a-z0-9_]*")
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     """Of the harness that runs it."""
-    version: str = Field(pattern=r"[0-9][A-Za-z0-9.+-]*")
+    version: str = Field(pattern=r"^[0-9][A-Za-z0-9.+-]*$")
     where: Literal["inside", "outside"]
     source: Literal["npm", "pip"]
     packages: tuple[str, ...] = Field(min_length=1)

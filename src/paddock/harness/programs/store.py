@@ -86,8 +86,10 @@ class ProgramStore:
         return self.find(program)
 
     def remove(self, program: Program) -> None:
-        """Be rid of an installed one; runs that use it lose it."""
-        self.find(program)
+        """Be rid of one; runs that use it lose it."""
+        if not (self.root / program.folder).exists():
+            raise ConfigError(f"{program.folder} is not in {self.root}", kind="program_missing")
+        self._prepare()
         with self._locked(program.folder, _ignore):
             self._clear(program.folder)
 
@@ -106,13 +108,9 @@ class ProgramStore:
 
     def _read(self, folder: Path) -> Installed | None:
         try:
-            text = (folder / RECORD).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+            return Installed.model_validate_json((folder / RECORD).read_bytes()).at(folder)
+        except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
-        try:
-            return Installed.model_validate_json(text).at(folder)
-        except ValidationError as error:
-            raise ConfigError(f"{folder / RECORD} is no record of a program: remove {folder}", kind="store") from error
 
     def _prepare(self) -> None:
         for path, mode in (
