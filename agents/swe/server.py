@@ -19,13 +19,15 @@ from paddock.agents.swe.canaries import Canaries
 from paddock.agents.swe.config import SweConfig
 from paddock.agents.swe.gold import gold_patch
 from paddock.agents.swe.sandboxes import due, sandbox
-from paddock.agents.swe.variants import Variants
+from paddock.agents.swe.variants import Variant, Variants
 from paddock.agents.swe.work import Work
 from paddock.errors import BugError, PaddockError, RequestError, boundary
 from paddock.harness import Exit, Harness, Limits, SandboxWorkspace, make_harness
+from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.store import ProgramStore
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
 from paddock.sandbox import BudgetExceeded
-from paddock.sandbox.admission import Admission, shared_admission
+from paddock.sandbox.admission import Admission, Room, shared_admission
 from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.listening import loopback_listener
 from paddock.sandbox.local import LocalProvider
@@ -55,7 +57,7 @@ class SweAgent(AgentServer[SweConfig]):
         super().__init__(config, name=name, peers=peers)
         self._variants = Variants(config, name)
         self._blocklist = Blocklist(config.blocklist)
-        self._room = config.admission.wish(config.limits.memory_mib)
+        self._programs: dict[str, Installed] = {}
         judged = config.step_rewards
         self._judging_slots = asyncio.Semaphore(judged.max_concurrency if judged else 1)
         self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
@@ -63,7 +65,9 @@ class SweAgent(AgentServer[SweConfig]):
     async def start(self) -> None:
         self._admission = await shared_admission(self.config.admission)
         self._leases.append(self._admission)
-        self._admission.held.check(self._room)
+        for variant in self._variants.all():
+            self._admission.held.check(self._room(variant))
+        self._programs = await asyncio.to_thread(self._installed)
         self._planted = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
         self._provider = await shared_provider(self.config.sandbox)
         self._leases.append(self._provider)
@@ -92,6 +96,18 @@ class SweAgent(AgentServer[SweConfig]):
     async def oracle(self, environment: ResourcesServer[Any, Any], row: Row) -> Sequence[Sequence[JsonObject]]:
         return await oracle.known_turns(self._variants.of(row), environment, row)
 
+    def _installed(self) -> dict[str, Installed]:
+        """The programs of its harnesses; ConfigError where one is not installed."""
+        store = ProgramStore(self.config.sandbox.programs_home)
+        wanted = (variant.program for variant in self._variants.all())
+        return {program.folder: store.find(program) for program in wanted if program is not None}
+
+    def _room(self, variant: Variant) -> Room:
+        """What one rollout is counted as: its sandbox, and what runs beside it."""
+        room = self.config.admission.wish(self.config.limits.memory_mib)
+        beside = variant.program.memory_mib if variant.program else 0
+        return room._replace(memory_mib=room.memory_mib + beside)
+
     async def _live(self, life: Life, work: Work) -> None:
         async with AsyncExitStack() as stack, AsyncExitStack() as boxed, due(life.call):
             with life.stage("seed"):
@@ -102,7 +118,7 @@ class SweAgent(AgentServer[SweConfig]):
                 watch = self._watch(life, work.brief)
                 work.judging = await self._judging(life, work.brief, stack)
             with life.stage("sandbox"):
-                await boxed.enter_async_context(self._admission.held.hold(self._room))
+                await boxed.enter_async_context(self._admission.held.hold(self._room(work.variant)))
                 sandbox_id = await boxed.enter_async_context(sandbox(self._provider.held, work.brief))
             with life.stage("model"):
                 work.exit = await self._act(life, work, sandbox_id, watch)
@@ -147,7 +163,9 @@ class SweAgent(AgentServer[SweConfig]):
         work.counts = workspace.counts
         variant = work.variant
         gold = await gold_patch(life, self.model) if variant.needs == "gold" else None
-        harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold)
+        program = variant.program
+        located = self._programs[program.folder] if program and program.where == "outside" else None
+        harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold, program=located)
         name = self.config.model_server.name
         try:
             async with RolloutModel(

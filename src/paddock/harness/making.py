@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from paddock.config import resolve_class, validate
 from paddock.errors import ConfigError
 from paddock.harness.contract import Harness, Needs
+from paddock.harness.programs.installed import Installed
 from paddock.types import JsonObject
 
 KIND = "harnesses"
@@ -45,13 +46,21 @@ def check_settings(cls: type[Any], block: Mapping[str, Any], where: str) -> Base
     return None
 
 
-def make_harness(spec: str, block: JsonObject | None = None, *, gold_patch: bytes | None = None) -> Harness:
-    """A new one. `gold_patch` goes to a class that needs it, and to no other."""
+def make_harness(
+    spec: str,
+    block: JsonObject | None = None,
+    *,
+    gold_patch: bytes | None = None,
+    program: Installed | None = None,
+) -> Harness:
+    """A new one. `gold_patch` goes to a class that needs it, and to no other. `program`: where that of a class is which
+    runs one outside of the sandbox; None: it is not going to run."""
     cls = harness_class(spec)
     settings = check_settings(cls, block or {}, f"harness {spec}")
     arguments = () if settings is None else (settings,)
     if needs_of(cls) != "gold":
-        return cast("Harness", cls(*arguments))
+        located = {} if program is None else {"program": program}
+        return cast("Harness", cls(*arguments, **located))
     if gold_patch is None:
         raise ConfigError(f"harness {spec} needs the row's known fix, and there is none", kind="no_gold")
     return cast("Harness", cls(*arguments, gold_patch=gold_patch))

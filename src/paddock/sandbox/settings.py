@@ -55,8 +55,8 @@ class SandboxSettings(BaseModel):
     """`auto`: the first that works here of apptainer, bubblewrap, podman, docker."""
     home: Path = Field(default_factory=default_home, validate_default=True)
     """Holds `images/`, `layers/`, `programs/` and `state/`; on a disk, not on tmpfs."""
-    programs_dir: Path | None = None
-    """Holds the programs of harnesses; None: `programs/` below `home`."""
+    programs_of: Path | None = None
+    """The home whose `programs/` are used; None: `home`."""
     payload_id: int = Field(default=PAYLOAD_ID, ge=1000, le=2**31)
     """User and group id of everything in a sandbox, where we run as root; another user's sandboxes run as that user."""
     starts_at_once: int = Field(default_factory=lambda: 2 * (os.cpu_count() or 1), ge=1)
@@ -68,9 +68,13 @@ class SandboxSettings(BaseModel):
     watchdog: WatchdogSettings = WatchdogSettings()
 
     @property
+    def programs_home(self) -> Path:
+        return self.programs_of or self.home
+
+    @property
     def programs(self) -> Path:
         """Holds the programs of harnesses, one folder each."""
-        return self.programs_dir or self.home / PROGRAMS
+        return self.programs_home / PROGRAMS
 
     @field_validator("home")
     @classmethod

@@ -10,7 +10,7 @@ FOLDER = "/usr/share/tiny"
 
 def probe_settings(settings: SandboxSettings) -> SandboxSettings:
     """The same, with a home below the home."""
-    return settings.model_copy(update={"home": settings.home / "probe", "programs_dir": settings.programs})
+    return settings.model_copy(update={"home": settings.home / "probe", "programs_of": settings.programs_home})
 
 
 def probe_image(settings: SandboxSettings) -> str:
