@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# Usage: eval "$(scripts/real_programs.sh FOLDER [PYTHON])"
-# Installs the programs that the native harnesses answer like, and tells the tests that compare with them where they are:
-# PADDOCK_CODEX, PADDOCK_OPENCODE and, where PYTHON (3.12 or newer) is given, PADDOCK_OPENHANDS_PYTHON; OpenCode needs the
-# ripgrep that Codex brings. Needs npm; 0.6 GB, with OpenHands 1.3 GB.
+# Usage: eval "$(scripts/real_programs.sh PADDOCK [PYTHON])"
+# Installs the programs that the native harnesses answer like, by the command PADDOCK (such as .venv/bin/paddock) into its
+# store (PADDOCK_HOME), and tells the tests that compare with them where they are: PADDOCK_CODEX, PADDOCK_OPENCODE and, where
+# PYTHON (3.12 or newer) is given, PADDOCK_OPENHANDS_PYTHON; OpenCode needs the ripgrep that Codex brings. Needs npm; 0.6 GB,
+# with OpenHands 1.3 GB.
 set -euo pipefail
-CODEX=0.169.0
 OPENCODE=1.18.33
 OPENHANDS=1.58.0
-mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+paddock=$1
 python=${2:-}
 
-get() { # NAME PACKAGE
-    [ -d "$folder/$1/node_modules" ] || npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder/$1" "$2" >&2
+# HARNESS: its program's folder.
+get() {
+    local said
+    said=$("$paddock" harness install "$1")
+    echo "$said" >&2
+    echo "${said##* MiB in }"
 }
 
-get "codex-$CODEX" "@openai/codex@$CODEX"
-get "opencode-$OPENCODE" "opencode-ai@$OPENCODE"
-codex=$(echo "$folder/codex-$CODEX/node_modules/@openai/codex-linux-"*/vendor/*)
-printf 'export PADDOCK_CODEX=%q PADDOCK_OPENCODE=%q PATH=%q:"$PATH"\n' "$codex/bin/codex" \
-    "$(echo "$folder/opencode-$OPENCODE"/node_modules/opencode-linux-*[!e]/bin/opencode)" "$codex/codex-path"
+codex=$(get codex_cli)
+folder=$(dirname "$codex")
+printf 'export PADDOCK_CODEX=%q PATH=%q:"$PATH"\n' "$codex/bin/codex" "$codex/bin"
+
+opencode=$folder/opencode-$OPENCODE
+[ -d "$opencode/node_modules" ] ||
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$opencode" "opencode-ai@$OPENCODE" >&2
+printf 'export PADDOCK_OPENCODE=%q\n' "$(echo "$opencode"/node_modules/opencode-linux-*[!e]/bin/opencode)"
+
 if [ -n "$python" ]; then
     openhands=$folder/openhands-$OPENHANDS
     if [ ! -x "$openhands/bin/ready" ]; then

@@ -26,7 +26,7 @@ from paddock.harness.programs.choosing import program_of
 from paddock.harness.programs.installed import RECORD, Installed, finish
 from paddock.harness.programs.program import Program
 from paddock.sandbox.layers import remove_tree
-from paddock.sandbox.settings import default_home
+from paddock.sandbox.settings import PROGRAMS, default_home
 
 INSTALLERS: dict[str, Callable[[Program, Path, Commands], None]] = {"npm": npm.install, "pip": pip.install}
 IN_PLACE = frozenset({"pip"})
@@ -44,7 +44,7 @@ class ProgramStore:
     def __init__(self, home: Path | None = None, *, environ: Mapping[str, str] | None = None) -> None:
         """`environ`: in it npm, Pythons and their settings are found; None: our own."""
         self.home = (home or default_home()).expanduser().absolute()
-        self.root = self.home / "programs"
+        self.root = self.home / PROGRAMS
         self._environ = os.environ if environ is None else environ
 
     def find(self, program: Program) -> Installed:
