@@ -5,6 +5,7 @@
 # PYTHON (3.12 or newer) is given, PADDOCK_OPENHANDS_PYTHON; OpenCode needs the ripgrep that Codex brings. Needs npm; 0.6 GB,
 # with OpenHands 1.3 GB.
 set -euo pipefail
+shopt -s inherit_errexit
 OPENCODE=1.18.33
 OPENHANDS=1.58.0
 paddock=$1
