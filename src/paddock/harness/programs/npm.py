@@ -2,6 +2,7 @@
 
 Scripts no package's install script is run: the programs that harnesses run are ready as they are packed.
 Builds  the package for this machine's system and processor comes as an optional dependency of the named one.
+Rest    what came beside is in `package-lock.json`.
 Cache   npm's own, as the user has it set; so are its registry and its proxy.
 Errors  ConfigError: no npm, or one too old; InfraError: npm failed, with its last lines.
 """
@@ -17,6 +18,11 @@ OLDEST = 9
 """Debian 12's."""
 TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 60.0
+
+_FLAGS = (
+    *("--location=project", "--ignore-scripts", "--include=optional", "--save-exact"),
+    *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
+)
 
 
 def install(program: Program, folder: Path, commands: Commands) -> None:

@@ -3,6 +3,7 @@
 Place   its scripts name the folder that they were made in, so it is made where it stays.
 Python  the one that the program asks for: `python3.12` on PATH, else one of pyenv's; for a program that asks for none
         the one that runs paddock.
+Rest    what came beside is in `requirements.txt`.
 Index   pip's own settings, as the user has them.
 Errors  ConfigError: no such Python, or one that can't make environments; InfraError: venv or pip failed.
 """
@@ -26,9 +27,10 @@ def install(program: Program, folder: Path, commands: Commands) -> None:
     if python is None:
         raise ConfigError(f"harness {program.name} runs {program.words}, which {_lacking(program)}", kind="no_python")
     _run(commands, [python, "-m", "venv", str(folder)], f"{python} -m venv")
+    pip = [str(folder / "bin" / "python"), "-m", "pip"]
     flags = ["--no-input", "--disable-pip-version-check", "--quiet"]
-    words = [str(folder / "bin" / "python"), "-m", "pip", "install", *flags, *program.wanted]
-    _run(commands, words, f"pip install {program.words}")
+    _run(commands, [*pip, "install", *flags, *program.wanted], f"pip install {program.words}")
+    (folder / "requirements.txt").write_text(_run(commands, [*pip, "freeze"], "pip freeze"))
 
 
 def find_python(version: str | None, commands: Commands) -> str | None:
@@ -59,9 +61,11 @@ def _lacking(program: Program) -> str:
     )
 
 
-def _run(commands: Commands, words: Sequence[str | Path], what: str) -> None:
+def _run(commands: Commands, words: Sequence[str | Path], what: str) -> str:
+    """Its output."""
     done = commands.run(words, timeout_s=TIMEOUT_S)
     if done.code is None:
         raise InfraError(f"{what}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
     if done.code != 0:
         raise InfraError(f"{what} failed:\n{done.tail}", kind="install_failed")
+    return done.output

@@ -65,8 +65,10 @@ class ProgramStore:
 
     def install(self, program: Program, say: Callable[[str], None] = _ignore) -> Installed:
         """It, installed now if it was not. `say` is told what takes its time."""
-        self._prepare()
         folder = self.root / program.folder
+        if found := self._read(folder):
+            return found
+        self._prepare()
         with self._locked(program.folder, say) as lock:
             if found := self._read(folder):
                 return found
