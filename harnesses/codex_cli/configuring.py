@@ -8,7 +8,7 @@ Compact a window of tokens that no rollout reaches keeps the history whole; an o
 import json
 
 from paddock.harness import Endpoint
-from paddock.types import JsonObject
+from paddock.types import Json, JsonObject
 
 PROVIDER = "paddock"
 KEY_VARIABLE = "PADDOCK_API_KEY"
@@ -117,7 +117,12 @@ def toml(config: JsonObject) -> bytes:
 
 
 def _tables(table: JsonObject, path: tuple[str, ...]) -> list[str]:
-    own = [f"{key} = {json.dumps(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
+    own = [f"{key} = {_value(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
     head = [f"[{'.'.join(path)}]\n"] if path and own else []
     inner = [part for key, value in table.items() if isinstance(value, dict) for part in _tables(value, (*path, key))]
     return [*head, *own, *inner]
+
+
+def _value(value: Json) -> str:
+    """JSON's escapes are TOML's, but for a pair of surrogates and the one control character that JSON leaves alone."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -17,6 +17,7 @@ from pydantic import Field
 from paddock.harness import Endpoint, Program, Prompts, Task
 from paddock.harness.oracles.codex import turns_of
 from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, Started
+from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
 from paddock.harness.programs.transcript import Habits
 from paddock.harnesses.codex_cli.configuring import CATALOG, KEY_VARIABLE, catalog, config, toml
 from paddock.types import Fix, JsonObject
@@ -44,6 +45,19 @@ class CodexCliSettings(CliSettings):
 
 class CodexCliHarness(CliHarness):
     config_type: ClassVar[type[CodexCliSettings]] = CodexCliSettings
+    lab: ClassVar[LabTools] = LabTools(
+        tool="exec_command",
+        line=lambda line: {"cmd": line},
+        edit=lambda path, old, new: {
+            "type": "custom_tool_call",
+            "name": "apply_patch",
+            "input": _patch(path, old, new),
+        },
+        slow={"yield_time_ms": 2000},
+        compact={"compact_at_tokens": COMPACT_AT_TOKENS},
+        volatile=(r"Chunk ID: (\S+)", r"Wall time: ([\d.]+)", r"session ID (\d+)"),
+        late=("workspaces",),
+    )
 
     def __init__(self, settings: CodexCliSettings) -> None:
         self._settings = settings
@@ -93,6 +107,10 @@ class CodexCliHarness(CliHarness):
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, TOOLS)
+
+
+def _patch(path: str, old: str, new: str) -> str:
+    return f"*** Begin Patch\n*** Update File: {path}\n@@\n-{old}\n+{new}\n*** End Patch\n"
 
 
 def _pinned(day: str, text: str) -> str:

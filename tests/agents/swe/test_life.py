@@ -248,7 +248,7 @@ async def test_the_rollouts_own_time_limit_is_infra(standing: Any, tmp_path: Pat
         standing(
             rollout_timeout_s=1.0, agent_timeout_s=0.9, admission={"memory_mib": 600}, **script("sleep 5")
         ) as stand,
-        stand.agent._admission.held.hold(stand.agent._room),
+        stand.agent._admission.held.hold(stand.agent._admission.held.total),
     ):
         rollout = await stand.run()
     assert (rollout.outcome, rollout.reward) == ("infra", None)

@@ -22,7 +22,7 @@ from paddock.types.responses import Call, calls, content_text, item_type, messag
 CUT = "length"
 """Finish reason of an answer that met its limit."""
 _CUSTOM = "custom_tool_call"
-_SAID = ("assistant", "model")
+_SAID = ("assistant", "model", "tool")
 
 
 class Habits(NamedTuple):
@@ -201,7 +201,7 @@ def _pinned_history(given: Any, pin: Callable[[str], str]) -> Any:
 
 def _is_said(item: JsonObject) -> bool:
     """Whether the model comes to word in it."""
-    return item.get("role") in _SAID or item_type(item) not in ("message", "text", "additional_tools")
+    return item.get("role") in _SAID or item_type(item).endswith(("_call", "_output", "reasoning"))
 
 
 def _pinned_message(item: JsonObject, pin: Callable[[str], str]) -> JsonObject:

@@ -1,0 +1,93 @@
+"""Claims about the end of a program: what the policy brought about is an exit, all else a failure without a reward."""
+
+import time
+from typing import Any
+
+import pytest
+
+from paddock.errors import InfraError
+from paddock.harness import Launched, Limits
+from paddock.harness.programs.ending import exit_of
+from paddock.harness.programs.transcript import Habits, Transcript
+from paddock.sandbox.records import Killed
+from paddock.testing.native import NoProgramAsks
+from paddock.types import JsonObject, SaidTurn
+from paddock.types.responses import message_item
+
+KILLED = (Killed(command="codex", memory_mib=900, limit_mib=800),)
+LIMITS = Limits(max_turns=3, max_tokens=100, time_s=10)
+
+
+class Told(NoProgramAsks):
+    name = "policy"
+
+    def __init__(self, *, turns: int, tokens: int, overflowed: bool, reason: Any) -> None:
+        self.overflowed = overflowed
+        self._turns = [
+            SaidTurn(id=str(n), parent=None, finish_reason=reason, output=[message_item("Hm.")], sampled_tokens=tokens)
+            for n in range(turns)
+        ]
+
+    async def respond(self, body: JsonObject) -> JsonObject:
+        raise AssertionError
+
+    async def said(self, known: int = 0) -> list[SaidTurn]:
+        return self._turns[known:]
+
+
+async def ended(
+    code: int,
+    *,
+    turns: int = 2,
+    tokens: int = 1,
+    overflowed: bool = False,
+    reason: Any = "stop",
+    killed: Any = (),
+    after_s: float = 0.0,
+    stderr: bytes = b"",
+) -> str:
+    model = Told(turns=turns, tokens=tokens, overflowed=overflowed, reason=reason)
+    said = Transcript(model, lambda _step: None, habits=Habits(), note=lambda _line: None)
+    await said.settle()
+    done = Launched(code, b"", stderr, killed)
+    left = exit_of("codex 1.0", done, said, model, LIMITS, time.monotonic() - after_s)
+    assert (left.turns, left.final) == (turns, "Hm.")
+    return left.ended
+
+
+async def test_its_own_success_is_an_end() -> None:
+    assert await ended(0) == "finished"
+
+
+@pytest.mark.parametrize("code", [0, 1, 137])
+async def test_a_refused_call_names_the_limit_that_was_met(code: int) -> None:
+    assert await ended(code, overflowed=True, turns=3) == "turn_limit"
+    assert await ended(code, overflowed=True, tokens=50) == "token_limit"
+    assert await ended(code, overflowed=True, after_s=11) == "time_limit"
+    assert await ended(code, overflowed=True) == "context_limit"
+
+
+async def test_an_answer_that_was_cut_ends_it() -> None:
+    assert await ended(1, reason="length") == "output_limit"
+
+
+async def test_its_sandboxs_memory_is_the_policys_budget() -> None:
+    assert await ended(137, killed=KILLED) == "budget"
+
+
+@pytest.mark.parametrize("code", [1, 2, 134, 137, 139])
+async def test_any_other_end_is_a_failure_that_says_its_last_words(code: int) -> None:
+    words = rf"codex 1\.0 exited with {code} after 2 calls of its model: .*segfault"
+    with pytest.raises(InfraError, match=words) as failed:
+        await ended(code, stderr=b"segfault")
+    assert failed.value.kind == "program_failed"
+
+
+async def test_a_kill_that_memory_did_not_cost_is_a_failure() -> None:
+    with pytest.raises(InfraError):
+        await ended(1, killed=KILLED)
+
+
+async def test_success_without_a_model_is_none() -> None:
+    with pytest.raises(InfraError, match="asked no model"):
+        await ended(0, turns=0)
