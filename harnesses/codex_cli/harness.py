@@ -54,6 +54,7 @@ class CodexCliHarness(CliHarness):
             "input": _patch(path, old, new),
         },
         slow={"yield_time_ms": 2000},
+        settings={"stream_retries": 2},
         compact={"compact_at_tokens": COMPACT_AT_TOKENS},
         volatile=(r"Chunk ID: (\S+)", r"Wall time: ([\d.]+)", r"session ID (\d+)"),
         late=("workspaces",),

@@ -1,0 +1,196 @@
+"""What happens in the wire lab: answers of the model, written once for all programs.
+
+Core    the first six are played through every program, all through Codex and OpenCode.
+Words   what a scenario says, runs or writes has words that begin with `lab-`, which no program has: they are known as
+        ours wherever they come back. The big file alone has none.
+Ids     items and calls are numbered over a scenario.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from paddock.errors import ConfigError
+from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
+from paddock.server.dialects import reasoning_item
+from paddock.types import JsonObject
+from paddock.types.responses import call_item, message_item
+
+PROMPT = "lab-task: please look after lab-calc.\n"
+SYSTEM = "lab-system: be careful."
+CALC = "lab-calc.py"
+OLD_LINE, NEW_LINE = "    return a - b  # lab-old", "    return a + b  # lab-new"
+FILES = {
+    CALC: f"def add(a, b):\n{OLD_LINE}\n",
+    "big.txt": "".join(f"row {number:06d} of this file\n" for number in range(40_000)),
+}
+LAST_WORDS = "lab-end: all is done."
+USED_TOKENS = 100
+"""By a call, as its answer says."""
+ODD = "lab-odd: \u00e4\u4e2d\U0001f600 \u00a0'\"\\ end\t."
+Fault = Literal["rate", "server", "overflow", "cut", "failed", "hang", "limit"]
+
+
+class Turn(NamedTuple):
+    """One answer of the model."""
+
+    items: Sequence[JsonObject] = ()
+    fault: Fault | None = None
+    """`rate`: 429; `server`: 500; `overflow`: the history is too long; `cut`: the connection ends in the middle;
+    `failed`: an event says that it failed; `hang`: no answer comes; `limit`: the answer ends at its own limit."""
+    used_tokens: int = USED_TOKENS
+
+
+class Scenario(NamedTuple):
+    name: str
+    turns: Callable[[LabTools], list[Turn]]
+    core: bool = False
+    compacts: bool = False
+    """Only for programs that can."""
+
+
+def played(scenario: Scenario, tools: LabTools) -> list[Turn]:
+    """Its turns, their items numbered."""
+    count = 0
+    made = []
+    for turn in scenario.turns(tools):
+        items = []
+        for item in turn.items:
+            count += 1
+            items.append(_numbered(item, count))
+        made.append(turn._replace(items=items))
+    return made
+
+
+def chosen(names: Sequence[str], tools: LabTools) -> list[Scenario]:
+    """The scenarios of those names; none named: all that the program can play."""
+    known = {one.name: one for one in SCENARIOS if tools.compact is not None or not one.compacts}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"scenario {unknown[0]}: none of {', '.join(known)}", kind="scenario_unknown")
+    return [known[name] for name in names] if names else list(known.values())
+
+
+def ours(scenario: Scenario, tools: LabTools) -> Iterator[str]:
+    """The texts that come from us."""
+    yield from (PROMPT, PROMPT.strip(), SYSTEM, LAST_WORDS, OLD_LINE, NEW_LINE, "/testbed", CALC)
+    for turn in played(scenario, tools):
+        for item in turn.items:
+            yield from _texts(item)
+            for key in ("arguments", "input"):
+                yield from _inner(item.get(key))
+
+
+def _numbered(item: JsonObject, number: int) -> JsonObject:
+    ids = {"id": f"item_lab{number}"}
+    if "call_id" in item:
+        ids["call_id"] = f"call_lab{number}"
+    return {**item, **ids}
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _inner(text: object) -> Iterator[str]:
+    try:
+        yield from _texts(json.loads(text) if isinstance(text, str) else None)
+    except ValueError:
+        return
+
+
+def _shell(tools: LabTools, line: str, more: JsonObject | None = None) -> JsonObject:
+    return call_item(tools.tool, json.dumps({**tools.line(line), **(more or {})}))
+
+
+def _raw(tools: LabTools, arguments: str) -> list[Turn]:
+    return [Turn([call_item(tools.tool, arguments)])]
+
+
+def _broken(tools: LabTools) -> str:
+    return json.dumps(tools.line("echo lab-broken"))[:-1]
+
+
+def _twice(tools: LabTools) -> str:
+    first, then = json.dumps(tools.line("echo lab-first")), json.dumps(tools.line("echo lab-second"))
+    return f"{first[:-1]}, {then[1:]}"
+
+
+def _spaced(tools: LabTools) -> str:
+    pairs = tools.line(f"printf '%s\\n' {json.dumps(ODD)}").items()
+    return "{ " + " ,\n\t".join(f"{json.dumps(key)} :  {json.dumps(value)}" for key, value in pairs) + " }\n"
+
+
+def _edited(tools: LabTools) -> list[Turn]:
+    edit = tools.edit(CALC, OLD_LINE, NEW_LINE)
+    known = {"call_id": "", "status": "completed", **edit}
+    return [Turn([known]), Turn([_shell(tools, f"cat {CALC}")])]
+
+
+def _one(*items: Callable[[LabTools], JsonObject]) -> Callable[[LabTools], list[Turn]]:
+    return lambda tools: [Turn([item(tools) for item in items])]
+
+
+def _line(line: str, more: Callable[[LabTools], JsonObject] = lambda _tools: {}) -> Callable[[LabTools], JsonObject]:
+    return lambda tools: _shell(tools, line, more(tools))
+
+
+def _then(fault: Fault) -> Callable[[LabTools], list[Turn]]:
+    """A call that is answered, a fault, then a call again."""
+    return lambda tools: [
+        Turn([_shell(tools, "echo lab-before")]),
+        Turn([message_item("lab-half: said before the fault."), _shell(tools, "echo lab-lost")], fault),
+        Turn([_shell(tools, "echo lab-after")]),
+    ]
+
+
+def _thought(_tools: LabTools) -> JsonObject:
+    return reasoning_item("lab-thought: what is to be done?")
+
+
+def _text(_tools: LabTools) -> JsonObject:
+    return message_item("lab-text: here is what I do.")
+
+
+def _compacted(tools: LabTools) -> list[Turn]:
+    return [
+        Turn([_shell(tools, "echo lab-early")]),
+        Turn([_shell(tools, "echo lab-filled")], used_tokens=5 * COMPACT_AT_TOKENS),
+        Turn([message_item("lab-summary: much was done.")]),
+        Turn([_shell(tools, "echo lab-late")]),
+    ]
+
+
+SCENARIOS = [
+    Scenario("one_message", lambda _tools: [], core=True),
+    Scenario("one_call", _one(_line("echo lab-out")), core=True),
+    Scenario("parallel_calls", _one(_line("sleep 1; echo lab-left"), _line("echo lab-right")), core=True),
+    Scenario("failing_command", _one(_line("echo lab-wrong >&2; exit 3")), core=True),
+    Scenario("malformed_json", lambda tools: _raw(tools, _broken(tools)), core=True),
+    Scenario("unknown_tool", lambda _tools: [Turn([call_item("lab_tool", '{"lab": 1}')])], core=True),
+    Scenario("not_an_object", lambda tools: _raw(tools, '["echo lab-list"]')),
+    Scenario("missing_argument", lambda tools: _raw(tools, "{}")),
+    Scenario("duplicate_keys", lambda tools: _raw(tools, _twice(tools))),
+    Scenario("think_only", _one(_thought)),
+    Scenario("reasoning_and_call", _one(_thought, _line("echo lab-reasoned"))),
+    Scenario("text_and_call", _one(_text, _line("echo lab-told"))),
+    Scenario("empty_answer", lambda _tools: [Turn()]),
+    Scenario("huge_output", _one(_line("cat big.txt"))),
+    Scenario("edit", _edited),
+    Scenario("odd_text", lambda tools: _raw(tools, _spaced(tools))),
+    Scenario("cut_stream", _then("cut")),
+    Scenario("failed_stream", _then("failed")),
+    Scenario("rate_limited", _then("rate")),
+    Scenario("server_error", _then("server")),
+    Scenario("overflow", _then("overflow")),
+    Scenario("cut_answer", _then("limit")),
+    Scenario("hanging", _then("hang")),
+    Scenario("compaction", _compacted, compacts=True),
+    Scenario("slow_command", _one(_line("echo lab-begun; sleep 60; echo lab-late", lambda tools: tools.slow))),
+]
