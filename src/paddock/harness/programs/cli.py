@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from paddock.harness.contract import Endpoint, Exit, Limits, Model, Prompts, Report, Task, Workspace
-from paddock.harness.programs.ending import exit_of
+from paddock.harness.programs.ending import exit_of, out_of_time
 from paddock.harness.programs.program import MOUNTED, Program
 from paddock.harness.programs.transcript import Habits, Transcript
 
@@ -93,12 +93,6 @@ class CliHarness(ABC):
             if not clock.expired():
                 raise
             await said.settle()
-            return Exit(
-                ended="time_limit",
-                turns=said.turns,
-                final=said.final,
-                detail=f"{limits.time_s:g} s",
-                malformed=dict(said.malformed),
-            )
+            return out_of_time(said, limits)
         await said.settle()
         return exit_of(f"{self.program.name} {self.program.version}", done, said, model, limits, begun_s)

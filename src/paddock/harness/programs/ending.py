@@ -24,11 +24,11 @@ def exit_of(name: str, done: Launched, said: Transcript, model: Model, limits: L
     if model.overflowed:
         return _limited(said, limits, started_s)
     if done.exit_code == _KILLED and done.killed:
-        return _exit("budget", said, f"memory: {done.killed[-1].command} and more were killed")
+        return exit_with("budget", said, f"memory: {done.killed[-1].command} and more were killed")
     if done.exit_code == 0 and said.turns:
-        return _exit("finished", said)
+        return exit_with("finished", said)
     if said.last is not None and said.last.finish_reason == CUT:
-        return _exit("output_limit", said)
+        return exit_with("output_limit", said)
     words = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
     how = f"exited with {done.exit_code} after {said.turns} calls of its model" if done.exit_code else "asked no model"
     raise InfraError(f"{name} {how}: {words or 'it said nothing'}", kind="program_failed")
@@ -36,13 +36,18 @@ def exit_of(name: str, done: Launched, said: Transcript, model: Model, limits: L
 
 def _limited(said: Transcript, limits: Limits, started_s: float) -> Exit:
     if limits.max_turns is not None and said.turns >= limits.max_turns:
-        return _exit("turn_limit", said)
+        return exit_with("turn_limit", said)
     if limits.max_tokens is not None and said.sampled_tokens >= limits.max_tokens:
-        return _exit("token_limit", said, f"{said.sampled_tokens} of {limits.max_tokens} tokens")
+        return exit_with("token_limit", said, f"{said.sampled_tokens} of {limits.max_tokens} tokens")
     if limits.time_s is not None and time.monotonic() - started_s >= limits.time_s:
-        return _exit("time_limit", said, f"{limits.time_s:g} s")
-    return _exit("context_limit", said)
+        return exit_with("time_limit", said, f"{limits.time_s:g} s")
+    return exit_with("context_limit", said)
 
 
-def _exit(ended: Ended, said: Transcript, detail: str | None = None) -> Exit:
+def out_of_time(said: Transcript, limits: Limits) -> Exit:
+    """Its time was over, and it was killed."""
+    return exit_with("time_limit", said, f"{limits.time_s:g} s")
+
+
+def exit_with(ended: Ended, said: Transcript, detail: str | None = None) -> Exit:
     return Exit(ended=ended, turns=said.turns, final=said.final, detail=detail, malformed=dict(said.malformed))
