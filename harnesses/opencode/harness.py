@@ -11,8 +11,8 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from paddock.harness.native import NativeHarness, Toolbox
+from paddock.harness.oracles.opencode import turns_of
 from paddock.harnesses.opencode.options import Options
-from paddock.harnesses.opencode.oracle import turns
 from paddock.harnesses.opencode.toolbox import OpenCodeBox
 from paddock.types import Fix, JsonObject
 
@@ -24,4 +24,4 @@ class OpenCodeHarness(NativeHarness):
     CUT_ENDS: ClassVar[bool] = False
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
-        return turns(fix, self.own_tools)
+        return turns_of(fix, self.own_tools)

@@ -1,8 +1,9 @@
-"""A known fix as opencode's own calls: look, read, edit, run the tests, finish.
+"""A known fix as OpenCode would make it: look, read, edit, run the tests, finish.
 
-Law     pure. Each call is tried on the texts before it is written down: `edit` or a patch where it makes the very text
-        that the fix makes, else the whole file. What no tool for text does (delete, move, modes) is a line for `bash`.
-Profile without `edit`, files are changed by `apply_patch`, and what that can't make (no newline at the end, an empty
+Law     pure. Each call is tried on the texts before it is written down: `edit` or a patch where it surely makes the
+        very text that the fix makes, else the whole file. What no tool for text does (delete, move, modes) is a line
+        for `bash`. A file is read before it is changed.
+Tools   without `edit`, files are changed by `apply_patch`, and what that can't make (no newline at the end, an empty
         file) by a line for `bash`.
 Errors  those of `paddock.harness.native.changes`.
 """
@@ -13,23 +14,22 @@ from shlex import quote
 
 from paddock.edits import EditError, PatchError, apply, parse_codex_patch
 from paddock.harness.native import FileChange, Player, Replacement, changes
-from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.replacing import BOM, replaced
 from paddock.types import Fix, JsonObject
 
-TEST_TIMEOUT_MS = 600_000
+_BOM = "\ufeff"
+_TEST_TIMEOUT_MS = 600_000
 _ORDER = {"delete": 0, "modify": 1, "add": 2}
 """What is deleted and what moves away makes room for what is added."""
 
 
-def turns(fix: Fix, tools: Sequence[str]) -> list[list[JsonObject]]:
-    """`tools`: those that the profile has."""
+def turns_of(fix: Fix, tools: Sequence[str]) -> list[list[JsonObject]]:
+    """`tools`: those that there are."""
     player = _Editing(fix) if "edit" in tools else _Patching(fix)
     made = changes(fix)
     player.call("read", filePath=fix.workdir)
     for change in sorted(made, key=lambda change: _ORDER[change.kind]):
         player.make(change)
-    player.call("bash", command=fix.test_command, timeout=TEST_TIMEOUT_MS)
+    player.call("bash", command=fix.test_command, timeout=_TEST_TIMEOUT_MS)
     player.say("The change is made, and the tests have been run.")
     return player.turns
 
@@ -63,7 +63,7 @@ class _Editing(Player):
         if self.makes(path, before, change):
             self.edit(path, change.replacements)
             return
-        if before is not None and before.startswith(BOM):
+        if before is not None and before.startswith(_BOM):
             # `write` keeps the mark of a file that has one.
             self.line(f": > {quote(path)}")
         self.put(path, change.text or "")
@@ -72,12 +72,10 @@ class _Editing(Player):
         """Whether edits come to the text after; where the text before is unknown there is no other way."""
         if before is None:
             return True
-        try:
-            for one in change.replacements:
-                before = replaced(before, one.old, one.new)
-        except ToolError:
-            return False
-        return before == change.text
+        text: str | None = before
+        for one in change.replacements:
+            text = _replaced(text, one) if text is not None else None
+        return text == change.text
 
     def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
         for one in replacements:
@@ -96,7 +94,7 @@ class _Patching(_Editing):
     def makes(self, path: str, before: str | None, change: FileChange) -> bool:
         if before is None:
             return True
-        return BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text
+        return _BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text
 
     def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
         self.call("apply_patch", patchText=_update(path, replacements))
@@ -108,6 +106,14 @@ class _Patching(_Editing):
             self.call("apply_patch", patchText=patch)
         else:
             self.line(f"mkdir -p -- {quote(dirname(path))} && printf %s {quote(text)} > {quote(path)}")
+
+
+def _replaced(text: str, one: Replacement) -> str | None:
+    """None: `edit` may make another text, by its ways with places that are alike, line ends and byte order marks."""
+    at = text.find(one.old)
+    if not one.old or at < 0 or text.rfind(one.old) != at or any(odd in text + one.new for odd in ("\r", _BOM)):
+        return None
+    return text[:at] + one.new + text[at + len(one.old) :]
 
 
 def _update(path: str, replacements: Sequence[Replacement]) -> str:

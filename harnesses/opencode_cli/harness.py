@@ -1,0 +1,130 @@
+"""OpenCode in the sandbox: `opencode run` on the task, with one agent, and all that leaves the task switched off.
+
+Wire    streamed, in the dialect that is set; tools `bash`, `edit`, `glob`, `grep`, `read`, `todowrite` and `write`, or
+        `apply_patch` in place of `edit` and `write`.
+Prompt  ours is the agent's; the program adds its environment: model, folders, date. The date is pinned.
+History append-only, but arguments of calls are written anew, and a call that it could not take as one of `invalid`.
+Memory  520 to 660 MiB resident, of which about 150 MiB are its file and no sandbox's budget.
+Source  OpenCode 1.18.33, by trial.
+"""
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from paddock.harness import Endpoint, Program, Prompts, Task
+from paddock.harness.oracles.opencode import turns_of
+from paddock.harness.programs.cli import CliHarness, CliSettings, Started
+from paddock.harness.programs.transcript import Habits
+from paddock.harnesses.opencode_cli.configuring import ENVIRONMENT, Dialect, Toolset, config, model_name
+from paddock.types import Fix, JsonObject
+from paddock.types.responses import content_text, output_items
+
+TOOLS: dict[Toolset, tuple[str, ...]] = {
+    "edit": ("bash", "edit", "glob", "grep", "read", "todowrite", "write"),
+    "apply_patch": ("apply_patch", "bash", "glob", "grep", "read", "todowrite"),
+}
+TITLE = "task"
+_FOLDER = ".config/opencode"
+_PLUGINS = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+"""As if it were installed: the program would try to, in each run."""
+_ON_PATH = 'PATH="$0:$PATH" exec opencode "$@"'
+_TITLES = "Generate a title for this conversation:"
+"""The first message of the user, where a title is asked for."""
+_PROMPTS = Path(__file__).parent / "prompts"
+_DATE = re.compile(r"(?<=\n  Today's date: )\w{3} \w{3} \d\d \d{4}(?=\n</env>)")
+
+
+class OpenCodeCliSettings(CliSettings):
+    version: str = "1.18.33"
+    dialect: Dialect = "chat"
+    """Of its requests."""
+    toolset: Toolset = "edit"
+    """`apply_patch`: what it shows to models that it takes for newer ones of OpenAI."""
+    subagents: bool = False
+    """Whether there is `task`, which gives work to another agent of the same model."""
+    output_tokens: int = Field(default=32_000, ge=1)
+    """Of an answer, at most; 32,000 are as many as it asks for. What the rollout sets goes first."""
+    compact_at_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a call and its answer from which on the history is summed up before the next; None: never, and a
+    rollout ends when its history is longer than the model takes."""
+
+
+class OpenCodeCliHarness(CliHarness):
+    config_type: ClassVar[type[OpenCodeCliSettings]] = OpenCodeCliSettings
+
+    def __init__(self, settings: OpenCodeCliSettings) -> None:
+        self._settings = settings
+
+    @property
+    def settings(self) -> OpenCodeCliSettings:
+        return self._settings
+
+    @property
+    def program(self) -> Program:
+        return Program(
+            name="opencode_cli",
+            version=self._settings.version,
+            where="inside",
+            source="npm",
+            packages=("opencode-ai@{version}", "@vscode/ripgrep@1.18.0"),
+            commands={
+                # Beside it there may be one for processors without AVX2, and one for musl.
+                "opencode": "node_modules/opencode-linux-*64/bin/opencode",
+                "rg": "node_modules/@vscode/ripgrep-linux-*/bin/rg",
+            },
+            licence="MIT",
+        )
+
+    @property
+    def prompts(self) -> Prompts:
+        return Prompts(system=(_PROMPTS / "system.jinja").read_text(), user=(_PROMPTS / "user.jinja").read_text())
+
+    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+        settings = self._settings
+        made = config(
+            endpoint,
+            task.system or "",
+            dialect=settings.dialect,
+            toolset=settings.toolset,
+            subagents=settings.subagents,
+            output_tokens=settings.output_tokens,
+            compact_at_tokens=settings.compact_at_tokens,
+        )
+        return Started(
+            argv=(
+                # It looks for `rg` on the PATH, which is the image's.
+                *("/bin/sh", "-c", _ON_PATH, str(self.program.mounted / "bin"), "run", "--format", "json", "--pure"),
+                *("--auto", "--title", TITLE, "--dir", workdir, "--model", model_name(settings.toolset)),
+            ),
+            files={
+                f"{_FOLDER}/opencode.json": json.dumps(made).encode(),
+                f"{_FOLDER}/package-lock.json": json.dumps(_PLUGINS).encode(),
+                f"{_FOLDER}/node_modules/.package-lock.json": b"{}",
+            },
+            env=ENVIRONMENT,
+            stdin=task.prompt.encode(),
+        )
+
+    def habits(self) -> Habits:
+        day = self._settings.prompt_date.strftime("%a %b %d %Y")
+        compacts = self._settings.compact_at_tokens is not None
+        return Habits(pin=partial(_DATE.sub, day), aside=partial(_aside, compacts=compacts))
+
+    def oracle(self, fix: Fix) -> list[list[JsonObject]]:
+        return turns_of(fix, TOOLS[self._settings.toolset])
+
+
+def _aside(_path: str, body: JsonObject, *, compacts: bool) -> str | None:
+    """The agent always has tools; who sums up has none, and neither has who makes titles."""
+    if body.get("tools"):
+        return None
+    told = body.get("input", body.get("messages"))
+    texts = [content_text(item.get("content")).strip() for item in output_items(told) if item.get("role") == "user"]
+    if texts[:1] == [_TITLES]:
+        return "title"
+    return None if compacts else "without tools"
