@@ -1,0 +1,52 @@
+"""The claim that members of a group are asked the same, token by token, whenever and wherever they are started.
+
+The date where one half is started is never that of the other half: their clocks are 26 hours apart.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.e2e.programs import stand
+
+from paddock.testing.engines import scripted_server
+
+MEMBERS = 16
+AHEAD, BEHIND = "Etc/GMT-14", "Etc/GMT+12"
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+
+@pytest.mark.parametrize("harness", stand.PROGRAMS)
+async def test_members_of_a_group_send_one_first_prompt(harness: str, home: Path, tmp_path: Path) -> None:
+    stand.require(harness)
+    prompts: list[list[int]] = []
+    for nth, zone in enumerate((AHEAD, BEHIND)):
+        prompts += await prompts_of(harness, home, tmp_path / str(nth), zone, range(nth, MEMBERS, 2))
+    assert len(prompts) == MEMBERS
+    assert all(prompt == prompts[0] for prompt in prompts)
+
+
+async def prompts_of(harness: str, home: Path, folder: Path, zone: str, members: range) -> list[list[int]]:
+    """First prompts of some members, started where the clocks show `zone`'s time."""
+    server = scripted_server(folder, lambda _prompt: "I am done.")
+    slots = asyncio.Semaphore(4)
+    block = {"harness_config": {"env": {"TZ": zone}}, "agent_max_turns": 1}
+    async with stand.standing(harness, home, server, **block) as standing:
+
+        async def first_prompt(member: int) -> list[int]:
+            async with slots:
+                rollout = await standing.run(7, member=member, size=MEMBERS)
+            assert rollout.turns, rollout.failure
+            assert rollout.turns[0].prompt_ids
+            return rollout.turns[0].prompt_ids
+
+        return list(await asyncio.gather(*map(first_prompt, members)))
+
+
+@pytest.mark.parametrize("harness", stand.PROGRAMS)
+async def test_another_group_has_another_prompt(harness: str, home: Path, tmp_path: Path) -> None:
+    stand.require(harness)
+    server = scripted_server(tmp_path, lambda _prompt: "I am done.")
+    async with stand.standing(harness, home, server, agent_max_turns=1) as standing:
+        one, other = await standing.run(1), await standing.run(2)
+    assert one.turns[0].prompt_ids != other.turns[0].prompt_ids

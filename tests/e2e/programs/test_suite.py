@@ -1,0 +1,30 @@
+"""What holds for every harness holds for real programs too: the conformance suite over each, in real sandboxes."""
+
+import asyncio
+
+import pytest
+from tests.e2e.programs import stand
+
+from paddock.conformance import Behaviour, run_one
+from paddock.conformance.harnesses import SUITE, HarnessSubject, find_harness
+from paddock.errors import ConfigError
+from paddock.sandbox import SandboxError
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+
+@pytest.fixture(scope="module", params=stand.PROGRAMS)
+def subject(request: pytest.FixtureRequest) -> HarnessSubject:
+    stand.require(request.param)
+    try:
+        found = find_harness(f"harness:{request.param}")
+        asyncio.run(found.ready())
+    except (ConfigError, SandboxError) as error:
+        pytest.skip(str(error))
+    return found
+
+
+@pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
+async def test_it_behaves_as_a_harness(subject: HarnessSubject, behaviour: Behaviour[HarnessSubject]) -> None:
+    result = await run_one(behaviour, subject)
+    assert result.outcome != "failed", result
