@@ -6,7 +6,6 @@
 # with OpenHands 1.3 GB.
 set -euo pipefail
 shopt -s inherit_errexit
-OPENCODE=1.18.33
 OPENHANDS=1.58.0
 paddock=$1
 python=${2:-}
@@ -20,16 +19,12 @@ get() {
 }
 
 codex=$(get codex_cli)
-folder=$(dirname "$codex")
 printf 'export PADDOCK_CODEX=%q PATH=%q:"$PATH"\n' "$codex/bin/codex" "$codex/bin"
-
-opencode=$folder/opencode-$OPENCODE
-[ -d "$opencode/node_modules" ] ||
-    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$opencode" "opencode-ai@$OPENCODE" >&2
-printf 'export PADDOCK_OPENCODE=%q\n' "$(echo "$opencode"/node_modules/opencode-linux-*[!e]/bin/opencode)"
+opencode=$(get opencode_cli)
+printf 'export PADDOCK_OPENCODE=%q\n' "$opencode/bin/opencode"
 
 if [ -n "$python" ]; then
-    openhands=$folder/openhands-$OPENHANDS
+    openhands=$(dirname "$codex")/openhands-$OPENHANDS
     if [ ! -x "$openhands/bin/ready" ]; then
         "$python" -m venv "$openhands"
         "$openhands/bin/pip" install --quiet --disable-pip-version-check "openhands-sdk==$OPENHANDS" "openhands-tools==$OPENHANDS" >&2
