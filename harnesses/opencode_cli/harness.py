@@ -12,17 +12,18 @@ import json
 import re
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from pydantic import Field
 
 from paddock.harness import Endpoint, Program, Prompts, Task
 from paddock.harness.oracles.opencode import turns_of
 from paddock.harness.programs.cli import CliHarness, CliSettings, Started
+from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
 from paddock.harness.programs.transcript import Habits
 from paddock.harnesses.opencode_cli.configuring import ENVIRONMENT, Dialect, Toolset, config, model_name
 from paddock.types import Fix, JsonObject
-from paddock.types.responses import content_text, output_items
+from paddock.types.responses import call_item, content_text, output_items
 
 TOOLS: dict[Toolset, tuple[str, ...]] = {
     "edit": ("bash", "edit", "glob", "grep", "read", "todowrite", "write"),
@@ -56,6 +57,16 @@ class OpenCodeCliSettings(CliSettings):
 
 class OpenCodeCliHarness(CliHarness):
     config_type: ClassVar[type[OpenCodeCliSettings]] = OpenCodeCliSettings
+    lab: ClassVar[LabTools] = LabTools(
+        tool="bash",
+        line=lambda line: {"command": line},
+        edit=lambda path, old, new: call_item(
+            "edit", json.dumps({"filePath": path, "oldString": old, "newString": new})
+        ),
+        slow={"timeout": 2000},
+        compact={"compact_at_tokens": COMPACT_AT_TOKENS},
+        dialects={name: {"dialect": name} for name in get_args(Dialect)},
+    )
 
     def __init__(self, settings: OpenCodeCliSettings) -> None:
         self._settings = settings
