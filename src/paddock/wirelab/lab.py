@@ -34,7 +34,7 @@ from paddock.wirelab.scenarios import FILES, PROMPT, SYSTEM, Scenario, chosen, o
 from paddock.wirelab.script import MODEL, Script
 from paddock.wirelab.tapping import Sent, Tap
 
-IMAGE = "paddock/wirelab-2"
+IMAGE = "paddock/wirelab-3"
 PORT = 4242
 """Of the tunnel, inside."""
 TIME_S = 300.0

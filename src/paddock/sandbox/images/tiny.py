@@ -1,8 +1,8 @@
 """A small image out of this machine's own programs: for trying a runtime where no image is.
 
 Tree    `/bin/sh`, what of the usual programs the machine has, their libraries, an `/etc/passwd` and empty folders; a
-        `rich` one has also bash, git and the like, and the running interpreter at `/opt/python`, on the image's PATH,
-        without its tests and packages.
+        `rich` one has also bash, git and the like, the parts of the C library that programs of others may ask for, and
+        the running interpreter at `/opt/python`, on the image's PATH, without its tests and packages.
 Kept    in the store; a second call finds it there.
 Errors  SandboxError when the machine lacks even a shell.
 """
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from paddock.sandbox.failures import SandboxError
@@ -23,6 +23,7 @@ cat chmod cp cut dd echo env false grep head hostname id kill ln ls mkdir mkfifo
 rmdir sed sh sleep sort stat tail tee touch tr true tty uname wc
 """
 _MORE = "bash dash du find flock git mknod nohup seq setsid stty sync timeout unshare yes"
+_C_LIBRARY = "libdl.so.2 libm.so.6 libpthread.so.0 librt.so.1"
 _FOLDERS = (
     "dev",
     "etc",
@@ -52,7 +53,7 @@ _LEFT_OUT = (
 
 def tiny_image(store: ImageStore, *, rich: bool = False) -> str:
     """The name of the image, made where it is not there yet."""
-    name = f"paddock/tiny-{'rich' if rich else 'base'}"
+    name = f"paddock/tiny-{'rich-2' if rich else 'base'}"
     if not store.has(name):
         env = {"PATH": f"/opt/python/bin:{_SEARCH}"} if rich else None
         store.add(name, lambda tree: _fill(tree, store, rich=rich), env=env, origin={"made_of": "this machine"})
@@ -69,7 +70,10 @@ def _fill(tree: Path, store: ImageStore, *, rich: bool) -> None:
         shutil.copy(path, tree / "usr/bin" / Path(path).name)
     if rich:
         found += _copy_python(tree / "opt/python")
-    for library in _libraries(found):
+    libraries = _libraries(found)
+    if rich:
+        libraries |= set(_beside_libc(libraries))
+    for library in libraries:
         there = tree / _library_place(library)
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, there)
@@ -114,3 +118,8 @@ def _libraries(programs: Iterable[str]) -> set[str]:
     said = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
     words = (word for line in said.splitlines() if line.startswith("\t") for word in line.split())
     return {word for word in words if word.startswith("/") and Path(word).is_file()}
+
+
+def _beside_libc(libraries: Iterable[str]) -> Iterator[str]:
+    for libc in (Path(library) for library in libraries if Path(library).name == "libc.so.6"):
+        yield from (str(libc.with_name(name)) for name in _C_LIBRARY.split() if libc.with_name(name).is_file())
