@@ -1,5 +1,5 @@
 """What a rollout leaves on disk, in `<artifacts_dir>/<run>/<group>-<member>-<attempt>-<the row's name>/`: `traj.json`,
-`patch.diff`, `meta.json`.
+`patch.diff`, `meta.json`, and what its harness leaves (`paddock.harness.contract.Leaving`).
 
 While it runs `steps.jsonl` grows by a line per step: what a killed server leaves. At the end, early or not, the three
         files take its place, each whole or not there; `patch.diff` is missing where no patch was taken.
@@ -63,6 +63,8 @@ class Artifacts:
     def _save(self, folder: Path, work: Work, rollout: Rollout | None) -> None:
         if work.patch is not None:
             _replace(folder / "patch.diff", work.patch.data)
+        for name, data in work.left.items():
+            _replace(folder / _safe(name), self._clean(data))
         task = work.brief.task if work.brief else None
         trajectory = {
             "task": task.model_dump() if task else None,

@@ -166,6 +166,7 @@ class SweAgent(AgentServer[SweConfig]):
         program = variant.program
         located = self._programs[program.folder] if program and program.where == "outside" else None
         harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold, program=located)
+        work.left = getattr(harness, "left", {})
         name = self.config.model_server.name
         try:
             async with RolloutModel(

@@ -4,7 +4,7 @@ Answer  a standard response: the items of all steps, or one message with the har
         git patch of what was changed, as text (`paddock.types.patches`); `harness`, which one it was and what ended it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from paddock.agents.swe.brief import Brief
@@ -35,6 +35,8 @@ class Work:
     patch: Patch | None = None
     counts: Counts = field(default_factory=Counts)
     model: RolloutModel | None = None
+    left: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that the harness leaves beside the rollout (`paddock.harness.contract.Leaving`), by name."""
 
     def report(self, step: Step) -> None:
         self.steps.append(step)

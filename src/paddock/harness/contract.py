@@ -3,7 +3,7 @@
 Shapes  `Harness.run(task, workspace, model, limits, report) -> Exit`; a `Step` is reported as soon as it has ended.
 Class   `KIND`; where it has settings, `config_type`, a pydantic model that its constructor takes; where it does not
         talk to a model, `NEEDS`. It is made once per rollout. What a class may have beside: `Prompted`, `Played`,
-        `Programmed`.
+        `Programmed`, `Leaving`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -221,6 +221,13 @@ class Programmed(Protocol):
     def program(self) -> Program:
         """The one that its settings name."""
         ...
+
+
+class Leaving(Protocol):
+    """A harness class that leaves files beside the rollout, such as a trajectory in a format of its own."""
+
+    left: Mapping[str, bytes]
+    """By name; filled when it has run, however that ended."""
 
 
 class Played(Protocol):

@@ -170,9 +170,17 @@ async def test_a_program_that_dies_or_babbles_has_failed(outside: Outside, code:
     assert space.at_once == 0
 
 
-@pytest.mark.parametrize("ended", ["finished", "turn_limit", "output_limit"])
-async def test_how_it_ends_is_how_the_run_ends(outside: Outside, ended: str) -> None:
-    left = await outside.run(f"ended = {{'ended': '{ended}', 'text': 'so it is'}}", model=Asked(2))
+@pytest.mark.parametrize(
+    ("told", "ended"),
+    [
+        ("finished", "finished"),
+        ("gave_up", "finished"),
+        ("turn_limit", "turn_limit"),
+        ("time_limit", "time_limit"),
+    ],
+)
+async def test_how_it_ends_is_how_the_run_ends(outside: Outside, told: str, ended: str) -> None:
+    left = await outside.run(f"ended = {{'ended': '{told}', 'text': 'so it is'}}", model=Asked(2))
     assert (left.ended, left.turns, left.final, left.detail) == (ended, 2, "turn 1", "so it is")
     assert [step.turn_id for step in outside.steps] == ["t0", "t1"]
 
@@ -183,7 +191,8 @@ async def test_other_ends_are_those_of_every_program(outside: Outside) -> None:
     with pytest.raises(ConfigError, match=r"scripted 1\.0: mine\.yaml is wrong"):
         await outside.run("ended = {'ended': 'config', 'text': 'mine.yaml is wrong'}")
     assert (await outside.run("raise ValueError", model=Asked(overflowed=True))).ended == "context_limit"
-    assert (await outside.run("raise ValueError", model=Asked(finish_reason="length"))).ended == "output_limit"
+    for code in ("raise ValueError", "ended = {'ended': 'gave_up', 'text': None}"):
+        assert (await outside.run(code, model=Asked(finish_reason="length"))).ended == "output_limit"
 
 
 @pytest.mark.parametrize("error", [SandboxError("it died"), BudgetExceeded("memory", "all of it"), LeakError("canary")])

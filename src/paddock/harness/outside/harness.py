@@ -27,7 +27,7 @@ from paddock.harness.outside.serving import Serving, Told
 from paddock.harness.programs.ending import exit_of, exit_with, out_of_time
 from paddock.harness.programs.installed import Installed
 from paddock.harness.programs.program import Program
-from paddock.harness.programs.transcript import Habits, Transcript
+from paddock.harness.programs.transcript import CUT, Habits, Transcript
 from paddock.harness.results import Launched
 from paddock.types import JsonObject
 
@@ -136,6 +136,9 @@ class OutsideHarness(ABC):
         if told.ended == "finished" or model.overflowed:
             left = exit_of(name, Launched(0, b"", b""), said, model, limits, begun_s)
             return left.model_copy(update={"detail": left.detail or told.text})
+        if told.ended == "gave_up":
+            cut = said.last is not None and said.last.finish_reason == CUT
+            return exit_with("output_limit" if cut else "finished", said, told.text)
         return exit_with(told.ended, said, told.text)
 
 

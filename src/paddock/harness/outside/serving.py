@@ -20,7 +20,7 @@ from paddock.harness.results import ShellExecuted
 from paddock.types import JsonObject, Record
 
 R = TypeVar("R", bound=Record)
-HowEnded = Literal["finished", "turn_limit", "output_limit", "config", "failed"]
+HowEnded = Literal["finished", "gave_up", "turn_limit", "time_limit", "config", "failed"]
 
 
 class Told(Record):
@@ -28,7 +28,8 @@ class Told(Record):
 
     op: Literal["end"]
     ended: HowEnded
-    """`turn_limit`: one of the program's own; `config`: its settings are wrong."""
+    """`gave_up`: on a policy that it can't follow; `turn_limit`, `time_limit`: of the program's own; `config`: its
+    settings are wrong."""
     text: str | None = None
 
 

@@ -1,0 +1,100 @@
+"""A known fix as mini-swe-agent's policy would make it, with commands alone: look, patch, run the tests, submit.
+
+Law     pure. The patch is what a here-document says. Text-based actions are tried with the expression that finds them:
+        what would hide one goes in base64.
+Errors  ValueError: the fix is no text, or there is no known form for the expression.
+"""
+
+import base64
+import re
+import shlex
+from collections.abc import Callable
+
+from paddock.harness.native import FileChange, Player, changes
+from paddock.types import Fix, JsonObject
+
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+_AROUND = 20
+"""Lines before and after a change that are looked at."""
+_LONGEST = 60_000
+"""Characters of a command: the kernel takes 128 KiB as one word, and base64 makes more of them."""
+_FORMS = (
+    "```mswea_bash_command\n{}\n```",
+    "```bash\n{}\n```",
+    "```\n{}\n```",
+    "<mswea_bash_command>{}</mswea_bash_command>",
+    "<bash>{}</bash>",
+    "<command>{}</command>",
+)
+Act = Callable[[str], bool]
+"""Makes a command a turn; False: it can't be told in this form."""
+
+
+def turns_of(fix: Fix, *, action_regex: str | None) -> list[list[JsonObject]]:
+    """`action_regex` None: by its tool."""
+    player = Player()
+    act = _texts(player, action_regex) if action_regex is not None else _calls(player)
+    for change in changes(fix):
+        act(_look(change))
+    for part in _parts(fix.patch.decode()):
+        if not act(_applied(part)):
+            act(_encoded(part))
+    act(fix.test_command)
+    act(SUBMIT)
+    return player.turns
+
+
+def _calls(player: Player) -> Act:
+    def act(line: str) -> bool:
+        player.call("bash", command=line)
+        return True
+
+    return act
+
+
+def _texts(player: Player, regex: str) -> Act:
+    form = next((form for form in _FORMS if _found(regex, form.format("true")) == ["true"]), None)
+    if form is None:
+        raise ValueError(f"there is no known way to write an action that {regex!r} finds")
+
+    def act(line: str) -> bool:
+        said = f"THOUGHT: This is the next thing to do.\n\n{form.format(line)}"
+        if _found(regex, said) != [line]:
+            return False
+        player.say(said)
+        return True
+
+    return act
+
+
+def _found(regex: str, text: str) -> list[str]:
+    return [str(action).strip() for action in re.findall(regex, text, re.DOTALL)]
+
+
+def _look(change: FileChange) -> str:
+    path = shlex.quote(change.path)
+    if change.kind == "add":
+        return "ls -a"
+    if not change.replacements:
+        return f"cat -- {path}"
+    first = max(1, min(one.line for one in change.replacements) - _AROUND)
+    last = max(one.line + one.old.count("\n") for one in change.replacements) + _AROUND
+    return f"sed -n '{first},{last}p' -- {path}"
+
+
+def _parts(patch: str) -> list[str]:
+    """The whole patch, or one for each file where it would be too long for a command."""
+    if len(patch) <= _LONGEST:
+        return [patch]
+    return [part for part in re.split(r"^(?=diff --git )", patch, flags=re.MULTILINE) if part.strip()]
+
+
+def _applied(patch: str) -> str:
+    end = "EOF"
+    while end in patch.split("\n"):
+        end += "_"
+    return f"git apply - <<'{end}'\n{patch if patch.endswith(chr(10)) else patch + chr(10)}{end}"
+
+
+def _encoded(patch: str) -> str:
+    return f"base64 -d <<'EOF' | git apply -\n{base64.encodebytes(patch.encode()).decode()}EOF"
