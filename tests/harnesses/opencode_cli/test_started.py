@@ -1,0 +1,144 @@
+"""Claims about how OpenCode is started: its files say what is meant, nothing in them is secret or differs between runs;
+what of its requests is changed or refused."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.errors import ConfigError
+from paddock.harness import Endpoint, Task, make_harness
+from paddock.harnesses.opencode_cli import OpenCodeCliHarness
+from paddock.types import JsonObject
+
+ENDPOINT = Endpoint(base_url="http://127.0.0.1:8765/v1", model="gpt-5-of-the-user")
+TASK = Task(prompt="Fix 'it'.\n", system='Be "careful".\n')
+ENVIRONMENT = "<env>\n  Working directory: /testbed\n  Platform: linux\n  Today's date: {}\n</env>"
+MAIN: JsonObject = {"messages": [{"role": "user", "content": "Fix it."}], "tools": [{"type": "function"}]}
+SUMMARY: JsonObject = {
+    "messages": [
+        {"role": "system", "content": "You sum up."},
+        {"role": "user", "content": "Here is the conversation so far:\n\nGenerate a title for this conversation:"},
+    ]
+}
+
+
+def made(**settings: object) -> OpenCodeCliHarness:
+    harness = make_harness("opencode_cli", dict(settings))
+    assert isinstance(harness, OpenCodeCliHarness)
+    return harness
+
+
+def config(**settings: object) -> Any:
+    files = made(**settings).started(TASK, ENDPOINT, "/testbed").files
+    return json.loads(files[".config/opencode/opencode.json"])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "client"),
+    [
+        ("chat", "@ai-sdk/openai-compatible"),
+        ("responses", "@ai-sdk/openai"),
+        ("messages", "@ai-sdk/anthropic"),
+    ],
+)
+def test_its_only_provider_is_the_tunnel(dialect: str, client: str) -> None:
+    told = config(dialect=dialect)
+    (name,) = told["enabled_providers"]
+    (provider,) = told["provider"].values()
+    assert provider["npm"] == client
+    options = provider["options"]
+    assert (options["baseURL"], options["apiKey"]) == (ENDPOINT.base_url, "unused")
+    assert options["timeout"] is options["headerTimeout"] is options["chunkTimeout"] is False
+    assert told["model"] == told["small_model"] == f"{name}/{next(iter(provider['models']))}"
+
+
+@pytest.mark.parametrize("toolset", ["edit", "apply_patch"])
+def test_the_models_name_decides_tools_and_is_not_the_users(toolset: str) -> None:
+    harness = made(toolset=toolset)
+    started = harness.started(TASK, ENDPOINT, "/testbed")
+    name = started.argv[-1]
+    assert started.argv[-2] == "--model"
+    assert ("gpt-" in name) is (toolset == "apply_patch")
+    assert not any(ENDPOINT.model.encode() in data for data in started.files.values())
+
+
+def test_the_agents_prompt_is_the_tasks_and_all_else_is_off() -> None:
+    told = config()
+    agent = told["agent"]
+    assert agent[told["default_agent"]]["prompt"] == TASK.system
+    assert {name for name, one in agent.items() if one.get("disable")} == {
+        *("title", "summary", "explore", "plan", "general", "compaction")
+    }
+    assert told["compaction"]["auto"] is told["compaction"]["prune"] is False
+    assert not any(agent[told["default_agent"]]["tools"].values())
+
+
+def test_sub_agents_are_there_when_told_and_have_the_same_words() -> None:
+    told = config(subagents=True)
+    assert told["agent"][told["default_agent"]]["tools"]["task"] is True
+    assert told["agent"]["general"]["prompt"] == TASK.system
+    assert not any(told["agent"]["general"]["tools"].values())
+
+
+def test_it_sums_up_only_when_told() -> None:
+    told = config(compact_at_tokens=5000)
+    ((model,),) = [provider["models"].values() for provider in told["provider"].values()]
+    assert (told["compaction"]["auto"], told["compaction"]["reserved"]) == (True, 0)
+    assert model["limit"]["input"] == 5000
+    assert not told["agent"].get("compaction", {}).get("disable")
+
+
+def test_the_task_is_no_argument_and_the_same_task_starts_the_same() -> None:
+    started = made().started(TASK, ENDPOINT, "/testbed")
+    assert started.stdin == TASK.prompt.encode()
+    assert not any("Fix" in word for word in started.argv)
+    assert made().started(TASK, ENDPOINT, "/testbed") == started
+
+
+def test_no_package_is_fetched_for_it() -> None:
+    files = made().started(TASK, ENDPOINT, "/testbed").files
+    locked = json.loads(files[".config/opencode/package-lock.json"])
+    assert list(locked["packages"][""]["dependencies"]) == ["@opencode-ai/plugin"]
+    assert any(path.startswith(".config/opencode/node_modules/") for path in files)
+
+
+def test_another_version_is_one_word_and_a_wrong_setting_is_named() -> None:
+    harness = made(version="1.19.0")
+    assert harness.program.folder == "opencode_cli-1.19.0"
+    assert "/opt/paddock/opencode_cli-1.19.0/bin" in harness.started(TASK, ENDPOINT, "/testbed").argv
+    with pytest.raises(ConfigError, match="compact_at_token"):
+        made(compact_at_token=1)
+
+
+@given(st.dates().map(lambda day: day.strftime("%a %b %d ") + f"{day.year:04d}"))
+def test_the_date_is_pinned_in_the_environment_that_it_tells(day: str) -> None:
+    pin = made(prompt_date="2025-03-01").habits().pin
+    assert pin(ENVIRONMENT.format(day)) == pin(pin(ENVIRONMENT.format(day))) == ENVIRONMENT.format("Sat Mar 01 2025")
+
+
+@given(st.text())
+def test_nothing_else_is_pinned(text: str) -> None:
+    assert made().habits().pin(text) == text
+    said = f"Today's date: Sun Nov 22 2026\n{text}"
+    assert made().habits().pin(said) == said
+
+
+@pytest.mark.parametrize("key", ["messages", "input"])
+@pytest.mark.parametrize("compact_at_tokens", [None, 5000])
+def test_titles_are_no_part_of_the_task(key: str, compact_at_tokens: int | None) -> None:
+    content: object = "Generate a title for this conversation:\n"
+    if key == "input":
+        content = [{"type": "input_text", "text": content}]
+    title = {key: [{"role": "system", "content": "You name."}, {"role": "user", "content": content}, *MAIN["messages"]]}
+    aside = made(compact_at_tokens=compact_at_tokens).habits().aside
+    assert aside("/v1/x", title) == "title"
+    assert aside("/v1/x", MAIN) is None
+    assert aside("/v1/x", {**title, "tools": MAIN["tools"]}) is None
+
+
+def test_a_summary_is_part_of_the_task_where_there_are_any() -> None:
+    assert made().habits().aside("/v1/x", SUMMARY) == "without tools"
+    assert made(compact_at_tokens=5000).habits().aside("/v1/x", SUMMARY) is None
