@@ -24,10 +24,10 @@ _ENV = {
     "MSWEA_CONFIGURED": "true",
     "MSWEA_SILENT_STARTUP": "1",
     "MSWEA_COST_TRACKING": "ignore_errors",
-    "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "4",
+    "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
-"""No questions, no charges, nothing fetched; a failing model is asked again within the minute, not for ten."""
+"""No questions, no charges, nothing fetched; a failing model is asked again once or twice, not for ten minutes."""
 
 
 class MiniSweAgentSettings(OutsideSettings):

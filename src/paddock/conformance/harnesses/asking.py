@@ -105,7 +105,7 @@ async def tools_have_the_tasks_names(subject: HarnessSubject) -> None:
         face = await stage.face(names)
         expect(sorted(face.names) == sorted(names.values()), f"with the names {names} it shows {face.names}")
         turns = [face.shell("printf 'se%sen\\n' e")], [plain.shell("printf 'hid%sen\\n' d")]
-        played = await stage.play(*turns, closing=face.closing(), tool_names=names)
+        played = await stage.play(*turns, closing=stage.closing(face), tool_names=names)
         left = played.ended("finished")
         expect("seeen" in played.texts[0], f"a call by a shown name came to {played.texts[0]!r:.200}")
         expect("hidden" not in played.texts[1], "a tool is known by its real name, which is not the shown one")

@@ -8,7 +8,7 @@ from typing import Any
 from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.harnesses.played import Conversation, Reply
 from paddock.conformance.harnesses.stage import QUICK, HarnessSubject, Played, staged
-from paddock.conformance.sandboxes.stage import eventually
+from paddock.conformance.sandboxes.stage import GONE_WITHIN_S, eventually
 from paddock.errors import InfraError, RequestError
 from paddock.harness import Limits
 from paddock.sandbox import SandboxError
@@ -48,11 +48,13 @@ async def time_ends_a_command(subject: HarnessSubject) -> None:
     async with staged(subject) as stage:
         face = await stage.face()
         room = await stage.room()
+        limit_s = 1.0 + subject.start_s
         started = time.monotonic()
         turn = [face.shell(f"echo half > done.txt; sleep {room.mark}")]
-        played = await stage.play(turn, room=room, limits=Limits(time_s=1.0))
+        played = await stage.play(turn, room=room, limits=Limits(time_s=limit_s))
         left = played.ended("time_limit")
-        expect(time.monotonic() - started < PROMPT_S, f"1 s was {time.monotonic() - started:.1f} s")
+        took_s = time.monotonic() - started
+        expect(took_s < limit_s + PROMPT_S, f"{limit_s:g} s was {took_s:.1f} s")
         expect(left.turns == 1, f"it says {left.turns} turns of 1 model call")
         expect(await room.out("cat done.txt", workdir="/testbed") == "half", "what was done is not there")
         await room.gone("a command of a run whose time is over")
@@ -63,7 +65,7 @@ async def time_ends_a_model_call(subject: HarnessSubject) -> None:
         face = await stage.face()
         talk = Conversation([])
         turns = Reply([face.shell("true")]), Reply([face.shell("true")], delay_s=60)
-        played = await stage.play(*turns, talk=talk, limits=Limits(time_s=1.0))
+        played = await stage.play(*turns, talk=talk, limits=Limits(time_s=1.0 + subject.start_s))
         left = played.ended("time_limit")
         expect(left.turns == 1, f"it says {left.turns} turns where one answer came")
         expect(talk.left == 1, "its request goes on at the model server")
@@ -87,7 +89,7 @@ async def cancelled_in_a_command(subject: HarnessSubject) -> None:
         room = await stage.room()
         calls = [face.shell(f"sleep {room.mark}"), face.shell(f"sleep {room.mark}")]
         running = asyncio.create_task(stage.play([face.shell("true")], calls, room=room))
-        await room.up()
+        await room.up(within_s=GONE_WITHIN_S + subject.start_s)
         await _cancelled(running)
         await room.gone("a command of a cancelled run")
 
@@ -97,7 +99,9 @@ async def cancelled_in_a_model_call(subject: HarnessSubject) -> None:
         face = await stage.face()
         talk = Conversation([])
         running = asyncio.create_task(stage.play([face.shell("true")], Reply(delay_s=60), talk=talk))
-        await eventually(lambda: len(talk.asked) == 2, "it did not ask a second time")
+        await eventually(
+            lambda: len(talk.asked) == 2, "it did not ask a second time", within_s=GONE_WITHIN_S + subject.start_s
+        )
         await _cancelled(running)
         expect(talk.left == 1, "its request goes on at the model server")
 
@@ -125,7 +129,7 @@ async def a_dead_sandbox_is_raised(subject: HarnessSubject) -> None:
         room = await stage.room()
         turn = [face.shell(f"sleep {room.mark}"), face.shell("sleep 1")]
         running = asyncio.create_task(stage.play([face.shell("true")], turn, room=room))
-        await room.up()
+        await room.up(within_s=GONE_WITHIN_S + subject.start_s)
         await room.provider.destroy(room.id)
         _raised_and_untold(await asyncio.wait_for(running, PROMPT_S), SandboxError, calls=2)
 

@@ -7,7 +7,7 @@ Subject  a harness class and its settings; `ready` says whether sandboxes work h
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -18,6 +18,7 @@ from paddock.conformance.sandboxes.stage import Room
 from paddock.harness import Exit, Harness, Limits, Program, SandboxWorkspace, Step, Task, needs_of
 from paddock.harness.contract import Needs
 from paddock.harness.making import check_settings
+from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, Peer, new_secret
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.blocklist import Blocklist
@@ -59,6 +60,8 @@ new file mode 100644
 FIX = Fix(patch=PATCH, workdir=WORKDIR, files={"calc.py": FILES["calc.py"]}, test_command="python3 test_calc.py")
 QUICK = Limits(max_turns=30, time_s=30.0, tool_s=20.0)
 """Limits of a run that is not about them: nothing is stopped by them but what hangs."""
+OUTSIDE_START_S = 20.0
+"""Programs outside may load for seconds, on a busy machine for more."""
 TUNNEL_PORT = 4141
 _NEEDED: dict[Needs, str] = {"model": "a model", "gold": "the known fix, and no model", "nothing": "no model"}
 
@@ -85,8 +88,11 @@ class HarnessSubject(NamedTuple):
         settings = check_settings(self.cls, {**self.block, **changes}, f"harness {self.spec}")
         arguments = () if settings is None else (settings,)
         gold: dict[str, bytes] = {"gold_patch": PATCH} if self.needs == "gold" else {}
-        harness: Harness = self.cls(*arguments, **gold)
-        return harness
+        harness: Any = self.cls(*arguments, **gold)
+        program: Program | None = getattr(harness, "program", None)
+        if program and program.where == "outside":
+            harness = self.cls(*arguments, program=ProgramStore(self.settings.programs_home).find(program))
+        return cast("Harness", harness)
 
     @property
     def own_tools(self) -> list[str]:
@@ -103,6 +109,17 @@ class HarnessSubject(NamedTuple):
     def runs_program(self) -> bool:
         """It is not our code that speaks to the model."""
         return getattr(self.make(), "program", None) is not None
+
+    @property
+    def start_s(self) -> float:
+        """What it may need before it asks for the first time, beyond what a run needs."""
+        return OUTSIDE_START_S if self.runs_program and not self.runs_commands_itself else 0.0
+
+    @property
+    def runs_commands_itself(self) -> bool:
+        """Nobody could refuse one."""
+        program: Program | None = getattr(self.make(), "program", None)
+        return program is not None and program.where == "inside"
 
     async def ready(self) -> None:
         """RuntimeMissing where nothing can be checked here."""
@@ -169,7 +186,7 @@ class Stage:
         if names is None and self._face is not None:
             return self._face
         renamed: dict[str, Any] = {"tool_names": names} if names else {}
-        played = await self.play(limits=Limits(max_turns=1, time_s=20.0), closing=None, **renamed)
+        played = await self.play(limits=Limits(max_turns=1, time_s=30.0), closing=None, **renamed)
         if not played.raw:
             raise NotApplicable("it makes no model request of its own")
         face = Face(
@@ -178,6 +195,14 @@ class Stage:
         if names is None:
             self._face = face
         return face
+
+    def closing(self, face: Face) -> Items:
+        """The answer that ends a run; that of a program may be what its oracle ends with."""
+        own = face.closing()
+        if not self.subject.runs_program or calls_in(own):
+            return own
+        harness: Any = self.subject.make()
+        return [*own, *calls_in(harness.oracle(FIX)[-1])]
 
     async def play(
         self,
@@ -195,7 +220,7 @@ class Stage:
         `talk`, when given, is the conversation's record, for a look at it while it goes on.
         """
         if closing == ():
-            closing = (await self.face()).closing()
+            closing = self.closing(await self.face())
         room = room or await self.room()
         talk = talk or Conversation([])
         talk.replies += [turn if isinstance(turn, Reply) else Reply(turn) for turn in turns]

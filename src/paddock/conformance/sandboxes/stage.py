@@ -102,9 +102,9 @@ class Room:
         """Fail unless nothing with our mark lives soon."""
         await eventually(lambda: not self.processes(), f"{what} lives on")
 
-    async def up(self) -> int:
+    async def up(self, *, within_s: float = GONE_WITHIN_S) -> int:
         """The host's id of a process with our mark, once there is one."""
-        await eventually(lambda: bool(self.processes()), f"`sleep {self.mark}` did not start")
+        await eventually(lambda: bool(self.processes()), f"`sleep {self.mark}` did not start", within_s=within_s)
         return self.processes()[0]
 
 
