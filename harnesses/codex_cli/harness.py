@@ -7,6 +7,7 @@ Source  Codex 0.169.0, by trial.
 """
 
 import json
+import platform
 import re
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,13 @@ from paddock.harness.oracles.codex import turns_of
 from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, Started
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
 from paddock.harness.programs.transcript import Habits
-from paddock.harnesses.codex_cli.configuring import CATALOG, KEY_VARIABLE, catalog, config, toml
+from paddock.harnesses.codex_cli.configuring import CATALOG, ENDLESS_TOKENS, KEY_VARIABLE, catalog, config, toml
+from paddock.harnesses.codex_cli.versions import INSTRUCTIONS, has_catalog, known_to, without_catalog
 from paddock.types import Fix, JsonObject
 
 TOOLS = {"exec_command": "function", "write_stdin": "function", "update_plan": "function", "apply_patch": "custom"}
 _FOLDER = ".codex"
+_HOME = f"{HOME}/{_FOLDER}"
 _PROMPTS = Path(__file__).parent / "prompts"
 _DATE = re.compile(r"(?<=<current_date>)[^<]*(?=</current_date>)")
 _ZONE = re.compile(r"(?<=<timezone>)[^<]*(?=</timezone>)")
@@ -69,14 +72,15 @@ class CodexCliHarness(CliHarness):
 
     @property
     def program(self) -> Program:
-        vendor = "node_modules/@openai/codex-linux-*/vendor/*"
+        # The package of a platform beside the main one or, in older versions, all platforms within that.
+        vendor = f"node_modules/@openai/codex*/vendor/{platform.machine()}-unknown-linux-musl"
         return Program(
             name="codex_cli",
             version=self._settings.version,
             where="inside",
             source="npm",
             packages=("@openai/codex@{version}",),
-            commands={"codex": f"{vendor}/bin/codex", "rg": f"{vendor}/codex-path/rg"},
+            commands={"codex": f"{vendor}/*/codex", "rg": f"{vendor}/*/rg"},
             licence="Apache-2.0",
         )
 
@@ -92,16 +96,26 @@ class CodexCliHarness(CliHarness):
             compact_at_tokens=settings.compact_at_tokens,
             stream_retries=settings.stream_retries,
         )
-        models = catalog(endpoint.model, task.system or "", output_limit_tokens=settings.output_limit_tokens)
         return Started(
             argv=(
-                *(self.command("codex"), "exec", "--json", "--ephemeral", "--skip-git-repo-check"),
+                *(self.command("codex"), "exec", "--json", "--skip-git-repo-check"),
+                *(("--ephemeral",) if has_catalog(settings.version) else ()),
                 *("--dangerously-bypass-approvals-and-sandbox", "--cd", workdir, "-"),
             ),
-            files={f"{_FOLDER}/config.toml": toml(made), f"{_FOLDER}/{CATALOG}": json.dumps(models).encode()},
-            env={"CODEX_HOME": f"{HOME}/{_FOLDER}", KEY_VARIABLE: endpoint.api_key},
+            files={f"{_FOLDER}/{name}": data for name, data in self._files(made, task.system or "").items()},
+            env={"CODEX_HOME": _HOME, KEY_VARIABLE: endpoint.api_key},
             stdin=task.prompt.encode(),
         )
+
+    def _files(self, made: JsonObject, instructions: str) -> dict[str, bytes]:
+        version, limit = self._settings.version, self._settings.output_limit_tokens
+        if has_catalog(version):
+            models = catalog(str(made["model"]), instructions, output_limit_tokens=limit)
+            return {"config.toml": toml(known_to(version, made)), CATALOG: json.dumps(models).encode()}
+        older = without_catalog(
+            known_to(version, made), folder=_HOME, context_tokens=ENDLESS_TOKENS, output_limit_tokens=limit
+        )
+        return {"config.toml": toml(older), INSTRUCTIONS: instructions.encode()}
 
     def habits(self) -> Habits:
         return Habits(pin=partial(_pinned, self._settings.prompt_date.isoformat()))

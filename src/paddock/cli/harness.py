@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli import harness_drift
+
 if TYPE_CHECKING:
     from paddock.harness.programs.installed import Installed
     from paddock.harness.programs.program import Program
@@ -47,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = commands.add_parser("remove", help="remove an installed program")
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("--version", metavar="V", help="another version than the pinned one")
+    drift = commands.add_parser("drift", help="what a version sends otherwise than the recorded one")
+    harness_drift.add_arguments(drift)
     for one in commands.choices.values():
         one.add_argument("--home", type=Path, metavar="DIR", help="where programs live (default: PADDOCK_HOME)")
 
@@ -60,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         "list": _list,
         "doctor": _doctor,
         "remove": _remove,
+        "drift": _drift,
     }
     store = ProgramStore(args.home)
     try:
@@ -92,6 +97,13 @@ def _remove(store: "ProgramStore", args: argparse.Namespace) -> int:
 
     store.remove(program_of(args.name, args.version))
     return 0
+
+
+def _drift(store: "ProgramStore", args: argparse.Namespace) -> int:
+    from paddock.harness.programs.choosing import program_of
+
+    store.find(program_of(args.name, args.version))
+    return harness_drift.run(args)
 
 
 def _list(store: "ProgramStore", _: argparse.Namespace) -> int:

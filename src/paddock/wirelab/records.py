@@ -1,8 +1,8 @@
 """Records of the wire lab: what a program in one version and one dialect sent, scenario by scenario, as a file.
 
-File    `harnesses/<name>/golden/<version>.<dialect>.json`. A request is told by what differs from the one before it (the
-        first of a scenario: from the first of all): `same` names keys of it, and of its body, that are as they were,
-        and a list that begins as it did is `{"kept": items, "then": [...]}`. Reading gives each request whole.
+File    `harnesses/<name>/golden/<version>.<dialect>.json`. A request is told by what differs from the one before it,
+        the first of a scenario by what differs from the first of all: `same` names keys of it, and of its body, that
+        are as they were; a list that begins as it did is `{"kept": items, "then": [...]}`. Reading gives it whole.
 Law     reading what was written gives the same; equal records are equal files.
 Errors  ConfigError: no such record, or one that can't be read.
 """

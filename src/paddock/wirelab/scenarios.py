@@ -7,6 +7,7 @@ Ids     items and calls are numbered over a scenario.
 """
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -27,7 +28,7 @@ FILES = {
 LAST_WORDS = "lab-end: all is done."
 USED_TOKENS = 100
 """By a call, as its answer says."""
-ODD = "lab-odd: \u00e4\u4e2d\U0001f600 \u00a0'\"\\ end\t."
+ODD = "lab-odd: \u00e4\u4e2d\U0001f600\u00a0'\"\\ lab-end\t."
 Fault = Literal["rate", "server", "overflow", "cut", "failed", "hang", "limit"]
 
 
@@ -106,7 +107,12 @@ def _inner(text: object) -> Iterator[str]:
 
 
 def _shell(tools: LabTools, line: str, more: JsonObject | None = None) -> JsonObject:
-    return call_item(tools.tool, json.dumps({**tools.line(line), **(more or {})}))
+    return call_item(tools.tool, json.dumps({**tools.line(_calm(line)), **(more or {})}))
+
+
+def _calm(line: str) -> str:
+    """It says something a moment after its start and before its end: some programs lose what comes with these."""
+    return f"sleep 0.3; {line}; sleep 0.3"
 
 
 def _raw(tools: LabTools, arguments: str) -> list[Turn]:
@@ -114,17 +120,19 @@ def _raw(tools: LabTools, arguments: str) -> list[Turn]:
 
 
 def _broken(tools: LabTools) -> str:
-    return json.dumps(tools.line("echo lab-broken"))[:-1]
+    return json.dumps(tools.line(_calm("echo lab-broken")))[:-1]
 
 
 def _twice(tools: LabTools) -> str:
-    first, then = json.dumps(tools.line("echo lab-first")), json.dumps(tools.line("echo lab-second"))
+    first, then = json.dumps(tools.line(_calm("echo lab-first"))), json.dumps(tools.line(_calm("echo lab-second")))
     return f"{first[:-1]}, {then[1:]}"
 
 
 def _spaced(tools: LabTools) -> str:
-    pairs = tools.line(f"printf '%s\\n' {json.dumps(ODD)}").items()
-    return "{ " + " ,\n\t".join(f"{json.dumps(key)} :  {json.dumps(value)}" for key, value in pairs) + " }\n"
+    """JSON with white space and escapes that nobody needs, and letters that need some for many encoders."""
+    pairs = tools.line(_calm(f"printf '%s\\n' {shlex.quote(ODD)}")).items()
+    told = [f"{json.dumps(key)} :  {json.dumps(value, ensure_ascii=False)}" for key, value in pairs]
+    return ("{ " + " ,\n\t".join(told) + " }\n").replace("lab-end", "lab-\\u0065nd")
 
 
 def _edited(tools: LabTools) -> list[Turn]:
@@ -171,10 +179,10 @@ SCENARIOS = [
     Scenario("one_message", lambda _tools: [], core=True),
     Scenario("one_call", _one(_line("echo lab-out")), core=True),
     Scenario("parallel_calls", _one(_line("sleep 1; echo lab-left"), _line("echo lab-right")), core=True),
-    Scenario("failing_command", _one(_line("echo lab-wrong >&2; exit 3")), core=True),
+    Scenario("failing_command", _one(_line("echo lab-wrong >&2; sleep 0.3; exit 3")), core=True),
     Scenario("malformed_json", lambda tools: _raw(tools, _broken(tools)), core=True),
     Scenario("unknown_tool", lambda _tools: [Turn([call_item("lab_tool", '{"lab": 1}')])], core=True),
-    Scenario("not_an_object", lambda tools: _raw(tools, '["echo lab-list"]')),
+    Scenario("not_an_object", lambda tools: _raw(tools, '["sleep 0.3; echo lab-list; sleep 0.3"]')),
     Scenario("missing_argument", lambda tools: _raw(tools, "{}")),
     Scenario("duplicate_keys", lambda tools: _raw(tools, _twice(tools))),
     Scenario("think_only", _one(_thought)),
@@ -192,5 +200,5 @@ SCENARIOS = [
     Scenario("cut_answer", _then("limit")),
     Scenario("hanging", _then("hang")),
     Scenario("compaction", _compacted, compacts=True),
-    Scenario("slow_command", _one(_line("echo lab-begun; sleep 60; echo lab-late", lambda tools: tools.slow))),
+    Scenario("slow_command", _one(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))),
 ]
