@@ -91,6 +91,18 @@ async def test_steps_are_the_answer_and_the_trajectory(standing: Any) -> None:
     assert not list(stand.artifacts.glob("*/*/steps.jsonl"))
 
 
+async def test_what_a_harness_leaves_is_kept_beside_however_it_ended(
+    standing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    async with standing("leaving:Leaving") as stand:
+        rollout = await stand.run()
+        kept = {path.name for path in stand.artifacts.glob("*/*/*")}
+    assert rollout.outcome == "infra"
+    assert {"traj.json", "meta.json"} < kept
+    assert [path.read_bytes() for path in stand.artifacts.glob("*/*/*own.json")] == [b"[1]"]
+
+
 async def test_one_shell_keeps_its_folder_and_separate_ones_do_not(standing: Any) -> None:
     for together, seen in ((True, "/etc"), (False, "/testbed")):
         async with standing(**script("cd /etc", "pwd", shell=together)) as stand:
