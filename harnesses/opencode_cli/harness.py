@@ -4,6 +4,8 @@ Wire    streamed, in the dialect that is set; tools `bash`, `edit`, `glob`, `gre
         `apply_patch` in place of `edit` and `write`.
 Prompt  ours is the agent's; the program adds its environment: model, folders, date. The date is pinned.
 History append-only, but arguments of calls are written anew, and a call that it could not take as one of `invalid`.
+Retries five, which can't be switched off. Those after an error leave no trace; after an answer that broke off, its
+        pieces stay in the history and a call of it is told as aborted: such a run has failed.
 Memory  520 to 660 MiB resident, of which about 150 MiB are its file and no sandbox's budget.
 Source  OpenCode 1.18.33, by trial.
 """
@@ -16,7 +18,8 @@ from typing import ClassVar, get_args
 
 from pydantic import Field
 
-from paddock.harness import Endpoint, Program, Prompts, Task
+from paddock.errors import InfraError
+from paddock.harness import Endpoint, Exit, Limits, Model, Program, Prompts, Report, Task, Workspace
 from paddock.harness.oracles.opencode import turns_of
 from paddock.harness.programs.cli import CliHarness, CliSettings, Started
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
@@ -120,6 +123,15 @@ class OpenCodeCliHarness(CliHarness):
             env=ENVIRONMENT,
             stdin=task.prompt.encode(),
         )
+
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+        left = await super().run(task, workspace, model, limits, report)
+        if model.asked_again:
+            raise InfraError(
+                "an answer of its model broke off: it has asked again, with pieces of that answer in its history",
+                kind="answer_broke_off",
+            )
+        return left
 
     def habits(self) -> Habits:
         day = self._settings.prompt_date.strftime("%a %b %d %Y")

@@ -60,6 +60,11 @@ class Model(Protocol):
         """The last call of a program was refused as too long, or as one too many."""
         ...
 
+    @property
+    def asked_again(self) -> bool:
+        """A program has repeated a call whose answer had begun, as one does when it broke off."""
+        ...
+
 
 class Refused(Exception):  # noqa: N818 - an answer to a program, not an error of ours
     """A request of a program that is no part of the task, such as one for a title: not passed on, and counted."""

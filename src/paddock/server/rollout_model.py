@@ -101,6 +101,10 @@ class RolloutModel:
     def overflowed(self) -> bool:
         return self.tunnel is not None and self.tunnel.overflowed
 
+    @property
+    def asked_again(self) -> bool:
+        return self.tunnel is not None and self.tunnel.asked_again
+
 
 def _screened(screen: Screen) -> Callable[[str, bytes], bytes]:
     """On bytes. What is no JSON object goes on as it is: the model server says so."""

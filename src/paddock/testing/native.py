@@ -10,6 +10,7 @@ class NoProgramAsks:
     """Of a model."""
 
     overflowed = False
+    asked_again = False
 
     async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
         raise AssertionError("a program asks over a tunnel, and there is none")

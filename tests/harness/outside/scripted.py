@@ -20,6 +20,7 @@ from paddock.harness import (
 )
 from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
 from paddock.harness.programs.installed import Installed
+from paddock.sandbox.failures import SandboxRequestError
 from paddock.types import SaidTurn
 from paddock.types.records import FinishReason
 from paddock.types.responses import message_item
@@ -65,6 +66,7 @@ class Asked:
     """A model that was asked `turns` times."""
 
     name = "policy"
+    asked_again = False
 
     def __init__(self, turns: int = 1, *, overflowed: bool = False, finish_reason: FinishReason = "stop") -> None:
         self.overflowed = overflowed
@@ -114,6 +116,8 @@ class Memory:
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> Executed:
+        if any("\0" in word for word in argv):
+            raise SandboxRequestError("no word can hold a NUL byte", kind="words_invalid")
         self.ran.append((argv, env or {}, timeout_s, stdin or b""))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)

@@ -314,3 +314,14 @@ async def test_a_url_where_nobody_listens_is_502(open_tunnel: Any) -> None:
         tunnel = await open_tunnel(HttpUpstream(client, "http://127.0.0.1:9/v1"))
         reply = await client.post(tunnel.base_url + "/responses", content=b"{}")
     assert reply.status_code == 502
+
+
+async def test_a_call_that_comes_again_after_its_answer_had_begun_is_noticed(open_tunnel: Any, upstream: Any) -> None:
+    tunnel = await open_tunnel()
+    async with make_client() as client:
+        noticed = []
+        for status, body in ((500, b"{}"), (200, b"{}"), (200, b"{ }"), (200, b"{}")):
+            upstream.status = status
+            await client.post(f"{tunnel.base_url}/responses", content=body)
+            noticed.append(tunnel.asked_again)
+    assert noticed == [False, False, False, True]

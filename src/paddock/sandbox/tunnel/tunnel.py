@@ -8,6 +8,7 @@ Failure `failure` is how the last call of the model failed, where that was not t
 
 import asyncio
 import contextlib
+import hashlib
 import hmac
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -52,6 +53,10 @@ class Tunnel:
         self.overflowed = False
         """The last call was answered as too long for the model, or as one too many for the rollout."""
         self.failure: InfraError | None = None
+        self.asked_again = False
+        """A call whose answer had begun came once more: to its client, that answer was not whole."""
+        self._begun: set[bytes] = set()
+        """Hashes of the bodies of such calls."""
         self._listener = listener
         self._upstream = upstream
         self._settings = settings or TunnelSettings()
@@ -118,6 +123,7 @@ class Tunnel:
             return
         call = self._checked(request)
         self.calls += 1
+        self.asked_again |= _hash(call) in self._begun
         relay = asyncio.create_task(self._relay(exchange, call))
         gone = asyncio.create_task(exchange.gone())
         try:
@@ -153,7 +159,7 @@ class Tunnel:
     async def _relay(self, exchange: Exchange, call: ModelRequest) -> None:
         try:
             async with asyncio.timeout(self._settings.call_timeout_s), self._upstream(call) as answer:
-                await self._answer(exchange, answer)
+                await self._answer(exchange, call, answer)
         except (Turned, _ClientGone):
             raise
         except Exception as error:  # whatever an upstream raises, the client inside gets the same
@@ -163,7 +169,7 @@ class Tunnel:
                 raise ConnectionError("cut") from error
             raise Turned(502, "model_unreachable", "the model can't be reached") from error
 
-    async def _answer(self, exchange: Exchange, answer: Answer) -> None:
+    async def _answer(self, exchange: Exchange, call: ModelRequest, answer: Answer) -> None:
         self.overflowed = False
         failed = answer.status >= 500 or answer.status == 429
         failure = InfraError(f"the model server answered {answer.status}", kind="model_status") if failed else None
@@ -176,6 +182,8 @@ class Tunnel:
                 await exchange.data(body)
                 await exchange.end()
             return
+        if call.body:
+            self._begun.add(_hash(call))
         with _client():
             await exchange.head(answer.status, answer.headers)
         async for data in answer.body:
@@ -189,6 +197,10 @@ class Tunnel:
         for hidden in self._hidden:
             text = text.replace(hidden, b"...")
         return text
+
+
+def _hash(call: ModelRequest) -> bytes:
+    return hashlib.sha256(call.body).digest()
 
 
 def _is_key(headers: Headers, api_key: str) -> bool:
