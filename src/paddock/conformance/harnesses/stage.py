@@ -138,6 +138,8 @@ class Played(NamedTuple):
     said: list[list[JsonObject]]
     """The model's answers."""
     workspace: SandboxWorkspace
+    tunnel: Tunnel | None
+    """Of a program."""
 
     @property
     def requests(self) -> list[JsonObject]:
@@ -247,7 +249,7 @@ class Stage:
             except Exception as raised:  # noqa: BLE001 - what a harness raises is what is looked at
                 error = raised
         said = [orjson.loads(items) for items in talk.said]
-        return Played(left, error, steps, talk.asked, said, workspace)
+        return Played(left, error, steps, talk.asked, said, workspace, model.tunnel)
 
     def task(self, **changes: Any) -> Task:
         names = {name: name for name in self.subject.own_tools}
