@@ -260,6 +260,7 @@ async def test_one_that_is_not_there_is_an_error_of_the_machine(outside: Outside
         await Scripted("").run(Task(prompt=""), Memory(), Asked(), Limits(), print)
 
 
+@pytest.mark.slow
 def test_it_dies_with_us(tmp_path: Path) -> None:
     """Killed, so that nothing of ours could clean up."""
     code = """

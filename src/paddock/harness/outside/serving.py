@@ -1,8 +1,8 @@
 """Our end of a program's channel: what its tools ask for, the workspace does.
 
 Wire    JSON lines, of `bridge.py`; bytes in base64. Requests are answered as they are done, several at once.
-Law     an error of a file is an answer. What the workspace raises beside ends the run and is raised here: it never
-        becomes a tool's text.
+Law     an error of a file is an answer, and so is that something can't be asked for. What the workspace raises beside
+        ends the run and is raised here: it never becomes a tool's text.
 Errors  InfraError "program_garbled" for a line that is none; those of the workspace.
 """
 
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from paddock.errors import InfraError
 from paddock.harness.contract import ShellSession, Workspace
 from paddock.harness.results import ShellExecuted
+from paddock.sandbox.failures import SandboxRequestError
 from paddock.types import JsonObject, Record
 
 R = TypeVar("R", bound=Record)
@@ -120,15 +121,11 @@ class Serving:
         if isinstance(given, _At) and given.shell not in self._shells:
             raise _garbled(f"there is no shell {given.shell}")
         try:
-            _without_nul(message)
             said: JsonObject = {"ok": await answer(given)}
-        except (OSError, _NulError) as error:
-            said = {
-                "error": {
-                    "kind": "ValueError" if isinstance(error, _NulError) else type(error).__name__,
-                    "text": str(error),
-                }
-            }
+        except OSError as error:
+            said = {"error": {"kind": type(error).__name__, "text": str(error)}}
+        except SandboxRequestError as error:
+            said = {"error": {"kind": "ValueError", "text": error.message}}
         try:
             writer.write(orjson.dumps({"id": number, **said}) + b"\n")
             await writer.drain()
@@ -174,18 +171,6 @@ class Serving:
     async def _close(self, given: _At) -> JsonObject:
         await self._shells[given.shell].close()
         return {}
-
-
-class _NulError(ValueError):
-    """No command, path or variable can have one."""
-
-
-def _without_nul(given: Any) -> None:
-    texts = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
-    for one in texts:
-        _without_nul(one)
-    if isinstance(given, str) and "\0" in given:
-        raise _NulError("embedded null byte")
 
 
 def _shown(done: ShellExecuted) -> JsonObject:
