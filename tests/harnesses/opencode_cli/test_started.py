@@ -2,16 +2,18 @@
 what of its requests is changed or refused."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.errors import ConfigError
-from paddock.harness import Endpoint, Task, make_harness
+from paddock.errors import ConfigError, InfraError
+from paddock.harness import Endpoint, Launched, Limits, Screen, Task, Workspace, make_harness
 from paddock.harnesses.opencode_cli import OpenCodeCliHarness
-from paddock.types import JsonObject
+from paddock.testing.native import NoProgramAsks
+from paddock.types import JsonObject, SaidTurn
+from paddock.types.responses import message_item
 
 ENDPOINT = Endpoint(base_url="http://127.0.0.1:8765/v1", model="gpt-5-of-the-user")
 TASK = Task(prompt="Fix 'it'.\n", system='Be "careful".\n')
@@ -142,3 +144,48 @@ def test_titles_are_no_part_of_the_task(key: str, compact_at_tokens: int | None)
 def test_a_summary_is_part_of_the_task_where_there_are_any() -> None:
     assert made().habits().aside("/v1/x", SUMMARY) == "without tools"
     assert made(compact_at_tokens=5000).habits().aside("/v1/x", SUMMARY) is None
+
+
+class AskedAgain(NoProgramAsks):
+    """A model whose one answer broke off and came again."""
+
+    name = "policy"
+    asked_again = True
+
+    async def respond(self, body: JsonObject) -> JsonObject:
+        raise AssertionError("a program asks over a tunnel")
+
+    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+        return ENDPOINT
+
+    async def said(self, known: int = 0) -> list[SaidTurn]:
+        turn = SaidTurn(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
+        return [turn][known:]
+
+
+class Ended:
+    """A workspace where every program ends well."""
+
+    workdir = "/testbed"
+
+    async def write(self, path: str, data: bytes) -> None:
+        return
+
+    async def launch(self, argv: Any, *, stdin: bytes = b"", env: Any) -> Launched:
+        return Launched(0, b"", b"", ())
+
+    def note_command(self, line: str) -> None:
+        raise AssertionError(line)
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_run_whose_history_holds_pieces_of_a_broken_answer_has_failed(again: bool) -> None:
+    model, workspace = AskedAgain(), cast("Workspace", Ended())
+    model.asked_again = again
+    running = made().run(TASK, workspace, model, Limits(), lambda _step: None)
+    if not again:
+        assert (await running).ended == "finished"
+        return
+    with pytest.raises(InfraError) as failed:
+        await running
+    assert failed.value.kind == "answer_broke_off"

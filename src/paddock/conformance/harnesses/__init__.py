@@ -21,7 +21,7 @@ from paddock.testing.sandboxes import repository_image
 from paddock.types import JsonObject
 
 SUITE = [*asking.SUITE, *calling.SUITE, *telling.SUITE, *ending.SUITE, *fixing.SUITE]
-IMAGE = "paddock/check-harness"
+IMAGE = "paddock/check-harness-2"
 
 
 def find_harness(
