@@ -208,7 +208,8 @@ class SweAgent(AgentServer[SweConfig]):
             async with asyncio.timeout(config.agent_timeout_s + GRACE_S):
                 with boundary(BugError, f"harness {harness.__class__.__name__}", stage="model"):
                     try:
-                        return await harness.run(work.brief.task, workspace, work.model, limits, work.report)
+                        run = harness.run(work.brief.task, workspace, work.model, limits, work.report)
+                        return await work.model.watched(run)
                     except BudgetExceeded as spent:
                         return Exit(ended="budget", turns=len(work.steps), detail=spent.message)
         except TimeoutError:

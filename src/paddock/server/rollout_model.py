@@ -6,10 +6,11 @@ Inside  a program there sets its own sampling parameters and counts no turns: th
 Errors  ContextExceeded; what else the model server answers is the rollout's failure.
 """
 
+import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -21,6 +22,7 @@ from paddock.server.rollout import require_answer
 from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurn
 
 UNSET = RolloutSettings()
+T = TypeVar("T")
 
 
 class TunnelWish(NamedTuple):
@@ -60,6 +62,7 @@ class RolloutModel:
         self._open_tunnel = open_tunnel
         self._settings = settings
         self._api_key: str | None = None
+        self._opened = asyncio.Event()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "RolloutModel":
@@ -89,8 +92,29 @@ class RolloutModel:
             self._api_key = secrets.token_hex(16) if outside else None
             wanted = TunnelWish(_screened(screen) if screen else None, self._api_key)
             self.tunnel = await self._stack.enter_async_context(await self._open_tunnel(wanted))
+            self._opened.set()
         key = {"api_key": self._api_key} if self._api_key else {}
         return Endpoint(base_url=self.tunnel.base_url, model=self.name, **key)
+
+    async def watched(self, run: Coroutine[Any, Any, T]) -> T:
+        """What comes of a harness's run. InfraError when the tunnel is lost under it: a program may wait for a network
+        for ever, and what it says to its end would not show why."""
+        running = asyncio.ensure_future(run)
+        lost = asyncio.ensure_future(self._lost())
+        try:
+            await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                raise InfraError("the tunnel to the model was lost", kind="tunnel_lost")
+            return running.result()
+        finally:
+            for task in (running, lost):
+                task.cancel()
+            await asyncio.gather(running, lost, return_exceptions=True)
+
+    async def _lost(self) -> None:
+        await self._opened.wait()
+        assert self.tunnel is not None
+        await self.tunnel.ended.wait()
 
     async def said(self, known: int = 0) -> Sequence[SaidTurn]:
         since = SaidSince(known=known)

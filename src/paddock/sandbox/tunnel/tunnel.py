@@ -57,6 +57,8 @@ class Tunnel:
         """A call whose answer had begun came once more: to its client, that answer was not whole."""
         self._begun: set[bytes] = set()
         """Hashes of the bodies of such calls."""
+        self.ended = asyncio.Event()
+        """Nothing passes any more: it was closed, or what it listens on is gone."""
         self._listener = listener
         self._upstream = upstream
         self._settings = settings or TunnelSettings()
@@ -82,6 +84,7 @@ class Tunnel:
 
     async def close(self) -> None:
         """Nothing passes any more, nothing is open."""
+        self.ended.set()
         tasks = [*([self._accepting] if self._accepting else []), *self._open]
         for task in tasks:
             task.cancel()
@@ -98,6 +101,8 @@ class Tunnel:
                 task.add_done_callback(self._open.discard)
         except SandboxError as error:
             _log.debug("tunnel: %s", error)  # the sandbox is gone, which its owner learns from it
+        finally:
+            self.ended.set()
 
     async def _serve(self, connection: Connection) -> None:
         exchange = Exchange(connection, self._settings, self._held)
