@@ -21,20 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps swebench==$(SWEBENCH)
 	touch $@
 
-# Two parts. Pivot rows, over HTTP. Then three bugs in released packages, in real sandboxes, through every harness; one
-# table of that, in runs/demo. Without OPENAI_BASE_URL what is known to be right is played, and has to be paid; with it (and
-# OPENAI_API_KEY, OPENAI_MODEL) that model is evaluated.
-ORACLE := $(if $(OPENAI_BASE_URL),,--oracle)
-DEMO_REWARDS := gold=1 null=0 $(if $(OPENAI_BASE_URL),,codeact=1 codex=1 opencode=1)
-
+# See the script: DEMO_PROGRAMS=0 leaves the real programs out.
 demo: $(STAMP)
-	rm -rf runs/demo-pivot runs/demo runs/artifacts
-	$(BIN)/paddock eval configs/demo.yaml --isolate --out runs/demo-pivot $(ORACLE)
-	scripts/ensure_sandbox.sh $(BIN)/paddock
-	$(BIN)/paddock images build --rows resources_servers/swe/data/example.jsonl
-	$(BIN)/paddock eval configs/swe_demo.yaml --out runs/demo $(ORACLE) >runs/demo.txt || { cat runs/demo.txt; exit 1; }
-	$(BIN)/python scripts/demo_table.py runs/demo
-	$(BIN)/python scripts/check_rewards.py runs/demo $(DEMO_REWARDS)
+	scripts/demo.sh $(BIN)
 
 # A model of its own, from random weights, on a CPU: see `scripts/train_demo.py`. VLLM_HOME: where its environment goes.
 VLLM_HOME ?= $(HOME)/.cache/paddock/vllm
