@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox
-from paddock.harnesses.codeact.oracle import played
+from paddock.harness.oracles.codeact import turns_of
 from paddock.harnesses.codeact.toolbox import CodeActToolbox, Options
 from paddock.types import Fix, JsonObject
 
@@ -43,4 +43,9 @@ class CodeActHarness(NativeHarness):
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         """A known fix, made with this profile's tools."""
-        return played(fix, self.profile)
+        names = self.profile.tool_names
+        return turns_of(
+            fix,
+            terminal="terminal" if "terminal" in names else "execute_bash",
+            editor="file_editor" if "file_editor" in names else "str_replace_editor",
+        )

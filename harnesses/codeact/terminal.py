@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from paddock.harness import ShellExecuted, ShellSession, Workspace
+from paddock.harness.screen import rendered
 from paddock.harnesses.codeact.commands import separate
-from paddock.harnesses.codeact.screen import rendered, shortened
+from paddock.harnesses.codeact.screen import shortened
 
 STEP_S = 0.5
 PREVIOUS = "[Below is the output of the previous command.]\n"

@@ -1,4 +1,4 @@
-"""A known fix as CodeAct would make it: look, edit, run the tests, finish. Pure.
+"""A known fix with the tools of OpenHands: look, edit, run the tests, finish. Pure.
 
 Order   what goes away goes first, then what moves (in an order in which no target is still in use), then edits, then
         what is new. So a path may be freed and used again.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from posixpath import dirname, join
 from shlex import quote
 
-from paddock.harness.native import FileChange, Player, Profile, Replacement, changes
+from paddock.harness.native import FileChange, Player, Replacement, changes
 from paddock.types import Fix, JsonObject
 
 TEST_TIMEOUT_S = 600
@@ -20,9 +20,9 @@ _SPARE = ".codeact-new"
 """Ends the name of a file that is copied over another."""
 
 
-def played(fix: Fix, profile: Profile) -> list[list[JsonObject]]:
-    """The turns; tools by their real names."""
-    play = _Play(fix, profile)
+def turns_of(fix: Fix, *, terminal: str, editor: str) -> list[list[JsonObject]]:
+    """`terminal`, `editor`: the names of its tools."""
+    play = _Play(fix, terminal, editor)
     todo = changes(fix)
     play.view("")
     for change in todo:
@@ -49,12 +49,11 @@ def played(fix: Fix, profile: Profile) -> list[list[JsonObject]]:
 class _Play:
     """Calls, by what they do."""
 
-    def __init__(self, fix: Fix, profile: Profile) -> None:
+    def __init__(self, fix: Fix, terminal: str, editor: str) -> None:
         self.player = Player()
         self._workdir = fix.workdir
         self._before = fix.files
-        self._shell = "terminal" if "terminal" in profile.tool_names else "execute_bash"
-        self._editor = "file_editor" if "file_editor" in profile.tool_names else "str_replace_editor"
+        self._shell, self._editor = terminal, editor
 
     def at(self, path: str) -> str:
         return join(self._workdir, path) if path else self._workdir

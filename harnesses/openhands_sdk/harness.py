@@ -1,0 +1,103 @@
+"""The OpenHands SDK outside of the sandbox: its own agent, prompts and tools; terminal and editor act inside.
+
+Wire    chat completions, or the Responses API. No sampling parameter of its own counts: the model server pins them.
+Tools   `terminal`, `file_editor`, `task_tracker`, `finish`, `think`, with its own words. Their texts name paths of the
+        sandbox.
+Prompt  its own system prompt, unless an agent's config gives one; ours is the task.
+Ends    with `finish`, or with an answer that calls nothing; it never stops by itself where a policy runs in circles.
+Left    `events.jsonl`: its own events, one a line.
+Source  openhands-sdk, openhands-tools 1.58.0.
+"""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock.harness import Limits, Program, Prompts, Task, screen
+from paddock.harness.oracles.codeact import turns_of
+from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
+from paddock.harness.programs.installed import Installed
+from paddock.types import Fix, JsonObject
+
+MEMORY_MIB = 320
+_ENV = {
+    "OPENHANDS_SUPPRESS_BANNER": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_TELEMETRY": "False",
+}
+"""Nothing is fetched, nothing is told to anybody."""
+
+
+class Condense(BaseModel):
+    """Beyond either."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_size: int = Field(default=240, ge=10)
+    """Events."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """As it counts them itself."""
+    keep_first: int = Field(default=2, ge=0)
+    """Events at the start that stay as they are."""
+
+
+class OpenHandsSdkSettings(OutsideSettings):
+    version: str = "1.58.0"
+    dialect: Literal["chat", "responses"] = "chat"
+    """How it asks its model."""
+    native_tool_calling: bool = True
+    """False: tools are described in the prompt, and calls are found in the text."""
+    retries: int = Field(default=2, ge=0)
+    """How often it asks a failing model again."""
+    condense: Condense | None = None
+    """When its history is summed up, by its own `LLMSummarizingCondenser`; None: never."""
+
+
+class OpenHandsSdkHarness(OutsideHarness):
+    config_type: ClassVar[type[OpenHandsSdkSettings]] = OpenHandsSdkSettings
+    driver = Path(__file__).parent / "driver.py"
+    keeps = ("events.jsonl",)
+
+    def __init__(self, settings: OpenHandsSdkSettings, *, program: Installed | None = None) -> None:
+        super().__init__(program)
+        self._settings = settings
+
+    @property
+    def settings(self) -> OpenHandsSdkSettings:
+        return self._settings
+
+    @property
+    def program(self) -> Program:
+        return Program(
+            name="openhands_sdk",
+            version=self._settings.version,
+            where="outside",
+            source="pip",
+            packages=("openhands-sdk=={version}", "openhands-tools=={version}"),
+            commands={"python": "bin/python"},
+            python="3.12",
+            licence="MIT",
+            memory_mib=MEMORY_MIB,
+        )
+
+    @property
+    def prompts(self) -> Prompts:
+        return Prompts(user="{{ problem_statement }}")
+
+    def start(self, task: Task, workdir: str, limits: Limits) -> Start:
+        told: JsonObject = {
+            "prompt": task.prompt,
+            "system": task.system,
+            "workdir": workdir,
+            "tool_s": limits.tool_s,
+            "dialect": self._settings.dialect,
+            "native": self._settings.native_tool_calling,
+            "retries": self._settings.retries,
+            "condense": self._settings.condense and self._settings.condense.model_dump(exclude_none=True),
+            "screen": screen.__file__,
+        }
+        return Start(told, _ENV)
+
+    def oracle(self, fix: Fix) -> list[list[JsonObject]]:
+        return turns_of(fix, terminal="terminal", editor="file_editor")
