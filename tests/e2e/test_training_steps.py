@@ -15,7 +15,7 @@ from tests.e2e.learning import runs, swe, swe_run
 
 from paddock.testing.real_vllm import tiny_model
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(2 * runs.RUN_S)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 COEFFICIENT = 0.5
 Place = tuple[int, int]
 """Group and member."""

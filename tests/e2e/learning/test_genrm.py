@@ -14,7 +14,7 @@ STEPS = 60
 PREFERRED = "parser"
 BEGINNER = 2
 """First steps, of a policy that has learned nothing yet, whatever the machine's speed: 128 calls."""
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(2 * runs.RUN_S)]
+pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 
 
 def test_what_the_judge_prefers_becomes_frequent(small_task: Path, tmp_path: Path) -> None:
