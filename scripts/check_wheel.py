@@ -35,6 +35,8 @@ for package, file in (
 from paddock.harness import make_harness
 for name in ("codeact", "codex", "opencode"):
     assert make_harness(name).prompts.system and make_harness(name).own_tools, f"{name} lacks its data"
+records = (resources.files("paddock.harnesses.codex_cli") / "golden").iterdir()
+assert any(file.name.endswith(".json") for file in records), "codex_cli lacks its records"
 assert "site-packages" in paddock.__file__, paddock.__file__
 print("wheel: ok")
 """

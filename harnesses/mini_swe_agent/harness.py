@@ -8,6 +8,7 @@ Left    `trajectory.traj.json`: its own trajectory, as its inspector reads it.
 Source  mini-swe-agent 2.4.6.
 """
 
+import json
 import platform
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -15,9 +16,11 @@ from typing import ClassVar, Literal
 from paddock.harness import Limits, Program, Prompts, Task
 from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
 from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.lab import LabTools
 from paddock.harnesses.mini_swe_agent.configuring import ACTION_REGEX, action_regex, layers
-from paddock.harnesses.mini_swe_agent.oracle import turns_of
+from paddock.harnesses.mini_swe_agent.oracle import SUBMIT, turns_of
 from paddock.types import Fix, JsonObject
+from paddock.types.responses import call_item
 
 MEMORY_MIB = 256
 _ENV = {
@@ -51,6 +54,13 @@ class MiniSweAgentHarness(OutsideHarness):
     config_type: ClassVar[type[MiniSweAgentSettings]] = MiniSweAgentSettings
     driver = Path(__file__).parent / "driver.py"
     keeps = ("trajectory.traj.json",)
+    lab: ClassVar[LabTools] = LabTools(
+        tool="bash",
+        line=lambda line: {"command": line},
+        finish=lambda: call_item("bash", json.dumps({"command": SUBMIT})),
+        core_only=True,
+        dialects={name: {"dialect": name} for name in ("chat", "responses")},
+    )
 
     def __init__(self, settings: MiniSweAgentSettings, *, program: Installed | None = None) -> None:
         super().__init__(program)

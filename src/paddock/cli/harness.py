@@ -1,4 +1,4 @@
-"""`paddock harness`: the programs that harnesses run: installed, listed, tried, removed.
+"""`paddock harness`: the programs that harnesses run: installed, listed, tried, compared, removed.
 
 Exit    0 done, and nothing is wrong; 1 some could not be installed, or are not as they should be, each said with what
         mends it; 2 a mistake in the command, or nothing here that could install it; 130 interrupted: no half is left.
@@ -24,11 +24,13 @@ EXAMPLES = """examples:
   paddock harness install codex_cli opencode_cli
   paddock harness install codex_cli --version 0.63.0
   paddock harness doctor
+  paddock harness drift codex_cli --version 0.63.0
   paddock harness remove codex_cli --version 0.63.0
 
 exit codes:
   0    done, and nothing is wrong
-  1    some could not be installed or are not as they should be; each is named with what mends it
+  1    some could not be installed or are not as they should be; each is named with what mends it; `drift`:
+       a version sends something else than is recorded
   2    a mistake in the command, or no npm or Python that could install it
   130  interrupted; no half program is left
 

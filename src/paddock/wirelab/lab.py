@@ -3,8 +3,8 @@
 Seam    `Harness.run` with a model whose `endpoint` opens a real tunnel onto the script: so programs in the sandbox and
         programs on this machine are the same to it.
 Law     each scenario has a sandbox of its own. What is written down is what came, normalised; nothing is repaired.
-Errors  ConfigError: a harness without `lab`, an unknown dialect or scenario; what keeps sandboxes from working here.
-        An error of the harness is how that scenario ended.
+Errors  ConfigError: a harness without `lab`, an unknown dialect or scenario, a program that is not installed; what
+        keeps sandboxes from working here. An error of the harness is how that scenario ended.
 """
 
 import asyncio
@@ -12,13 +12,16 @@ import inspect
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError, PaddockError
 from paddock.harness import Harness, Limits, Program, SandboxWorkspace, Task, harness_class
 from paddock.harness.making import check_settings
+from paddock.harness.programs.installed import Installed
 from paddock.harness.programs.lab import LabTools
+from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, new_secret
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.doctor import probe_settings
@@ -30,7 +33,7 @@ from paddock.testing.sandboxes import WORKDIR, repository_image
 from paddock.types import JsonObject
 from paddock.wirelab.normalising import Normaliser
 from paddock.wirelab.records import Run, Transcripts, repeated
-from paddock.wirelab.scenarios import FILES, PROMPT, SYSTEM, Scenario, chosen, ours, played
+from paddock.wirelab.scenarios import FILES, PROMPT, SYSTEM, Scenario, chosen, closing, ours, played
 from paddock.wirelab.script import MODEL, Script
 from paddock.wirelab.tapping import Sent, Tap
 
@@ -51,10 +54,12 @@ class Subject(NamedTuple):
     block: JsonObject
     """The harness's settings, beside those that the lab plays it with."""
 
-    def make(self, **changes: Any) -> Any:
+    def make(self, installed: Installed | None = None, **changes: Any) -> Any:
+        """`installed`: for a program that runs on this machine."""
         block = {**self.tools.settings, **self.tools.dialects[self.dialect], **self.block, **changes}
         settings = check_settings(self.cls, block, f"harness {self.spec}")
-        return self.cls(*(() if settings is None else (settings,)))
+        located = {} if installed is None else {"program": installed}
+        return self.cls(*(() if settings is None else (settings,)), **located)
 
     @property
     def program(self) -> Program:
@@ -94,6 +99,7 @@ async def record(
     scenarios = chosen(names, subject.tools)
     program = subject.program
     settings = settings or probe_settings(SandboxSettings())
+    installed = ProgramStore(settings.programs_home).find(program)
     try:
         image = repository_image(ImageStore(settings.home, payload_id=settings.payload_id), IMAGE, FILES)
     except FileNotFoundError as error:
@@ -103,7 +109,7 @@ async def record(
     try:
         for scenario in scenarios:
             tell(scenario.name)
-            runs[scenario.name] = await _play(subject, program, scenario, provider, image)
+            runs[scenario.name] = await _play(subject, installed, scenario, provider, image)
     finally:
         await provider.close()
     block = {key: value for key, value in subject.block.items() if key != "version"}
@@ -112,19 +118,21 @@ async def record(
     )
 
 
-async def _play(subject: Subject, program: Program, scenario: Scenario, provider: Provider, image: str) -> Run:
-    changes = (subject.tools.compact or {}) if scenario.compacts else {}
-    script = Script(played(scenario, subject.tools))
+async def _play(subject: Subject, installed: Installed, scenario: Scenario, provider: Provider, image: str) -> Run:
+    tools, program = subject.tools, subject.program
+    changes = (tools.compact or {}) if scenario.needs == "compact" else {}
+    located = installed if program.where == "outside" else None
+    script = Script(played(scenario, tools), partial(closing, tools))
     sent: list[Sent] = []
     async with _sandbox(provider, program, image) as room, _model(provider, room, script, sent) as model:
         workspace = SandboxWorkspace(provider, room, workdir=WORKDIR)
-        ended = await _ended(subject.make(**changes), workspace, model, script)
+        ended = await _ended(subject.make(located, **changes), workspace, model, script)
     places = {
+        str(installed.folder): "<program>",
         f"{program.mounted}": "<program>",
         f"{program.mounted.parent / 'home'}": "<home>",
         program.version: "<version>",
     }
-    tools = subject.tools
     normaliser = Normaliser(ours=ours(scenario, tools), volatile=tools.volatile, late=tools.late, places=places)
     return Run(ended=ended, requests=repeated([normaliser.request(one) for one in sent]))
 

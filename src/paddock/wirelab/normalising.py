@@ -1,7 +1,7 @@
 """What a program sent, in a form that is the same from run to run and from machine to machine.
 
 Kept    keys, types, numbers, the order of items; within `tools` also the order of keys, which a prompt may show. Texts
-        of ours as they are; words such as an enum has. JSON within a string as `{"json": ...}`.
+        of ours as they are; words such as an enum has. JSON within a string is `{"json": ...}`.
 Named   ids as `<key:n>` by first appearance under their key, dates, times, folders, the program's version.
 Hidden  any other text is the program's own prose: `{"prose": characters, "sha": 12 hex digits}`, after what is volatile
         was named. Where it has texts of ours in it, `{"text": [...]}` with each part for itself.
@@ -28,6 +28,7 @@ _PROSE_KEYS = frozenset({"description", "instructions", "definition"})
 """What stands there is prose, be it one word."""
 _ID_KEY = re.compile(r"(?:^|[_-])id$|^prompt_cache_key$|^user$", re.IGNORECASE)
 _ORDERED = "tools"
+_ARGUMENTS = "arguments"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _DAY, _MONTH = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*", "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _VOLATILE = (
@@ -94,12 +95,18 @@ class Normaliser:
         if _ID_KEY.search(key) and text and not _UUID.search(text):
             return self._id(key, text)
         if text.startswith("{") and isinstance(inner := _json(text), dict):
-            return {"json": self._value(key, inner, ordered=False)}
+            return self._inner(key, text, inner)
         clean = self._scrubbed(key, text)
         if key not in _PROSE_KEYS and WORD.fullmatch(clean):
             return clean
         parts = list(self._parts(clean))
         return parts[0] if len(parts) == 1 else {"text": parts}
+
+    def _inner(self, key: str, text: str, value: JsonObject) -> JsonObject:
+        """Arguments that were written anew: in which order and, unless it is the shortest, in how many characters."""
+        told = {"json": self._value(key, value, ordered=key == _ARGUMENTS)}
+        short = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return told if key != _ARGUMENTS or text == short else {**told, "characters": len(text)}
 
     def _parts(self, text: str) -> Iterator[Any]:
         at = 0

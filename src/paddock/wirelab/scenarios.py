@@ -46,8 +46,8 @@ class Scenario(NamedTuple):
     name: str
     turns: Callable[[LabTools], list[Turn]]
     core: bool = False
-    compacts: bool = False
-    """Only for programs that can."""
+    needs: Literal["edit", "compact"] | None = None
+    """Only for programs whose `LabTools` have it."""
 
 
 def played(scenario: Scenario, tools: LabTools) -> list[Turn]:
@@ -58,30 +58,36 @@ def played(scenario: Scenario, tools: LabTools) -> list[Turn]:
         items = []
         for item in turn.items:
             count += 1
-            items.append(_numbered(item, count))
+            items.append(_numbered(item, str(count)))
         made.append(turn._replace(items=items))
     return made
 
 
 def chosen(names: Sequence[str], tools: LabTools) -> list[Scenario]:
-    """The scenarios of those names; none named: all that the program can play."""
-    known = {one.name: one for one in SCENARIOS if tools.compact is not None or not one.compacts}
-    if unknown := [name for name in names if name not in known]:
-        raise ConfigError(f"scenario {unknown[0]}: none of {', '.join(known)}", kind="scenario_unknown")
-    return [known[name] for name in names] if names else list(known.values())
+    """The scenarios of those names; none named: all that the program is to play."""
+    able = {one.name: one for one in SCENARIOS if one.needs is None or getattr(tools, one.needs) is not None}
+    if unknown := [name for name in names if name not in able]:
+        raise ConfigError(f"scenario {unknown[0]}: none of {', '.join(able)}", kind="scenario_unknown")
+    return [able[name] for name in names] or [one for one in able.values() if one.core or not tools.core_only]
+
+
+def closing(tools: LabTools, number: int) -> Turn:
+    """What is said after the last turn: it ends a run. `number`: of the call."""
+    items = [tools.finish()] if tools.finish is not None else [message_item(LAST_WORDS)]
+    return Turn([_numbered(item, f"end{number}") for item in items])
 
 
 def ours(scenario: Scenario, tools: LabTools) -> Iterator[str]:
     """The texts that come from us."""
     yield from (PROMPT, PROMPT.strip(), SYSTEM, LAST_WORDS, OLD_LINE, NEW_LINE, "/testbed", CALC)
-    for turn in played(scenario, tools):
+    for turn in [*played(scenario, tools), closing(tools, 0)]:
         for item in turn.items:
             yield from _texts(item)
             for key in ("arguments", "input"):
                 yield from _inner(item.get(key))
 
 
-def _numbered(item: JsonObject, number: int) -> JsonObject:
+def _numbered(item: JsonObject, number: str) -> JsonObject:
     ids = {"id": f"item_lab{number}"}
     if "call_id" in item:
         ids["call_id"] = f"call_lab{number}"
@@ -136,6 +142,7 @@ def _spaced(tools: LabTools) -> str:
 
 
 def _edited(tools: LabTools) -> list[Turn]:
+    assert tools.edit is not None  # `needs`
     edit = tools.edit(CALC, OLD_LINE, NEW_LINE)
     known = {"call_id": "", "status": "completed", **edit}
     return [Turn([known]), Turn([_shell(tools, f"cat {CALC}")])]
@@ -190,7 +197,7 @@ SCENARIOS = [
     Scenario("text_and_call", _one(_text, _line("echo lab-told"))),
     Scenario("empty_answer", lambda _tools: [Turn()]),
     Scenario("huge_output", _one(_line("cat big.txt"))),
-    Scenario("edit", _edited),
+    Scenario("edit", _edited, needs="edit"),
     Scenario("odd_text", lambda tools: _raw(tools, _spaced(tools))),
     Scenario("cut_stream", _then("cut")),
     Scenario("failed_stream", _then("failed")),
@@ -199,6 +206,6 @@ SCENARIOS = [
     Scenario("overflow", _then("overflow")),
     Scenario("cut_answer", _then("limit")),
     Scenario("hanging", _then("hang")),
-    Scenario("compaction", _compacted, compacts=True),
+    Scenario("compaction", _compacted, needs="compact"),
     Scenario("slow_command", _one(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))),
 ]

@@ -1,12 +1,12 @@
 """The scripted upstream of the wire lab: answers a program's calls with the turns of a scenario, in its dialect.
 
-Law     turns are played in order, one per call that reaches the model, then the last words; who asks on after
+Law     turns are played in order, one per call that reaches the model, then the closing one; who asks on after
         `MAX_CLOSINGS` of these is refused. Answers that were given whole are the record (`said`).
 Faults  are what a real model server sends: the dialect's own error bodies, events and status codes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import orjson
@@ -17,8 +17,8 @@ from paddock.sandbox.tunnel import Answer, ModelRequest
 from paddock.server import dialects
 from paddock.server.dialects import CONTEXT_KIND, Closed, Delta, Dialect, Opened, dialect_of, error_reply, make_writer
 from paddock.types import FinishReason, JsonObject, SaidSince, SaidTurn, SaidTurns
-from paddock.types.responses import calls, message_item
-from paddock.wirelab.scenarios import LAST_WORDS, Turn
+from paddock.types.responses import calls
+from paddock.wirelab.scenarios import Turn
 
 MODEL = "policy"
 MAX_CLOSINGS = 10
@@ -31,11 +31,13 @@ _EVENTS = {"content-type": "text/event-stream"}
 class Script:
     """One run's: an `Upstream`, and the record that a harness asks for."""
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
+    def __init__(self, turns: Sequence[Turn], closing: Callable[[int], Turn]) -> None:
+        """`closing`: what is said after them, by the number of the call."""
         self.said: list[SaidTurn] = []
         self.hangs = asyncio.Event()
         """A call is held whose answer will not come."""
         self._turns = turns
+        self._closing = closing
         self._calls = 0
 
     @property
@@ -56,8 +58,7 @@ class Script:
         if number >= len(self._turns) + MAX_CLOSINGS:
             yield _error(request.path, "lab: this goes on for too long", "script_ended", 400)
             return
-        closing = Turn([{**message_item(LAST_WORDS), "id": f"item_labend{number}"}])
-        turn = self._turns[number] if number < len(self._turns) else closing
+        turn = self._turns[number] if number < len(self._turns) else self._closing(number)
         if turn.fault == "hang":
             self.hangs.set()
             await asyncio.Event().wait()

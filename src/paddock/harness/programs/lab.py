@@ -21,8 +21,12 @@ class LabTools(NamedTuple):
     """That runs a line of shell."""
     line: Callable[[str], JsonObject]
     """That tool's arguments for a line."""
-    edit: Callable[[str, str, str], JsonObject]
-    """A call that replaces a line of a file, as path, old and new."""
+    edit: Callable[[str, str, str], JsonObject] | None = None
+    """A call that replaces a line of a file, as path, old and new; None: it has no tool for that."""
+    finish: Callable[[], JsonObject] | None = None
+    """A call that ends its run; None: a message does."""
+    core_only: bool = False
+    """It is played the first scenarios alone, where none is named."""
     slow: JsonObject = {}
     """More of the shell's arguments: a line that goes on is answered after two seconds or so."""
     settings: JsonObject = {}
