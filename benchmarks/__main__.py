@@ -16,6 +16,7 @@ NAMES = (
     "rollouts",
     "resuming",
     "harness",
+    "programs",
     "watchdog",
     "sandboxes",
     "tokens",

@@ -13,7 +13,12 @@ from paddock.sandbox import SandboxError
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
-@pytest.fixture(scope="module", params=stand.PROGRAMS)
+QUICK = "codex_cli"
+"""The others take minutes each, most of it for starting some sixty times."""
+EACH = [pytest.param(name, marks=() if name == QUICK else pytest.mark.long) for name in stand.PROGRAMS]
+
+
+@pytest.fixture(scope="module", params=EACH)
 def subject(request: pytest.FixtureRequest) -> HarnessSubject:
     stand.require(request.param)
     try:
