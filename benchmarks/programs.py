@@ -3,9 +3,9 @@
 Episode  four calls of the model: look, edit, test, finish, against a model server in this process that answers at once;
          a sandbox that is there already. Programs that are not installed are named.
 Figures  medians. `first_request_s` from the start of the harness to the program's first request. `program_cpu_s` of the
-         program and its commands. `memory_mib` of the sandbox, the largest that its watchdog saw in looks a second apart:
-         too little for an episode that is shorter. `our_cpu_s` of this process: model server, record, tunnel and
-         transcript together; `our_share` of all CPU of the episode.
+         program and its commands. `memory_mib` of the sandbox, the largest that its watchdog saw in looks a second
+         apart: too little for an episode that is shorter. `our_cpu_s` of this process: model server, record, tunnel
+         and transcript together; `our_share` of all CPU of the episode.
 Floor    `bare_*`: the same programs without us, against a mock server on another machine of this kind, four calls.
 """
 
