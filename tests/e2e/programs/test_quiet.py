@@ -1,0 +1,31 @@
+"""The claim that a program asks its model for the task and nothing else: no title, no update, no telemetry."""
+
+import json
+
+import pytest
+from tests.e2e.programs import stand
+
+from paddock.conformance.harnesses import find_harness
+from paddock.conformance.harnesses.stage import staged
+from paddock.errors import ConfigError
+from paddock.harness import harness_class
+from paddock.types.responses import call_item
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+
+@pytest.mark.parametrize("harness", stand.PROGRAMS)
+async def test_each_request_is_a_turn_and_none_had_to_be_refused(harness: str) -> None:
+    stand.require(harness)
+    lab = harness_class(harness).lab
+    try:
+        subject = find_harness(f"harness:{harness}")
+    except ConfigError as error:
+        pytest.skip(error.message)
+    async with staged(subject) as stage:
+        played = await stage.play([call_item(lab.tool, json.dumps(lab.line("cat calc.py")))])
+    left = played.ended("finished")
+    tunnel = played.tunnel
+    assert tunnel is not None
+    assert tunnel.calls == left.turns == len(played.raw) == 2
+    assert tunnel.turned == 0
