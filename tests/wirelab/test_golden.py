@@ -19,8 +19,8 @@ from paddock.wirelab.scenarios import chosen
 RECORDED = Path(__file__).parent / "recorded"
 HARNESSES = Path(inspect.getfile(harnesses)).resolve().parent
 FILES = sorted([*HARNESSES.glob("*/golden/*.json"), *RECORDED.glob("*.json")])
-LONG = ("responses", "messages")
-"""Dialects of OpenCode that are tried where there is time: each takes minutes."""
+LONG = ("opencode_cli",)
+"""Tried where there is time: each of its dialects takes minutes."""
 
 
 def name_of(file: Path) -> str:
@@ -28,7 +28,7 @@ def name_of(file: Path) -> str:
 
 
 def marked(file: Path) -> Any:
-    is_long = file.is_relative_to(HARNESSES / "opencode_cli") and file.stem.rpartition(".")[2] in LONG
+    is_long = any(file.is_relative_to(HARNESSES / name) for name in LONG)
     return pytest.param(file, id=name_of(file), marks=pytest.mark.long if is_long else pytest.mark.slow)
 
 
