@@ -20,7 +20,7 @@ TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 60.0
 
 _FLAGS = (
-    *("--location=project", "--ignore-scripts", "--include=optional", "--save-exact"),
+    *("--ignore-scripts", "--include=optional", "--save-exact"),
     *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
 )
 
@@ -28,10 +28,7 @@ _FLAGS = (
 def install(program: Program, folder: Path, commands: Commands) -> None:
     """Into `folder`, which is there and empty."""
     npm = find_npm(program, commands)
-    flags = (
-        "--ignore-scripts --include=optional --save-exact --no-audit --no-fund --no-update-notifier --loglevel=error"
-    )
-    words = [npm, "install", *flags.split(), "--prefix", str(folder), *program.wanted]
+    words = [npm, "install", *_FLAGS, "--prefix", str(folder), *program.wanted]
     done = commands.run(words, timeout_s=TIMEOUT_S, cwd=folder)
     if done.code is None:
         raise InfraError(f"npm install {program.words}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
