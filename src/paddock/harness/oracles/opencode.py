@@ -16,30 +16,37 @@ from paddock.edits import EditError, PatchError, apply, parse_codex_patch
 from paddock.harness.native import FileChange, Player, Replacement, changes
 from paddock.types import Fix, JsonObject
 
-_BOM = "\ufeff"
-_TEST_TIMEOUT_MS = 600_000
+BOM = "\ufeff"
+TEST_TIMEOUT_MS = 600_000
 _ORDER = {"delete": 0, "modify": 1, "add": 2}
 """What is deleted and what moves away makes room for what is added."""
 
 
 def turns_of(fix: Fix, tools: Sequence[str]) -> list[list[JsonObject]]:
     """`tools`: those that there are."""
-    player = _Editing(fix) if "edit" in tools else _Patching(fix)
+    return played(Editing(fix) if "edit" in tools else _Patching(fix), fix)
+
+
+def played(player: "Editing", fix: Fix) -> list[list[JsonObject]]:
+    """The turns in which `player` makes the fix."""
     made = changes(fix)
-    player.call("read", filePath=fix.workdir)
+    player.look()
     for change in sorted(made, key=lambda change: _ORDER[change.kind]):
         player.make(change)
-    player.call("bash", command=fix.test_command, timeout=_TEST_TIMEOUT_MS)
+    player.line(fix.test_command, timeout=TEST_TIMEOUT_MS)
     player.say("The change is made, and the tests have been run.")
     return player.turns
 
 
-class _Editing(Player):
+class Editing(Player):
     """With `edit` and `write`."""
 
     def __init__(self, fix: Fix) -> None:
         super().__init__()
         self._fix = fix
+
+    def look(self) -> None:
+        self.read(self._fix.workdir)
 
     def make(self, change: FileChange) -> None:
         path = join(self._fix.workdir, change.to or change.path)
@@ -58,12 +65,12 @@ class _Editing(Player):
             self.line(f"mkdir -p -- {quote(dirname(path))} && mv -- {quote(old)} {quote(path)}")
         if not change.replacements:
             return
-        self.call("read", filePath=path)
+        self.read(path)
         before = self._fix.files.get(change.path)
         if self.makes(path, before, change):
             self.edit(path, change.replacements)
             return
-        if before is not None and before.startswith(_BOM):
+        if before is not None and before.startswith(BOM):
             # `write` keeps the mark of a file that has one.
             self.line(f": > {quote(path)}")
         self.put(path, change.text or "")
@@ -74,8 +81,19 @@ class _Editing(Player):
             return True
         text: str | None = before
         for one in change.replacements:
-            text = _replaced(text, one) if text is not None else None
+            text = self.replaced(text, one) if text is not None else None
         return text == change.text
+
+    def replaced(self, text: str, one: Replacement) -> str | None:
+        """The text after an edit; None: `edit` may make another one, by its ways with places that are alike, line ends
+        and byte order marks."""
+        at = text.find(one.old)
+        if not one.old or at < 0 or text.rfind(one.old) != at or any(odd in text + one.new for odd in ("\r", BOM)):
+            return None
+        return text[:at] + one.new + text[at + len(one.old) :]
+
+    def read(self, path: str) -> None:
+        self.call("read", filePath=path)
 
     def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
         for one in replacements:
@@ -84,17 +102,17 @@ class _Editing(Player):
     def put(self, path: str, text: str) -> None:
         self.call("write", filePath=path, content=text)
 
-    def line(self, command: str) -> None:
-        self.call("bash", command=command)
+    def line(self, command: str, **more: object) -> None:
+        self.call("bash", command=command, **more)
 
 
-class _Patching(_Editing):
+class _Patching(Editing):
     """With `apply_patch`."""
 
     def makes(self, path: str, before: str | None, change: FileChange) -> bool:
         if before is None:
             return True
-        return _BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text
+        return BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text
 
     def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
         self.call("apply_patch", patchText=_update(path, replacements))
@@ -106,14 +124,6 @@ class _Patching(_Editing):
             self.call("apply_patch", patchText=patch)
         else:
             self.line(f"mkdir -p -- {quote(dirname(path))} && printf %s {quote(text)} > {quote(path)}")
-
-
-def _replaced(text: str, one: Replacement) -> str | None:
-    """None: `edit` may make another text, by its ways with places that are alike, line ends and byte order marks."""
-    at = text.find(one.old)
-    if not one.old or at < 0 or text.rfind(one.old) != at or any(odd in text + one.new for odd in ("\r", _BOM)):
-        return None
-    return text[:at] + one.new + text[at + len(one.old) :]
 
 
 def _update(path: str, replacements: Sequence[Replacement]) -> str:

@@ -75,6 +75,10 @@ class CliHarness(ABC):
         """What of its requests is ours to decide."""
         return Habits()
 
+    def check(self, left: Exit, said: Transcript) -> None:
+        """Raises InfraError for an end that looks well to everybody but those who know the program."""
+        return
+
     def command(self, name: str) -> str:
         """Where one of the program's commands is, inside."""
         return str(self.program.mounted / "bin" / name)
@@ -95,4 +99,6 @@ class CliHarness(ABC):
             await said.settle()
             return out_of_time(said, limits)
         await said.settle()
-        return exit_of(f"{self.program.name} {self.program.version}", done, said, model, limits, begun_s)
+        left = exit_of(f"{self.program.name} {self.program.version}", done, said, model, limits, begun_s)
+        self.check(left, said)
+        return left

@@ -10,9 +10,12 @@ Aside   requests that are no part of the task are refused and counted.
 
 import asyncio
 import contextlib
+import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+import orjson
 
 from paddock.harness.contract import MalformedCall, Model, Refused, Report, Step
 from paddock.tools import Malformed, Shell, normalise
@@ -46,6 +49,8 @@ class Transcript:
         self.refused: Counter[str] = Counter()
         self.last: SaidTurn | None = None
         self.final: str | None = None
+        self._asked: set[bytes] = set()
+        """Hashes of requests that were passed on: the same one again is a retry."""
         self._model = model
         self._report = report
         self._habits = habits
@@ -66,7 +71,13 @@ class Transcript:
         for call_id, text in _results(body):
             self._results.setdefault(call_id, text)
         self._arrived.set()
+        self._asked.add(hashlib.sha256(orjson.dumps(body)).digest())
         return _pinned(body, self._habits.pin)
+
+    @property
+    def unanswered(self) -> int:
+        """Requests, without retries, to which no turn is recorded: there is none once a run has ended well."""
+        return max(0, len(self._asked) - self.turns)
 
     @contextlib.asynccontextmanager
     async def followed(self) -> AsyncIterator[None]:
