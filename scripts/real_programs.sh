@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Usage: eval "$(scripts/real_programs.sh PADDOCK [PYTHON])"
-# Installs the programs that the native harnesses answer like, by the command PADDOCK (such as .venv/bin/paddock) into its
-# store (PADDOCK_HOME), and tells the tests that compare with them where they are: PADDOCK_CODEX, PADDOCK_OPENCODE and, where
-# PYTHON (3.12 or newer) is given, PADDOCK_OPENHANDS_PYTHON; OpenCode needs the ripgrep that Codex brings. Needs npm; 0.6 GB,
-# with OpenHands 1.3 GB.
+# Installs the programs that harnesses run, and that the native ones answer like, by the command PADDOCK (such as
+# .venv/bin/paddock) into its store (PADDOCK_HOME), and tells the tests that compare with them where they are:
+# PADDOCK_CODEX, PADDOCK_OPENCODE, rg on PATH and, where PYTHON (3.12 or newer) is given, PADDOCK_OPENHANDS_PYTHON. Needs
+# npm; 2.5 GB.
 set -euo pipefail
 shopt -s inherit_errexit
-OPENHANDS=1.58.0
 paddock=$1
 python=${2:-}
 
@@ -22,13 +21,9 @@ codex=$(get codex_cli)
 printf 'export PADDOCK_CODEX=%q PATH=%q:"$PATH"\n' "$codex/bin/codex" "$codex/bin"
 opencode=$(get opencode_cli)
 printf 'export PADDOCK_OPENCODE=%q\n' "$opencode/bin/opencode"
-
+get claude_code >/dev/null
+get mini_swe_agent >/dev/null
 if [ -n "$python" ]; then
-    openhands=$(dirname "$codex")/openhands-$OPENHANDS
-    if [ ! -x "$openhands/bin/ready" ]; then
-        "$python" -m venv "$openhands"
-        "$openhands/bin/pip" install --quiet --disable-pip-version-check "openhands-sdk==$OPENHANDS" "openhands-tools==$OPENHANDS" >&2
-        ln -s python "$openhands/bin/ready"
-    fi
+    openhands=$(get openhands_sdk)
     printf 'export PADDOCK_OPENHANDS_PYTHON=%q\n' "$openhands/bin/python"
 fi
