@@ -8,6 +8,7 @@ Source  openhands-sdk, openhands-tools 1.58.0.
 """
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ TIMEOUT_S = 7 * 24 * 3600
 """For an answer: the rollout's own time ends it."""
 FOREVER = 10**9
 """Iterations: the model server ends a rollout."""
+POLICYS = (AssertionError, ValueError)
+"""What its own code raises at an answer that it can't read, such as half a surrogate pair, or a call without a name.
+What its model server or a sandbox does is raised otherwise."""
 
 
 def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
     from openhands.sdk import Agent, Conversation, Tool, register_tool
+    from openhands.sdk.conversation.exceptions import ConversationRunError
     from openhands.tools.task_tracker import TaskTrackerTool
 
     rendered = _loaded(Path(start["screen"])).rendered
@@ -40,7 +45,7 @@ def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
     with Path(EVENTS).open("w", encoding="utf-8", errors="replace") as events:
 
         def keep(event: Any) -> None:
-            events.write(event.model_dump_json() + "\n")
+            events.write(json.dumps(event.model_dump(mode="json"), ensure_ascii=False) + "\n")
             events.flush()
 
         conversation = Conversation(
@@ -52,7 +57,12 @@ def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
             callbacks=[keep],
         )
         conversation.send_message(start["prompt"])
-        conversation.run()
+        try:
+            conversation.run()
+        except ConversationRunError as error:
+            if not isinstance(error.original_exception, POLICYS):
+                raise
+            return {"ended": "gave_up", "text": str(error.original_exception)}
     status = str(conversation.state.execution_status.value)
     return {"ended": "finished" if status == "finished" else "gave_up", "text": status}
 

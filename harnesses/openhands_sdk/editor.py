@@ -24,9 +24,11 @@ if [ -d "$1" ]; then
     find -L . -mindepth 1 -maxdepth 2 -type d -print0 2>/dev/null
     printf '\\0'
     find -L . -mindepth 1 -maxdepth 2 ! -type d -print0 2>/dev/null
-elif [ -f "$1" ]; then echo file; wc -c < "$1"
+elif [ -f "$1" ]; then
+    echo file
+    if command -v wc >/dev/null; then wc -c < "$1"; fi
 elif [ -e "$1" ]; then echo other
-elif [ -d "$(dirname -- "$1")" ]; then echo free
+elif [ -d "${1%/*}/" ]; then echo free
 else echo lost
 fi
 exit 0

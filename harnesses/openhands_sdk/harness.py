@@ -9,17 +9,21 @@ Left    `events.jsonl`: its own events, one a line.
 Source  openhands-sdk, openhands-tools 1.58.0.
 """
 
+import json
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from paddock.harness import Limits, Program, Prompts, Task, screen
 from paddock.harness.oracles.codeact import turns_of
 from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
 from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.lab import LabTools
 from paddock.types import Fix, JsonObject
+from paddock.types.responses import call_item
 
+Dialect = Literal["chat", "responses"]
 MEMORY_MIB = 320
 _ENV = {
     "OPENHANDS_SUPPRESS_BANNER": "1",
@@ -41,10 +45,16 @@ class Condense(BaseModel):
     keep_first: int = Field(default=2, ge=0)
     """Events at the start that stay as they are."""
 
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.keep_first >= self.max_size // 2 - 1:
+            raise ValueError("keep_first needs to be less than half of max_size, less one")
+        return self
+
 
 class OpenHandsSdkSettings(OutsideSettings):
     version: str = "1.58.0"
-    dialect: Literal["chat", "responses"] = "chat"
+    dialect: Dialect = "chat"
     """How it asks its model."""
     native_tool_calling: bool = True
     """False: tools are described in the prompt, and calls are found in the text."""
@@ -58,6 +68,17 @@ class OpenHandsSdkHarness(OutsideHarness):
     config_type: ClassVar[type[OpenHandsSdkSettings]] = OpenHandsSdkSettings
     driver = Path(__file__).parent / "driver.py"
     keeps = ("events.jsonl",)
+    lab: ClassVar[LabTools] = LabTools(
+        tool="terminal",
+        line=lambda line: {"command": line},
+        edit=lambda path, old, new: call_item(
+            "file_editor",
+            json.dumps({"command": "str_replace", "path": f"/testbed/{path}", "old_str": old, "new_str": new}),
+        ),
+        slow={"timeout": 2},
+        core_only=True,
+        dialects={name: {"dialect": name} for name in get_args(Dialect)},
+    )
 
     def __init__(self, settings: OpenHandsSdkSettings, *, program: Installed | None = None) -> None:
         super().__init__(program)

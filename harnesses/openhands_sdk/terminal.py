@@ -5,12 +5,14 @@ Theirs  waiting, typing, what is refused and every word: `TerminalSession` and `
         a screen, on which a prompt with metadata stands after each command that has ended; so this writes one.
 Screen  rendered as a reader sees it, and no longer than theirs (`LINES`). A new prompt costs a second line in the
         shell: which Python it would start.
+Limit   a command that takes longer than one tool call may (`tool_s`), over however many calls, is stopped.
 Ended   a shell that has ended says so; the next command opens another.
 Source  openhands-tools 1.58.0.
 """
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +34,9 @@ _KEYS = {
     "PGDN": "\x1b[6~",
 }
 _GONE = "[The shell itself has ended. The next command starts a new one.]"
+_OVER = "[time limit: the command was stopped]"
 _INTERRUPTED = 130
+_KILLED = 137
 
 
 class SandboxTerminal:
@@ -40,14 +44,27 @@ class SandboxTerminal:
 
     username = None
 
-    def __init__(self, bridge: Any, workdir: str, tool_s: float | None, rendered: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        bridge: Any,
+        workdir: str,
+        tool_s: float | None,
+        *,
+        rendered: Callable[[str], str],
+        marks: tuple[str, str],
+    ) -> None:
+        """`marks`: before and after the metadata of a prompt."""
         self.work_dir = workdir
         self.initialized = False
         self.closed = False
         self._bridge = bridge
         self._tool_s = tool_s
         self._rendered = rendered
+        self._marks = marks
         self._shell: Any = None
+        self._begun_s = 0.0
+        """When the command that runs was started, on the monotonic clock."""
+        self._where = workdir
         self._runs = False
         self._code = 0
         self._prompt = ""
@@ -79,13 +96,16 @@ class SandboxTerminal:
         else:
             if self._shell is None:
                 self._shell = self._bridge.shell()
-            done = self._shell.run(text, timeout_s=self._tool_s, wait_s=WAIT_S)
+            done = self._shell.run(text, wait_s=WAIT_S)
+            self._begun_s = time.monotonic()
             self._screen += f"{text}\n"
             self._take(done)
 
     def read_screen(self) -> str:
         if self._runs:
             self._take(self._shell.poll(wait_s=WAIT_S))
+        if self._runs and self._tool_s is not None and time.monotonic() - self._begun_s >= self._tool_s:
+            self._stop()
         return "\n".join((self._screen + self._rendered(self._raw)).split("\n")[-LINES:])
 
     def clear_screen(self) -> None:
@@ -101,6 +121,15 @@ class SandboxTerminal:
 
     def is_powershell(self) -> bool:
         return False
+
+    def _stop(self) -> None:
+        """Its time is over: ^C, and where that is not heard the end of its shell and all below."""
+        done = self._shell.interrupt()
+        if done["exit_code"] is None:
+            self._shell.close()
+            self._shell = None
+            done = {**done, "exit_code": _KILLED, "closed": True}
+        self._take({**done, "output": f"{done['output']}\n{_OVER}"})
 
     def _take(self, done: dict[str, Any]) -> None:
         """What the shell has said."""
@@ -121,26 +150,29 @@ class SandboxTerminal:
         return next((line for line in self._rendered(said).split("\n") if not line.startswith("+")), "")
 
     def _at_prompt(self, where: str, python: str) -> None:
-        from openhands.tools.terminal.constants import CMD_OUTPUT_PS1_BEGIN, CMD_OUTPUT_PS1_END
-
         self._where = where
         told = {"exit_code": self._code, "working_dir": where, "py_interpreter_path": python}
-        self._prompt = f"{CMD_OUTPUT_PS1_BEGIN}{json.dumps(told)}{CMD_OUTPUT_PS1_END}\n"
+        self._prompt = f"{self._marks[0]}{json.dumps(told)}{self._marks[1]}\n"
         self._screen += self._prompt
 
 
 def terminal_tool(bridge: Any, workdir: str, tool_s: float | None, rendered: Callable[[str], str]) -> Any:
     """Their tool, with their executor over a terminal in the sandbox."""
     from openhands.tools.terminal import TerminalTool as Theirs
+    from openhands.tools.terminal.constants import CMD_OUTPUT_PS1_BEGIN, CMD_OUTPUT_PS1_END
     from openhands.tools.terminal.definition import TerminalObservation
     from openhands.tools.terminal.impl import TerminalExecutor
     from openhands.tools.terminal.terminal import terminal_session
 
-    # The end of a line is known here: no second one has to tell it.
+    # A line is not typed here: its end is known without a second one, and nothing on the way eats a backslash.
     terminal_session.needs_heredoc_completion_boundary = lambda _commands: False
+    terminal_session.escape_bash_special_chars = lambda command: command
 
     def session() -> Any:
-        opened = terminal_session.TerminalSession(SandboxTerminal(bridge, workdir, tool_s, rendered))
+        marks = (CMD_OUTPUT_PS1_BEGIN, CMD_OUTPUT_PS1_END)
+        opened = terminal_session.TerminalSession(
+            SandboxTerminal(bridge, workdir, tool_s, rendered=rendered, marks=marks)
+        )
         opened.initialize()
         return opened
 

@@ -72,7 +72,7 @@ bridge.exec("half \\ud800 pair")
     assert space.ran[-1][0] == ["bash", "-c", "half ? pair"]
 
 
-async def test_shells_are_kept_apart_and_say_all_that_they_know(outside: Outside) -> None:
+async def test_shells_are_kept_apart_say_all_that_they_know_and_are_closed_with_the_program(outside: Outside) -> None:
     space = Memory()
     code = """
 one, two = bridge.shell(), bridge.shell()
@@ -84,7 +84,7 @@ one.close()
     assert await seen(outside, code, space) == [{**first, "refused": None, "closed": False}, None, None, None, 130]
     assert [shell.told for shell in space.shells] == [
         ["run a 3.0 None", "close"],
-        ["run b None 0.5", "poll 1.0", "type x 0.0", "interrupt"],
+        ["run b None 0.5", "poll 1.0", "type x 0.0", "interrupt", "close"],
     ]
 
 

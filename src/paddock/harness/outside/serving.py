@@ -1,6 +1,7 @@
 """Our end of a program's channel: what its tools ask for, the workspace does.
 
 Wire    JSON lines, of `bridge.py`; bytes in base64. Requests are answered as they are done, several at once.
+Shells  those that are open when the program has ended, in whatever way, are closed with all that runs in them.
 Law     an error of a file is an answer, and so is that something can't be asked for. What the workspace raises beside
         ends the run and is raised here: it never becomes a tool's text.
 Errors  InfraError "program_garbled" for a line that is none; those of the workspace.
@@ -9,6 +10,7 @@ Errors  InfraError "program_garbled" for a line that is none; those of the works
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 import orjson
@@ -80,6 +82,7 @@ class Serving:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._shells: dict[int, ShellSession] = {}
+        self._opened = 0
         self._answers: Mapping[str, tuple[type[Record], Callable[[Any], Awaitable[JsonObject]]]] = {
             "exec": (_Exec, self._exec),
             "read": (_Read, self._read),
@@ -110,7 +113,16 @@ class Serving:
                     task.cancel()
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
+        finally:
+            await self._close_all()
         return told
+
+    async def _close_all(self) -> None:
+        """A line that still runs goes with its shell."""
+        while self._shells:
+            _, shell = self._shells.popitem()
+            with suppress(SandboxRequestError):  # it is gone by itself
+                await shell.close()
 
     async def _answer(self, message: JsonObject, writer: asyncio.StreamWriter) -> None:
         number, op = message.pop("id", None), message.pop("op", None)
@@ -151,9 +163,9 @@ class Serving:
 
     async def _open(self, _given: _Open) -> JsonObject:
         shell = await self._workspace.shell()
-        number = len(self._shells) + 1
-        self._shells[number] = shell
-        return {"shell": number}
+        self._opened += 1
+        self._shells[self._opened] = shell
+        return {"shell": self._opened}
 
     async def _run(self, given: _Run) -> JsonObject:
         shell = self._shells[given.shell]
@@ -169,7 +181,7 @@ class Serving:
         return _shown(await self._shells[given.shell].interrupt())
 
     async def _close(self, given: _At) -> JsonObject:
-        await self._shells[given.shell].close()
+        await self._shells.pop(given.shell).close()
         return {}
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.harness.contract import MalformedCall, Model, Refused, Report, Step
-from paddock.tools import Malformed, Shell, normalise
+from paddock.tools import Finish, Malformed, Shell, normalise
 from paddock.types import JsonObject, SaidTurn
 from paddock.types.responses import Call, calls, content_text, item_type, messages
 
@@ -107,8 +107,8 @@ class Transcript:
             self.turns += 1
             self.sampled_tokens += turn.sampled_tokens or 0
             self.last = turn
-            said = messages(turn.output)
-            self.final = said[-1] if said else self.final
+            said = _last_words(turn)
+            self.final = self.final if said is None else said
             self._waiting.append(turn)
 
     def _tell(self, *, everything: bool = False) -> None:
@@ -133,7 +133,7 @@ class Transcript:
     def _count(self, turn: SaidTurn) -> None:
         cut = turn.finish_reason == CUT
         for item, call in zip(_calls_of(turn.output), calls(turn.output), strict=True):
-            if cut and call.call_id not in self._results:
+            if cut and (call.call_id not in self._results or not _is_object(call.arguments)):
                 self.malformed["cut"] += 1
             elif self._offered and call.name not in self._offered:
                 self.malformed["unknown_tool"] += 1
@@ -148,6 +148,20 @@ class Transcript:
             self._note(action.command)
         elif isinstance(action, Malformed) and item_type(item) != _CUSTOM:
             self.malformed["bad_json" if action.reason in ("not_json", "not_object") else "bad_arguments"] += 1
+
+
+def _last_words(turn: SaidTurn) -> str | None:
+    """Those of a tool that ends the task go before a message beside it."""
+    ends = (normalise(call.name, call.arguments) for call in calls(turn.output))
+    told = [*messages(turn.output), *(one.text for one in ends if isinstance(one, Finish) and one.text)]
+    return told[-1] if told else None
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(orjson.loads(arguments), dict)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def _calls_of(output: Sequence[JsonObject]) -> list[JsonObject]:
