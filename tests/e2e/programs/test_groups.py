@@ -43,7 +43,7 @@ async def prompts_of(harness: str, home: Path, folder: Path, zone: str, members:
         return list(await asyncio.gather(*map(first_prompt, members)))
 
 
-@pytest.mark.parametrize("harness", stand.PROGRAMS)
+@pytest.mark.parametrize("harness", stand.INSIDE)
 async def test_another_group_has_another_prompt(harness: str, home: Path, tmp_path: Path) -> None:
     stand.require(harness)
     server = scripted_server(tmp_path, lambda _prompt: "I am done.")
