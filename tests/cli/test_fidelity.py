@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from paddock.cli import main
+from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import write_model_folder
 
@@ -74,6 +75,23 @@ def test_a_models_own_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         ["client:pi", "responses", "mine", "exact"],
         ["client:pi", "chat", "mine", "exact"],
     ]
+
+
+def test_programs_that_are_not_installed_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    code, out, err = asked(capsys, "--programs")
+    assert (code, out) == (2, "")
+    assert "nothing to try" in err
+    assert "paddock harness install codex_cli" in err
+    assert "paddock harness install opencode_cli" in err
+    few = ["codex", "--template", "chatml", "--scenario", "cut"]
+    code, out, _ = asked(capsys, *few, "--programs", "--json", str(tmp_path / "f.json"))
+    assert code == 0
+    assert "program:codex_cli: skipped: " in out
+    assert "1 combinations, 1 runs in" in out
+    assert "program:codex_cli" in orjson.loads((tmp_path / "f.json").read_bytes())["skipped"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """`paddock fidelity`: how exact the tokens of harnesses are, in each dialect and over each chat template.
 
-Output  tables to stdout, all figures to `--json`.
+Output  tables to stdout, all figures to `--json`. Programs that are not installed are named, and left out.
 Exit    0 reported; 1 a combination was found worse than `--require`; 2 a mistake in the command; 3 each run was
         refused: nothing was measured.
 """
@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from paddock.fidelity import Combination, Language, Report
+    from paddock.fidelity import Combination, Language, Report, Subject
     from paddock.fidelity.tables import Row
 
 HELP = """harnesses:
   codeact, harness:NAME    a native harness, run for real (default: codeact, codex, opencode)
+  program:NAME             a real program in a sandbox, as `paddock harness install NAME` has put it here, in all its
+                           dialects; --programs: each that is installed. Over `thinking` alone where no template is
+                           named: each run takes seconds
   client:NAME              a model of how a program sends its history back, not the program: codex_cli, opencode_cli,
                            openhands, claude_code, mini_swe_agent, pi, qwen_code
 
@@ -41,6 +44,8 @@ examples:
   paddock fidelity
   paddock fidelity codex --template thinking
   paddock fidelity codex client:codex_cli --template mine.jinja --json fidelity.json
+  paddock fidelity --programs --json programs.json
+  paddock fidelity program:codex_cli client:codex_cli --scenario malformed
   paddock fidelity --model /models/mine --require exact
   paddock fidelity --naive          (prompts made of what clients send back: what this is to be compared with)"""
 PLAIN_WIDTH = 200
@@ -50,7 +55,7 @@ PLAIN_WIDTH = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = HELP
-    parser.add_argument("subject", nargs="*", metavar="HARNESS", help="what to try (default: everything)")
+    parser.add_argument("subject", nargs="*", metavar="HARNESS", help="what to try (default: all but programs)")
     parser.add_argument(
         "--template",
         action="append",
@@ -63,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scenario", action="append", metavar="NAME", help="what happens, may be repeated (default: all)"
     )
+    parser.add_argument("--programs", action="store_true", help="try each real program that is installed")
     parser.add_argument("--naive", action="store_true", help="try a server that tokenises the whole history each time")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--require", choices=["exact", "split"], help="exit with 1 where a combination was found worse")
@@ -72,17 +78,18 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from paddock.errors import ConfigError
-    from paddock.fidelity import BenchServer, NaiveServer, report, scenarios, subjects
+    from paddock.fidelity import BenchServer, NaiveServer, report, scenarios
 
-    chosen, played = subjects(args.subject or ()), scenarios(args.scenario or ())
+    played = scenarios(args.scenario or ())
+    chosen, missing = _chosen(args)
     server_type = NaiveServer if args.naive else BenchServer
-    languages = _languages(args)
+    languages = _languages(args, chosen)
     with Console(stderr=True).status("") as status:  # seen on a terminal alone
 
         def tell(one: "Combination") -> None:
             status.update(f"{one.subject} {one.dialect} over {one.template}: {one.verdict}")
 
-        found = asyncio.run(report(chosen, languages, played, server_type=server_type, tell=tell))
+        found = asyncio.run(report(chosen, languages, played, server_type=server_type, missing=missing, tell=tell))
     if args.json:
         import orjson
 
@@ -102,11 +109,24 @@ def run(args: argparse.Namespace) -> int:
     return 1 if worse else 0
 
 
-def _languages(args: argparse.Namespace) -> "list[Language]":
-    from paddock.fidelity import language, language_names
+def _chosen(args: argparse.Namespace) -> "tuple[list[Subject], dict[str, str]]":
+    """What can be tried; what can't, and why."""
+    from paddock.errors import ConfigError
+    from paddock.fidelity import programs, subjects, there
+
+    named = subjects(args.subject) if args.subject or not args.programs else []
+    chosen, missing = there([*named, *(programs() if args.programs else [])])
+    if not chosen:
+        raise ConfigError("nothing to try: " + "; ".join(missing.values()), kind="subject_missing")
+    return chosen, missing
+
+
+def _languages(args: argparse.Namespace, chosen: "Sequence[Subject]") -> "list[Language]":
+    from paddock.fidelity import OURS, ProgramSubject, language, language_names
 
     model = Path(args.model) if args.model else None
-    names = args.template or ([""] if model else language_names())
+    slow = any(isinstance(one, ProgramSubject) for one in chosen)
+    names = args.template or ([""] if model else [OURS] if slow else language_names())
     return [language(name, model=model) for name in names]
 
 

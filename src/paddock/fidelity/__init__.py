@@ -1,20 +1,23 @@
 """How exact the tokens of a harness are, in a dialect, over a chat template: tried, and proven id by id.
 
 Law     `exact` and `split` are said only of samples that were found, id by id and log-prob by log-prob, in the engine's
-        own log. Harnesses run for real (`harness:NAME`), programs are modelled (`client:NAME`).
-Parts   `scenarios` (what happens), `bench` (an exact server whose engine is scripted and logs), `native` and `clients`
-        (who asks), `measuring` (record beside log), `reporting` (all combinations).
+        own log. Harnesses and programs run for real (`harness:NAME`, `program:NAME`); programs are modelled too
+        (`client:NAME`), which needs no sandbox and takes no minutes.
+Parts   `scenarios` (what happens), `bench` (an exact server whose engine is scripted and logs), `native`,
+        `programs` and `clients` (who asks), `measuring` (record beside log), `reporting` (all combinations).
 """
 
 from paddock.fidelity.bench import Bench, BenchServer, Stage, Subject, bench
-from paddock.fidelity.languages import Language, language, language_names
+from paddock.fidelity.languages import OURS, Language, language, language_names
 from paddock.fidelity.measuring import Logged, measure
 from paddock.fidelity.naive import NaiveServer
+from paddock.fidelity.programs import ProgramSubject, programs
 from paddock.fidelity.records import VERDICTS, Combination, Figures, Report, Run, TemplateTraits, Verdict, worst
-from paddock.fidelity.reporting import report, scenarios, subjects
+from paddock.fidelity.reporting import report, scenarios, subjects, there
 from paddock.fidelity.scenarios import SCENARIOS, Do, Scenario, Turn
 
 __all__ = [
+    "OURS",
     "SCENARIOS",
     "VERDICTS",
     "Bench",
@@ -25,6 +28,7 @@ __all__ = [
     "Language",
     "Logged",
     "NaiveServer",
+    "ProgramSubject",
     "Report",
     "Run",
     "Scenario",
@@ -37,8 +41,10 @@ __all__ = [
     "language",
     "language_names",
     "measure",
+    "programs",
     "report",
     "scenarios",
     "subjects",
+    "there",
     "worst",
 ]

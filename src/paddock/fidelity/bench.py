@@ -6,24 +6,24 @@ Errors  a run that an error ends has a `problem`, and one whose last prompt lack
         of the server is a refusal. Those of the bench itself (BugError) are raised.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 
 from paddock.conformance.behaviours import NotApplicable
-from paddock.conformance.harnesses.face import Face
 from paddock.errors import BugError, ConfigError, PaddockError, RequestError
 from paddock.fidelity.languages import Language
 from paddock.fidelity.measuring import Logged, measure
-from paddock.fidelity.policy import Policy, RawParser, closing, words
+from paddock.fidelity.policy import Hands, Policy, RawParser, closing, words
 from paddock.fidelity.records import Run
 from paddock.fidelity.scenarios import Scenario, Turn
 from paddock.fidelity.telling import untold
-from paddock.http import Call, EventStream, Peer, new_secret
+from paddock.http import CHAT, MESSAGES, RESPONSES, Call, DirectPeer, EventStream, ModelReply, Peer, new_secret
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.conversation import conversation
 from paddock.server.exact import Equipment, ExactConfig, ExactServer
@@ -87,18 +87,13 @@ class Stage:
         turns = self.scenario.turns
         return turns[self._played] if self._played < len(turns) else None
 
-    async def ask(self, dialect: Dialect, body: JsonObject, face: Face, aside: JsonObject) -> JsonObject:
+    async def ask(self, dialect: Dialect, body: JsonObject, hands: Hands, aside: JsonObject) -> JsonObject:
         """The policy's next turn. `aside`: what the client asks beside its conversation, where the scenario says so."""
         turn = self.next_turn
         if turn is not None and turn.beside == "title":
             self._policy.say(_TITLE)
             await self.send(dialect, aside)
-        if turn is None:
-            self._policy.say(closing(face))
-        else:
-            self._policy.say(words(turn, face, self._files), cut=turn.cut, uncommon=turn.uncommon)
-            self._files += len(turn.calls)
-        self._played += 1
+        self._say(hands)
         reply = await self.send(dialect, body)
         if turn is not None and turn.retried:
             self._policy.say(_AGAIN)
@@ -106,12 +101,44 @@ class Stage:
             self._policy.forget()
         return reply
 
+    async def reply(self, dialect: Dialect, body: JsonObject, hands: Hands) -> ModelReply:
+        """The policy's next turn, as a program asks for it: streamed or whole. What it asks again it gets again."""
+        if self._last != (dialect, orjson.dumps(body)):
+            self._say(hands)
+        return await self._pass(dialect, body)
+
+    def peer(self, hands: Callable[[Dialect, JsonObject], Hands]) -> Peer:
+        """The server as a program's, whose answers are the policy's turns (`reply`)."""
+
+        async def answered(dialect: Dialect, body: JsonObject, _call: Call) -> ModelReply:
+            return await self.reply(dialect, body, hands(dialect, body))
+
+        routes: dict[Dialect, Any] = {"responses": RESPONSES, "chat": CHAT, "messages": MESSAGES}
+        answers = {route: partial(answered, dialect) for dialect, route in routes.items()}
+        return DirectPeer(MODEL, lambda: {**self._server.handlers(), **answers})
+
     async def side(self, dialect: Dialect, body: JsonObject, said: str) -> JsonObject:
         """An answer that no turn of the scenario gives."""
         self._policy.say(said)
         return await self.send(dialect, body)
 
     async def send(self, dialect: Dialect, body: JsonObject) -> JsonObject:
+        reply = await self._pass(dialect, body)
+        if isinstance(reply, EventStream):
+            raise BugError("a stream came where a whole answer was asked for", kind="unscripted")
+        told: JsonObject = orjson.loads(orjson.dumps(reply))
+        return told
+
+    def _say(self, hands: Hands) -> None:
+        turn = self.next_turn
+        if turn is None:
+            self._policy.say(closing(hands))
+        else:
+            self._policy.say(words(turn, hands, self._files), cut=turn.cut, uncommon=turn.uncommon)
+            self._files += len(turn.calls)
+        self._played += 1
+
+    async def _pass(self, dialect: Dialect, body: JsonObject) -> ModelReply:
         self.requests += 1
         call = Call(path={"secret": self.secret})
         wire = orjson.dumps(body)
@@ -124,11 +151,18 @@ class Stage:
             self.refused = True
             raise
         self.refused = False
-        self.tokenised_chars += self.language.vocabulary.encoded_chars - before
         if isinstance(reply, EventStream):
-            raise BugError("a stream came where a whole answer was asked for", kind="unscripted")
-        told: JsonObject = orjson.loads(orjson.dumps(reply))
-        return told
+            return EventStream(self._counted(reply.events, before))
+        self.tokenised_chars += self.language.vocabulary.encoded_chars - before
+        return reply
+
+    async def _counted(self, events: AsyncIterator[bytes], before: int) -> AsyncIterator[bytes]:
+        """Event by event: nobody says when a client has gone."""
+        async for event in events:
+            now = self.language.vocabulary.encoded_chars
+            self.tokenised_chars += now - before
+            before = now
+            yield event
 
 
 class Subject(Protocol):
@@ -136,7 +170,7 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """With its kind: `harness:codex`, `client:codex_cli`."""
+        """With its kind: `harness:codex`, `program:codex_cli`, `client:codex_cli`."""
         ...
 
     @property

@@ -8,10 +8,10 @@ Law     a call's arguments are read as they were written, JSON or not. A block t
 import json
 import re
 from collections.abc import Sequence
+from typing import Protocol
 
 import orjson
 
-from paddock.conformance.harnesses.face import Face
 from paddock.errors import BugError
 from paddock.fidelity.scenarios import Do, Spelling, Turn
 from paddock.testing.engines import Sampled
@@ -23,6 +23,23 @@ _MARK = re.compile(r"(<[^<>]*>)")
 _BLOCK = re.compile(r'\n?<tool_call>\n?\{"name": ("[^"\n]*"), "arguments": (.*?)\}\n?</tool_call>', re.DOTALL)
 _PIECE = 2
 """Characters that are tokenised apart from others, of an answer in uncommon ids."""
+
+
+class Hands(Protocol):
+    """What calls are written for: `Face` and its like."""
+
+    @property
+    def tools(self) -> list[JsonObject]:
+        """As they are shown; custom ones are told by their type."""
+        ...
+
+    def shell(self, line: str) -> JsonObject:
+        """A call that runs a line of shell text."""
+        ...
+
+    def closing(self) -> list[JsonObject]:
+        """The answer that ends a run."""
+        ...
 
 
 class Policy:
@@ -59,29 +76,29 @@ class Policy:
         self._next = None
 
 
-def words(turn: Turn, face: Face, first_file: int) -> str:
-    """An answer, with calls of the tools that `face` shows. Its calls name files from `first_file` on."""
+def words(turn: Turn, hands: Hands, first_file: int) -> str:
+    """An answer, with calls of the tools that `hands` shows. Its calls name files from `first_file` on."""
     thought = f"<think>\n{turn.thought}\n</think>\n\n" if turn.thought else ""
-    calls = [_call(one, face, f"notes-{first_file + nth}.txt") for nth, one in enumerate(turn.calls)]
+    calls = [_call(one, hands, f"notes-{first_file + nth}.txt") for nth, one in enumerate(turn.calls)]
     return thought + "\n".join([*([turn.text] if turn.text else []), *calls])
 
 
-def closing(face: Face) -> str:
+def closing(hands: Hands) -> str:
     """The answer that ends a run."""
-    item = face.closing()[0]
+    item = hands.closing()[0]
     if item["type"] == "message":
         return str(item["content"][0]["text"])
     return _block(item["name"], item["arguments"])
 
 
-def _call(one: Do, face: Face, file: str) -> str:
+def _call(one: Do, hands: Hands, file: str) -> str:
     if one.what == "unknown":
         return _block(UNKNOWN_TOOL, spelled({"path": file}, one.spelling))
-    custom = next((str(tool["name"]) for tool in face.tools if tool.get("type") == "custom"), None)
+    custom = next((str(tool["name"]) for tool in hands.tools if tool.get("type") == "custom"), None)
     if one.what == "patch" and custom is not None:
         patch = f"*** Begin Patch\n*** Add File: {file}\n+first\n+\n*** End Patch\n"
         return _block(custom, spelled({"input": patch}, one.spelling))
-    item = face.shell(f"{one.line} {file}")
+    item = hands.shell(f"{one.line} {file}")
     return _block(item["name"], spelled(orjson.loads(item["arguments"]), one.spelling))
 
 

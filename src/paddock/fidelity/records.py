@@ -102,7 +102,7 @@ class Combination(Record):
     """A harness in a dialect, over a template."""
 
     subject: str
-    """`harness:NAME`: run for real; `client:NAME`: a model of how a program sends history back."""
+    """`harness:NAME`, `program:NAME`: run for real; `client:NAME`: a model of how a program sends history back."""
     dialect: str
     template: str
     runs: list[Run]
@@ -139,6 +139,8 @@ class Report(Record):
 
     combinations: list[Combination]
     templates: list[TemplateTraits]
+    skipped: dict[str, str] = {}
+    """Programs that are not here, and why they can't be tried."""
     wall_s: float
 
     @property

@@ -1,11 +1,12 @@
 """All combinations: subjects by name, each over each template, through each scenario.
 
+Law     a program that is not installed is named, with why, and left out.
 Errors  ConfigError: no such subject, nothing that could be tried.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError
@@ -13,24 +14,40 @@ from paddock.fidelity.bench import Bench, BenchServer, Subject, bench
 from paddock.fidelity.clients import CLIENTS, ClientSubject
 from paddock.fidelity.languages import Language
 from paddock.fidelity.native import NativeSubject
+from paddock.fidelity.programs import ProgramSubject, programs
 from paddock.fidelity.records import Combination, Report, TemplateTraits
 from paddock.fidelity.scenarios import SCENARIOS, Scenario
 
 NATIVE = ("codeact", "codex", "opencode")
-_HARNESS, _CLIENT = "harness:", "client:"
+_HARNESS, _CLIENT, _PROGRAM = "harness:", "client:", "program:"
 
 
 def subjects(names: Sequence[str] = ()) -> list[Subject]:
-    """Of `harness:NAME`, a harness's bare name, or `client:NAME` (in all its dialects); all that are known of none."""
+    """Of `harness:NAME`, a harness's bare name, `program:NAME` or `client:NAME` (in all their dialects); of none all
+    native ones and all clients, but no program: these take minutes."""
     if not names:
         return [*map(NativeSubject, NATIVE), *map(ClientSubject, CLIENTS)]
     found: list[Subject] = []
     for name in names:
         if name.startswith(_CLIENT):
             found += _clients(name.removeprefix(_CLIENT))
+        elif name.startswith(_PROGRAM):
+            found += programs([name.removeprefix(_PROGRAM)])
         else:
             found.append(NativeSubject(name.removeprefix(_HARNESS)))
     return found
+
+
+def there(chosen: Sequence[Subject]) -> tuple[list[Subject], dict[str, str]]:
+    """Those that can be tried here; the names of the others, and what is missing."""
+    missing: dict[str, str] = {}
+    for subject in chosen:
+        if isinstance(subject, ProgramSubject):
+            try:
+                subject.installed()
+            except ConfigError as error:
+                missing[subject.name] = error.message
+    return [one for one in chosen if one.name not in missing], missing
 
 
 def scenarios(names: Sequence[str] = ()) -> list[Scenario]:
@@ -49,9 +66,10 @@ async def report(
     played: Sequence[Scenario],
     *,
     server_type: type[BenchServer] = BenchServer,
+    missing: Mapping[str, str] | None = None,
     tell: Callable[[Combination], None] = lambda _one: None,
 ) -> Report:
-    """`tell`: called with each combination when it is done."""
+    """`missing`: of `there`. `tell`: called with each combination when it is done."""
     started = time.perf_counter()
     combinations = []
     for language in languages:
@@ -62,7 +80,8 @@ async def report(
                 tell(one)
                 await asyncio.sleep(0)
     traits = [TemplateTraits(template=one.name, traits=one.prompter.traits) for one in languages]
-    return Report(combinations=combinations, templates=traits, wall_s=time.perf_counter() - started)
+    wall_s = time.perf_counter() - started
+    return Report(combinations=combinations, templates=traits, skipped=dict(missing or {}), wall_s=wall_s)
 
 
 async def _combination(stand: Bench, subject: Subject, played: Sequence[Scenario]) -> Combination:

@@ -66,7 +66,9 @@ def trait_rows(report: Report) -> Iterator[Row]:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """What ended runs too early, and the sum."""
+    """What was not tried, what ended runs too early, and the sum."""
+    for subject, why in report.skipped.items():
+        yield f"{subject}: skipped: {why}"
     problems: dict[tuple[str, str, str], list[str]] = {}
     for one in report.combinations:
         for run in one.runs:
@@ -92,6 +94,7 @@ def wire(report: Report) -> JsonObject:
             }
             for one in report.templates
         ],
+        "skipped": report.skipped,
         "wall_s": report.wall_s,
     }
 
