@@ -65,6 +65,7 @@ class ClaudeCodeHarness(CliHarness):
         edit=lambda path, old, new: call_item(
             "Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new})
         ),
+        core_only=True,
         slow={"timeout": 2000},
         compact={"compact_at_tokens": COMPACT_AT_TOKENS},
         dialects={"messages": {}},
