@@ -11,7 +11,7 @@ from paddock.harness.programs.cli import HOME
 
 MODEL = "policy"
 RETRIES = 4
-"""Of a request that failed, within half a minute."""
+"""Of a request that failed."""
 ENDLESS_TOKENS = 100_000_000
 ENDLESS_MS = 2_000_000_000
 """A policy under training may take minutes for an answer; the rollout's own time ends it."""

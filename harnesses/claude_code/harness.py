@@ -6,9 +6,9 @@ Prompt  its own, unless the task has one; a line of its own stands before either
 History append-only, but arguments of calls come back with their defaults (`replace_all: false`); results of one answer
         stand in the order in which they came. Reminders of its own stand between, as messages of the system.
 Retries four, which leave no trace. An answer that broke off is taken for whole, with its pieces: such a run has failed.
-Cut     an answer that met its limit is followed, three times at most, by a request to go on.
-Memory  about 300 MiB of its sandbox's budget and 0.5 s of CPU to its first request, 1.2 s in an episode: 1 GiB is the
-        least for a task.
+Cut     an answer that met its limit is followed by a request to go on.
+Memory  290 MB resident at most and 1.4 s of CPU in an episode of five calls, measured outside a sandbox; tasks of the
+        demo are done in 1 GiB.
 Source  Claude Code 2.1.197, by trial.
 """
 

@@ -2,7 +2,7 @@
 
 Law     that of `paddock.harness.oracles.opencode`, with `Bash`, `Read`, `Edit` and `Write`: a file is read before it is
         changed, of which some lines are enough; `Read` shows no folders.
-Source  Claude Code 2.1.197, by trial.
+Careful  what `Edit` or `Read` might do otherwise (blanks at ends of lines, long files) is avoided, not known.
 Errors  those of `paddock.harness.native.changes`.
 """
 
@@ -15,7 +15,7 @@ from paddock.harness.oracles.opencode import BOM, Editing, played
 from paddock.types import Fix, JsonObject
 
 _READ_LINES = 200
-"""Longer texts than it likes are refused, and then nothing is read."""
+"""So that no file is too long for it."""
 
 
 def turns_of(fix: Fix) -> list[list[JsonObject]]:
@@ -27,7 +27,7 @@ class _Player(Editing):
         self.line(f"ls -la -- {quote(self._fix.workdir)}")
 
     def replaced(self, text: str, one: Replacement) -> str | None:
-        """`Edit` may take blanks at the ends of lines away, and a line's end with the line."""
+        """In case that `Edit` takes blanks at the ends of lines away, and a line's end with the line."""
         blank_ends = any(line != line.rstrip() for line in one.new.split("\n"))
         broken_line = not one.new and not one.old.endswith("\n")
         return None if blank_ends or broken_line else super().replaced(text, one)
