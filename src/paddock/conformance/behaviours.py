@@ -13,6 +13,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 S = TypeVar("S")
 """What is under test."""
 CHECK_TIMEOUT_S = 60.0
+STARTS = 10
+"""Of a slow subject, at most, in one check."""
 SETTLE_S = 3.0
 """Seconds that tasks have to end after a check."""
 
@@ -58,7 +60,7 @@ async def run_one(behaviour: Behaviour[S], subject: S, *, timeout_s: float = CHE
 
     before = asyncio.all_tasks()
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s + STARTS * getattr(subject, "start_s", 0.0)):
             await behaviour.check(subject)
         left = await _left_behind(before)
         if left:

@@ -60,8 +60,8 @@ new file mode 100644
 FIX = Fix(patch=PATCH, workdir=WORKDIR, files={"calc.py": FILES["calc.py"]}, test_command="python3 test_calc.py")
 QUICK = Limits(max_turns=30, time_s=30.0, tool_s=20.0)
 """Limits of a run that is not about them: nothing is stopped by them but what hangs."""
-OUTSIDE_START_S = 20.0
-"""Programs outside may load for seconds, on a busy machine for more."""
+INSIDE_START_S, OUTSIDE_START_S = 4.0, 20.0
+"""Programs may load for seconds, on a busy machine for more."""
 TUNNEL_PORT = 4141
 _NEEDED: dict[Needs, str] = {"model": "a model", "gold": "the known fix, and no model", "nothing": "no model"}
 
@@ -113,7 +113,9 @@ class HarnessSubject(NamedTuple):
     @property
     def start_s(self) -> float:
         """What it may need before it asks for the first time, beyond what a run needs."""
-        return OUTSIDE_START_S if self.runs_program and not self.runs_commands_itself else 0.0
+        if not self.runs_program:
+            return 0.0
+        return INSIDE_START_S if self.runs_commands_itself else OUTSIDE_START_S
 
     @property
     def runs_commands_itself(self) -> bool:
