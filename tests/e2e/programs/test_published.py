@@ -1,8 +1,10 @@
-"""The claim that a known fix of a published SWE-bench row, made through each program's own tools, is paid.
-
-Rows are read where `PADDOCK_TEST_DATA` names a folder that holds them (`swe/instances.jsonl`).
+"""The claim that known fixes, made through each program's own tools, are paid: of our bugs, and of a published row of
+SWE-bench.
+Published rows are read where `PADDOCK_TEST_DATA` names a folder that holds them (`swe/instances.jsonl`).
 """
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +12,32 @@ import pytest
 from tests.e2e import test_native_published as native
 from tests.e2e.programs import stand
 
+from paddock.types import JsonObject
+
 INSTANCE = "pallets__flask-5063"
 NO_EDITOR = ("mini_swe_agent",)
 """Their one tool is a shell."""
-pytestmark = [
-    pytest.mark.sandbox,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.skipif(INSTANCE not in native.ROWS, reason="PADDOCK_TEST_DATA names no folder with published rows"),
-]
+OURS = Path(__file__).parents[3] / "resources_servers" / "swe" / "data" / "example.jsonl"
+NOT_IN_THE_DEMO = tuple(name for name in stand.PROGRAMS if name not in ("codex_cli", "opencode_cli"))
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
+def problems(harness: str, rows: Sequence[JsonObject], folder: Path, play_fixes: Any) -> list[str]:
+    stand.require(harness)
+    found = play_fixes(folder, rows, {harness: {"harness": harness}})
+    assert len(found) == len(rows)
+    by_shell = ("by no edit", "git apply") if harness in NO_EDITOR else ()
+    told = (f"{name}: {one}" for (_, name), solved in found.items() for one in solved.problems())
+    return [one for one in told if not any(words in one for words in by_shell)]
+
+
+@pytest.mark.skipif(INSTANCE not in native.ROWS, reason="PADDOCK_TEST_DATA names no folder with published rows")
 @pytest.mark.parametrize("harness", stand.PROGRAMS)
 def test_each_program_solves_a_published_instance(harness: str, tmp_path: Path, play_fixes: Any) -> None:
-    stand.require(harness)
-    agents = {harness: {"harness": harness}}
-    found = play_fixes(tmp_path, [native.ROWS[INSTANCE]], agents)
-    problems = found[harness, INSTANCE].problems()
-    by_shell = ("by no edit", "git apply") if harness in NO_EDITOR else ()
-    assert [one for one in problems if not any(words in one for words in by_shell)] == []
+    assert problems(harness, [native.ROWS[INSTANCE]], tmp_path, play_fixes) == []
+
+
+@pytest.mark.parametrize("harness", NOT_IN_THE_DEMO)
+def test_each_program_solves_the_bugs_of_the_demo(harness: str, tmp_path: Path, play_fixes: Any) -> None:
+    rows = [json.loads(line) for line in OURS.read_text().splitlines()]
+    assert problems(harness, rows, tmp_path, play_fixes) == []
