@@ -138,6 +138,17 @@ async def test_what_is_set_for_a_rollout_reaches_the_endpoint_and_the_record(tmp
     assert (turn.sampling["temperature"], turn.overridden) == (0.7, ["temperature"])
 
 
+async def test_a_rollout_that_has_sampled_its_tokens_makes_no_further_call(tmp_path: Path) -> None:
+    async with ScriptedUpstream(numbered) as upstream, listening(tmp_path, upstream) as at:
+        await at.server.handlers()[SETTINGS](RolloutSettings(max_tokens=1), Call(path={"secret": "ro_1"}))
+        await at.said({**GO, "temperature": 0.1})
+        refused = await at.post(STREAMED)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+        (turn,) = (await at.server.turns("ro_1")).turns
+    assert turn.usage is not None
+    assert turn.usage.output_tokens >= 1
+
+
 async def test_after_the_deadline_of_its_call_an_endpoint_is_not_waited_for(tmp_path: Path) -> None:
     async with (
         ScriptedUpstream(numbered, faults=first(1, "hang")) as upstream,

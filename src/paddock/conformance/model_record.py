@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.stand import Stand, question, standing
 from paddock.conformance.subjects import Subject
 from paddock.errors import RequestError
-from paddock.http import SETTINGS, Call
-from paddock.types import JsonObject, RolloutSettings
+from paddock.http import SAID, SETTINGS, Call
+from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurn
 
 OVERFLOW = "context_length_exceeded"
 
@@ -62,6 +63,26 @@ async def calls_end_with_the_rollouts_time(subject: Subject) -> None:
         await _overflows(stand, secret, _next(first), "a call after the rollout's time")
 
 
+async def what_was_said_is_told_meanwhile(subject: Subject) -> None:
+    async with standing(subject) as stand:
+        secret = await stand.open()
+        expect(not await _said(stand, secret), "a rollout that has not begun has turns")
+        first = await stand.ask(secret)
+        second = await stand.ask(secret, _next(first))
+        told = await _said(stand, secret)
+        outputs = [[item.get("id") for item in reply["output"]] for reply in (first, second)]
+        expect([[item.get("id") for item in one.output] for one in told] == outputs, "other items than were answered")
+        expect([one.id for one in await _said(stand, secret, known=1)] == [told[1].id], "a known turn was told again")
+        await stand.ask(secret, _next(second))
+        turns = (await stand.record(secret)).turns
+        expect([turn.id for turn in turns[:2]] == [one.id for one in told], "the record has other turns")
+        expect(len(turns) == 3, "a rollout whose turns were looked at could not go on")
+
+
+async def _said(stand: Stand, secret: str, known: int = 0) -> Sequence[SaidTurn]:
+    return (await stand.peer.call(SAID, SaidSince(known=known), Call(), secret=secret)).turns
+
+
 def _next(reply: JsonObject) -> JsonObject:
     history = [*question()["input"], *reply["output"], {"role": "user", "content": "And then?"}]
     return {**question(), "input": history}
@@ -86,4 +107,5 @@ SUITE = [
     Behaviour("a request whose answer was continued is answered anew", what_was_continued_is_sampled_anew),
     Behaviour("a rollout makes as many calls as its settings say", calls_end_at_the_last_turn),
     Behaviour("a rollout makes no call after its time", calls_end_with_the_rollouts_time),
+    Behaviour("what was said so far is told, and the rollout goes on", what_was_said_is_told_meanwhile),
 ]

@@ -1,5 +1,6 @@
 """The claim that known fixes, made through each program's own tools, are paid: of our bugs, and of a published row of
 SWE-bench.
+
 Published rows are read where `PADDOCK_TEST_DATA` names a folder that holds them (`swe/instances.jsonl`).
 """
 
