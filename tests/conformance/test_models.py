@@ -16,7 +16,7 @@ from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server import ModelServer
-from paddock.types import JsonObject, RolloutSettings, TurnRecord
+from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurns, TurnRecord
 from paddock.types.responses import make_response
 
 
@@ -243,6 +243,11 @@ class Unbounded(ReplayServer):
         return
 
 
+class Repeating(ReplayServer):
+    async def said(self, secret: str, since: SaidSince) -> SaidTurns:
+        return await super().said(secret, SaidSince())
+
+
 BROKEN: dict[str, type[ModelServer[Any]]] = {
     "a Responses call gets a standard response": Nameless,
     "a Chat call gets a standard completion": OneDialect,
@@ -267,6 +272,7 @@ BROKEN: dict[str, type[ModelServer[Any]]] = {
     "a request whose answer was continued is answered anew": Parroting,
     "a rollout makes as many calls as its settings say": Unbounded,
     "a rollout makes no call after its time": Unbounded,
+    "what was said so far is told, and the rollout goes on": Repeating,
     "a Messages call gets a standard message": OpenAIsOnly,
     "a Messages stream has the standard's events, in order": Unstopped,
     "the X-Api-Key names the rollout": PathOnlyMessages,
