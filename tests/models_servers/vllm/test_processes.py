@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -53,8 +52,9 @@ def all_gone(pids: Sequence[int], within_s: float = 5.0) -> bool:
     return not alive(pids)
 
 
-def scratch_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("vllm-*"))
+def scratch_folders(pids: Sequence[int]) -> set[Path]:
+    """Of those processes: others beside this test have theirs."""
+    return {Path(psutil.Process(pid).environ()["TMPDIR"]) for pid in pids}
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -64,13 +64,14 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_two_are_started_sample_and_end_with_all_that_they_started(fake_vllm: Any) -> None:
-    before = scratch_folders()
     async with engine_of(fake_vllm.settings(replicas=2)) as engine:
         assert await ask(engine) == sampled([11, 12, 13], 8)
         assert len(alive(fake_vllm.pids)) == 4
-        assert len(scratch_folders() - before) == 2
+        scratch = scratch_folders(fake_vllm.pids)
+        assert len(scratch) == 2
+        assert all(folder.is_dir() for folder in scratch)
     assert all_gone(fake_vllm.pids, within_s=0)
-    assert scratch_folders() <= before
+    assert not any(folder.exists() for folder in scratch)
 
 
 async def test_one_that_does_not_start_says_what_it_said(fake_vllm: Any) -> None:
