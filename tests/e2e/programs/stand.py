@@ -29,6 +29,9 @@ from paddock.types import JsonObject, Rollout, Row, Session, Stamp, Verdict
 
 PROGRAMS = ("codex_cli", "opencode_cli", "mini_swe_agent", "openhands_sdk", "claude_code")
 INSIDE = ("codex_cli", "opencode_cli", "claude_code")
+LONG = ("openhands_v0",)
+"""Those whose installation alone is many minutes."""
+EACH = (*PROGRAMS, *(pytest.param(name, marks=pytest.mark.long) for name in LONG))
 MEMORY_MIB = {"codex_cli": 512}
 """Of a sandbox that runs it; others get the default."""
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README.md": "A calculator.\n", "setup.py": "x = 1\n"}

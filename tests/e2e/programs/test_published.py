@@ -19,7 +19,7 @@ INSTANCE = "pallets__flask-5063"
 NO_EDITOR = ("mini_swe_agent",)
 """Their one tool is a shell."""
 OURS = Path(__file__).parents[3] / "resources_servers" / "swe" / "data" / "example.jsonl"
-NOT_IN_THE_DEMO = tuple(name for name in stand.PROGRAMS if name not in ("codex_cli", "opencode_cli"))
+NOT_IN_THE_DEMO = tuple(name for name in stand.EACH if name not in ("codex_cli", "opencode_cli"))
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
@@ -33,7 +33,7 @@ def problems(harness: str, rows: Sequence[JsonObject], folder: Path, play_fixes:
 
 
 @pytest.mark.skipif(INSTANCE not in native.ROWS, reason="PADDOCK_TEST_DATA names no folder with published rows")
-@pytest.mark.parametrize("harness", stand.PROGRAMS)
+@pytest.mark.parametrize("harness", stand.EACH)
 def test_each_program_solves_a_published_instance(harness: str, tmp_path: Path, play_fixes: Any) -> None:
     assert problems(harness, [native.ROWS[INSTANCE]], tmp_path, play_fixes) == []
 
