@@ -66,6 +66,7 @@ class OpenHandsV0Harness(OutsideHarness):
         ),
         slow={"timeout": 2},
         core_only=True,
+        dialects={"chat": {}},
     )
 
     def __init__(self, settings: OpenHandsV0Settings, *, program: Installed | None = None) -> None:

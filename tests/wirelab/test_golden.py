@@ -19,8 +19,8 @@ from paddock.wirelab.scenarios import chosen
 RECORDED = Path(__file__).parent / "recorded"
 HARNESSES = Path(inspect.getfile(harnesses)).resolve().parent
 FILES = sorted([*HARNESSES.glob("*/golden/*.json"), *RECORDED.glob("*.json")])
-LONG = ("opencode_cli",)
-"""Tried where there is time: each of its dialects takes minutes."""
+LONG = ("opencode_cli", "openhands_v0")
+"""Tried where there is time: each of their dialects takes minutes."""
 
 
 def name_of(file: Path) -> str:
