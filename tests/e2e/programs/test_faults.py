@@ -5,6 +5,7 @@ Three rollouts at once, each in a real sandbox; one loses what it needs at a poi
 """
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,6 +22,7 @@ from paddock.conformance.harnesses.played import Conversation, PlayedModel, Repl
 from paddock.conformance.sandboxes.stage import eventually, marked
 from paddock.errors import InfraError
 from paddock.harness import harness_class
+from paddock.harness.outside.harness import BRIDGE
 from paddock.http import Call, ModelReply, new_secret
 from paddock.sandbox import ExecRequest
 from paddock.sandbox.tunnel import Tunnel
@@ -37,6 +39,9 @@ DURING = ("first call", "model call", "tool call", "between", "parallel call", "
 POINTS = (*BEFORE, *DURING, *AFTER)
 COMMANDS = {"codex_cli": "codex", "opencode_cli": "opencode", "claude_code": "claude"}
 """What the program's processes are called."""
+FEW = {"codex_cli": DURING[::2], "opencode_cli": DURING[2:3], "mini_swe_agent": DURING[2:3]}
+"""Points that are tried beside those of `make test-slow`."""
+KEEPER = "keeper.py"
 Strike = Callable[[], Awaitable[None]]
 
 
@@ -104,6 +109,8 @@ class Case:
         self.world, self.model, self.agent, self.stand = world, model, agent, standing
         self.secret = new_secret()
         self.victim: asyncio.Task[Rollout] | None = None
+        self.outside: list[int] = []
+        """Processes of the victim's program, where it runs on this machine."""
 
     def shell(self, line: str) -> JsonObject:
         return call_item(self.lab.tool, json.dumps(self.lab.line(line)))
@@ -115,7 +122,7 @@ class Case:
             "model call": [self.shell("echo two")],
             "between": [self.shell(pause)],
             "parallel": [self.shell(pause), self.shell(stand.FIX)],
-            "finish": [message_item("Done.")],
+            "finish": [self.lab.finish() if self.lab.finish else message_item("Done.")],
         }
         replies = [Reply(items, before=before.get(point)) for point, items in turns.items()]
         talk = self.model.conversations[secret] = Conversation(replies)
@@ -123,7 +130,9 @@ class Case:
 
     async def strike(self, what: str) -> None:
         if what == "program":
-            for sandbox_id in self.agent.sandboxes_of(VICTIM):
+            for pid in self.outside:
+                psutil.Process(pid).kill()
+            for sandbox_id in self.agent.sandboxes_of(VICTIM) if self.harness in COMMANDS else ():
                 kill = ExecRequest(argv=["/usr/bin/busybox", "killall", "-9", COMMANDS[self.harness]])
                 await self.agent._provider.held.exec(sandbox_id, kill, request_id=new_secret())
         elif what == "tunnel":
@@ -158,12 +167,15 @@ async def fault(one: Case, what: str, point: str) -> tuple[Rollout | None, list[
     talk = one.talk(one.secret, f"sleep {mark}" if in_command else "sleep 0.2", {point: strike})
     if in_command:
         del talk.replies[3 if point == "tool call" else 2]
+    one.victim = one.stand.run(VICTIM, secret=one.secret)
+    if what == "program" and one.harness not in COMMANDS:
+        await eventually(lambda: bool(drivers()), "its program was not started", within_s=60)
+        one.outside = drivers()
     siblings = []
     for number in SIBLINGS:
         secret = new_secret()
         one.talk(secret, "sleep 0.2", {})
         siblings.append(one.stand.run(number, secret=secret))
-    one.victim = one.stand.run(VICTIM, secret=one.secret)
     if point == "create":
         await eventually(lambda: bool(one.agent.sandboxes_of(VICTIM)), "its sandbox was not made", within_s=60)
         await strike()
@@ -178,12 +190,23 @@ async def fault(one: Case, what: str, point: str) -> tuple[Rollout | None, list[
     return (ended if isinstance(ended, Rollout) else None), others  # type: ignore[return-value]
 
 
+def drivers() -> list[int]:
+    """Processes of this test that drive a program on this machine; the keepers over them aside."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if str(BRIDGE) in words and not any(word.endswith(KEEPER) for word in words):
+                found.append(process.pid)
+    return found
+
+
 def cases() -> list[Any]:
     made = []
-    for harness in stand.INSIDE:
+    for harness in stand.PROGRAMS:
         for what in ("program", "tunnel", "model", "agent"):
             points = POINTS if what in ("agent", "model") else DURING
-            few = DURING[::2] if harness == "codex_cli" else DURING[2:3]
+            few = FEW.get(harness, ())
             for point in points:
                 marks = () if point in few else pytest.mark.long
                 made.append(pytest.param(harness, what, point, marks=marks))
