@@ -19,7 +19,7 @@ from paddock.wirelab.scenarios import chosen
 RECORDED = Path(__file__).parent / "recorded"
 HARNESSES = Path(inspect.getfile(harnesses)).resolve().parent
 FILES = sorted([*HARNESSES.glob("*/golden/*.json"), *RECORDED.glob("*.json")])
-LONG = ("opencode_cli", "openhands_v0")
+LONG = ("mini_swe_agent", "opencode_cli", "openhands_sdk", "openhands_v0")
 """Tried where there is time: each of their dialects takes minutes."""
 
 

@@ -23,7 +23,7 @@ from paddock.testing.sandboxes import sandbox_home
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
-pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox]
 LONG = Limits(max_turns=20, time_s=240.0, tool_s=60.0)
 TEXT = """
 agent:
