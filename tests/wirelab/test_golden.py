@@ -20,7 +20,11 @@ RECORDED = Path(__file__).parent / "recorded"
 HARNESSES = Path(inspect.getfile(harnesses)).resolve().parent
 FILES = sorted([*HARNESSES.glob("*/golden/*.json"), *RECORDED.glob("*.json")])
 LONG = ("mini_swe_agent", "opencode_cli", "openhands_sdk", "openhands_v0")
-"""Tried where there is time, as are other versions: each takes minutes. Codex 0.63.0 cuts a huge output where it likes."""
+"""Tried where there is time, as are other versions: each takes minutes."""
+
+
+UNSTEADY = {("codex_cli", "0.63.0"): ("huge_output",)}
+"""Scenarios by version: this one cuts a long output where it likes."""
 
 
 def name_of(file: Path) -> str:
@@ -75,11 +79,17 @@ def test_a_program_is_recorded_in_its_pinned_version_and_each_of_its_dialects(na
 @pytest.mark.sandbox
 @pytest.mark.parametrize("file", [marked(file) for file in FILES])
 async def test_a_program_sends_what_is_recorded(file: Path) -> None:
-    found = read(file)
+    found = steady(read(file))
     subject = subject_of(found)
     try:
-        sent = await record(subject)
+        sent = steady(await record(subject))
     except (ConfigError, RuntimeMissing) as error:
         pytest.skip(str(error))
     assert report(found, sent) == ""
     assert dumped(sent) == dumped(found)
+
+
+def steady(said: Transcripts) -> Transcripts:
+    """Without what is another each time."""
+    out = UNSTEADY.get((said.program, said.version), ())
+    return said.model_copy(update={"runs": {name: run for name, run in said.runs.items() if name not in out}})
