@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paddock.errors import ConfigError
 from paddock.types import Stamp
 from paddock.types.responses import output_items
 
@@ -265,3 +266,30 @@ async def test_the_rollouts_own_time_limit_is_infra(standing: Any, tmp_path: Pat
         rollout = await stand.run()
     assert (rollout.outcome, rollout.reward) == ("infra", None)
     assert rollout.failure is not None and rollout.failure.stage == "sandbox"
+
+
+async def test_a_program_that_is_not_installed_is_named_when_the_agent_starts(standing: Any) -> None:
+    with pytest.raises(ConfigError, match="is not installed: paddock harness install codex_cli"):
+        async with standing("codex_cli"):
+            raise AssertionError("it was started")
+
+
+async def test_a_tunnel_that_is_lost_under_a_program_ends_its_rollout(standing: Any) -> None:
+    """A program may wait for a network for ever."""
+    async with standing(**script("sleep 300")) as stand:
+        opened: list[Any] = []
+        own = stand.agent._tunnel
+
+        async def kept(*wish: Any) -> Any:
+            opened.append(await own(*wish))
+            return opened[-1]
+
+        stand.agent._tunnel = kept
+        running = asyncio.create_task(stand.run())
+        async with asyncio.timeout(60):
+            while not opened:
+                await asyncio.sleep(0.01)
+        await opened[0].close()
+        rollout = await running
+    assert (rollout.outcome, rollout.reward) == ("infra", None)
+    assert rollout.failure.kind == "tunnel_lost"

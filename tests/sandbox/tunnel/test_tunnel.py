@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import InfraError, LeakError
 from paddock.http.transport import make_client
-from paddock.sandbox.tunnel import HttpUpstream, Tunnel, TunnelSettings
+from paddock.sandbox.tunnel import HttpUpstream, Tunnel, TunnelSettings, Turned
 from paddock.testing.upstream import Said, ScriptedUpstream, first
 
 SECRET = "ro_0123456789abcdef"
@@ -325,3 +325,57 @@ async def test_a_call_that_comes_again_after_its_answer_had_begun_is_noticed(ope
             await client.post(f"{tunnel.base_url}/responses", content=body)
             noticed.append(tunnel.asked_again)
     assert noticed == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"x-api-key": "kee"}, 401),
+        ({"authorization": "Bearer key"}, 200),
+        ({"x-api-key": "key"}, 200),
+    ],
+)
+async def test_a_tunnel_with_a_key_takes_no_call_without_it(
+    open_tunnel: Any, upstream: Any, headers: dict[str, str], status: int
+) -> None:
+    tunnel = await open_tunnel(api_key="key")
+    async with make_client() as client:
+        reply = await client.post(tunnel.base_url + "/responses", content=b"{}", headers=headers)
+    assert reply.status_code == status
+    assert len(upstream.asked) == (status == 200)
+    assert (tunnel.calls, tunnel.turned) == ((1, 0) if status == 200 else (0, 1))
+
+
+async def test_a_screen_changes_what_goes_on_and_turns_away_what_does_not(open_tunnel: Any, upstream: Any) -> None:
+    def screen(path: str, body: bytes) -> bytes:
+        if b"title" in body:
+            raise Turned(403, "refused", "no part of the task")
+        return body.replace(b"today", path.encode())
+
+    tunnel = await open_tunnel(screen=screen)
+    async with make_client() as client:
+        passed = await client.post(tunnel.base_url + "/responses", content=b'{"a": "today"}')
+        turned = await client.post(tunnel.base_url + "/responses", content=b'{"a": "title"}')
+    assert (passed.status_code, turned.status_code) == (200, 403)
+    assert [one.body for one in upstream.asked] == [b'{"a": "/v1/responses"}']
+    assert (tunnel.calls, tunnel.turned) == (1, 1)
+
+
+async def test_an_overflow_is_noticed_until_a_later_call_is_answered(open_tunnel: Any, upstream: Any) -> None:
+    tunnel = await open_tunnel()
+    noticed = []
+    async with make_client() as client:
+        for status, body in ((400, b'{"error": {"code": "context_length_exceeded"}}'), (400, b"{}"), (200, b"{}")):
+            upstream.status, upstream.parts = status, [body]
+            await client.post(tunnel.base_url + "/responses", content=body)
+            noticed.append(tunnel.overflowed)
+    assert noticed == [True, False, False]
+
+
+async def test_a_closed_tunnel_says_that_it_has_ended(open_tunnel: Any) -> None:
+    tunnel = await open_tunnel()
+    assert not tunnel.ended.is_set()
+    await tunnel.close()
+    assert tunnel.ended.is_set()
