@@ -8,7 +8,7 @@ from tests.e2e.learning import runs
 STEPS = 5
 ROUNDING = 1e-4
 """Of log-probs in float32, trainer against engine."""
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(2 * runs.RUN_S)]
+pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 
 
 @pytest.mark.parametrize("age", [0, 1])

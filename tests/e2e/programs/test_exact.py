@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.sandbox]
 ROOT = Path(__file__).resolve().parents[3]
 TAUGHT = {"codex_cli": "codex", "opencode_cli": "opencode"}
 """The native harness whose tools are called as the program's are."""
-ENOUGH, TURNS, MOST, AT_ONCE = 4, 5, 14, 2
+ENOUGH, TURNS, MOST, AT_ONCE = 3, 5, 12, 2
 
 
 @pytest.fixture(scope="module", params=TAUGHT)

@@ -17,7 +17,7 @@ from paddock.testing.sandboxes import WORKDIR
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
-pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox]
 OpenStage = Callable[..., Awaitable[Stage]]
 PATIENT = Limits(max_turns=30, time_s=300.0)
 """Only what hangs meets them."""
