@@ -17,9 +17,8 @@ TIMEOUT_S = 7 * 24 * 3600
 """For an answer: the rollout's own time ends it."""
 FOREVER = 10**9
 """Iterations: the model server ends a rollout."""
-POLICYS = (AssertionError, ValueError)
-"""What its own code raises at an answer that it can't read, such as half a surrogate pair, or a call without a name.
-What its model server or a sandbox does is raised otherwise."""
+POLICYS = UnicodeError
+"""What its own code raises at an answer with half a surrogate pair. Whatever else it raises is its failure."""
 
 
 def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
