@@ -17,8 +17,9 @@ TIMEOUT_S = 7 * 24 * 3600
 """For an answer: the rollout's own time ends it."""
 FOREVER = 10**9
 """Iterations: the model server ends a rollout."""
-POLICYS = UnicodeError
-"""What its own code raises at an answer with half a surrogate pair. Whatever else it raises is its failure."""
+NO_TEXT = "surrogates not allowed"
+"""In what its own code raises at an answer with half a surrogate pair, which is the policy's. Whatever else it raises is
+its failure."""
 
 
 def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
         try:
             conversation.run()
         except ConversationRunError as error:
-            if not isinstance(error.original_exception, POLICYS):
+            if NO_TEXT not in str(error.original_exception):
                 raise
             return {"ended": "gave_up", "text": str(error.original_exception)}
     status = str(conversation.state.execution_status.value)
