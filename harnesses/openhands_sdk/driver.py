@@ -18,8 +18,8 @@ TIMEOUT_S = 7 * 24 * 3600
 FOREVER = 10**9
 """Iterations: the model server ends a rollout."""
 NO_TEXT = "surrogates not allowed"
-"""In what its own code raises at an answer with half a surrogate pair, which is the policy's. Whatever else it raises is
-its failure."""
+"""In what its own code raises at an answer with half a surrogate pair, which is the policy's. Whatever else it raises
+is its failure."""
 
 
 def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
