@@ -9,6 +9,7 @@ Source  openhands-sdk, openhands-tools 1.58.0.
 
 import importlib.util
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
     from openhands.tools.task_tracker import TaskTrackerTool
 
     rendered = _loaded(Path(start["screen"])).rendered
+    mirror_of = partial(_loaded(Path(start["mirror"])).Mirror, bridge)
     here = Path(__file__).parent
     workdir = start["workdir"]
     register_tool("terminal", _loaded(here / "terminal.py").terminal_tool(bridge, workdir, start["tool_s"], rendered))
-    register_tool("file_editor", _loaded(here / "editor.py").editor_tool(bridge, workdir))
+    register_tool("file_editor", _loaded(here / "editor.py").editor_tool(mirror_of, workdir))
     llm = _llm(start)
     own = {} if start["system"] is None else {"system_prompt": start["system"]}
     agent = Agent(

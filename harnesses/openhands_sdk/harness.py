@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from paddock.harness import Limits, Program, Prompts, Task, screen
 from paddock.harness.oracles.codeact import turns_of
-from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
+from paddock.harness.outside import OutsideHarness, OutsideSettings, Start, mirror
 from paddock.harness.programs.installed import Installed
 from paddock.harness.programs.lab import LabTools
 from paddock.types import Fix, JsonObject
@@ -117,6 +117,7 @@ class OpenHandsSdkHarness(OutsideHarness):
             "retries": self._settings.retries,
             "condense": self._settings.condense and self._settings.condense.model_dump(exclude_none=True),
             "screen": screen.__file__,
+            "mirror": mirror.__file__,
         }
         return Start(told, _ENV)
 

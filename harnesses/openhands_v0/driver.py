@@ -166,7 +166,7 @@ def _runtime(bridge: Any, start: dict[str, Any], config: Any, stream: Any, regis
     pane = _loaded(here / "pane.py").SandboxPane(
         bridge, workdir, start["tool_s"], rendered=rendered, marks=session.MARKS
     )
-    editor = _loaded(here / "editor.py").SandboxEditor(partial(_loaded(here / "mirror.py").Mirror, bridge), workdir)
+    editor = _loaded(here / "editor.py").SandboxEditor(partial(_loaded(Path(start["mirror"])).Mirror, bridge), workdir)
     return _loaded(here / "runtime.py").SandboxRuntime(
         workdir,
         session.SandboxSession(workdir, pane),

@@ -1,7 +1,8 @@
 """The program's own file editor, on one file of the sandbox at a time.
 
 Run     by `runtime.py`, under the program's interpreter; never imported by us.
-Mirror  what it works on stands in `mirror.py`'s place; what it writes goes to the sandbox as it is written.
+Mirror  what it works on stands in `paddock.harness.outside.mirror`'s place; what it writes goes to the sandbox as it
+        is written.
 Theirs  all else, with the history for `undo_edit`; in its words the path is the sandbox's.
 Differs what is neither a file nor a folder is not opened, and what it would convert (PDF, Office, sound) is not
         converted: its converters would run on this machine, and ask others.

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from paddock.harness import Limits, Program, Prompts, Task, screen
 from paddock.harness.oracles.codeact import turns_of
-from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
+from paddock.harness.outside import OutsideHarness, OutsideSettings, Start, mirror
 from paddock.harness.programs.installed import Installed
 from paddock.harness.programs.lab import LabTools
 from paddock.types import Fix, JsonObject
@@ -107,6 +107,7 @@ class OpenHandsV0Harness(OutsideHarness):
             "continues": self._settings.continues,
             "date": self._settings.prompt_date.isoformat(),
             "screen": screen.__file__,
+            "mirror": mirror.__file__,
         }
         return Start(told, _ENV)
 

@@ -1,11 +1,14 @@
-"""Paths of the sandbox on this machine, as the program's own editor takes them: one file or folder at a time.
+"""Paths of the sandbox on this machine, as a program's own editor takes them: one file or folder at a time.
+
+Run     by drivers, under their programs' interpreters: standard library only.
 
 Place   before each call a path stands here as it stands in the sandbox: a file with its bytes, a folder with the names
         of two levels, or nothing. Each has a place of its own, by the path as it was given, so that what is in a path
         leads nowhere on this machine.
-Law     the editor lists a folder by a line of shell that its path is put into: here no folder has a name of its own.
+Law     an editor may list a folder by a line of shell that its path is put into: here no folder has a name of its own.
 Errors  OSError; ValueError with the reason for what the editor can't take.
-Source  openhands-aci 0.3.2.
+Differs what is neither a file nor a folder is not opened; a link stays one when its target is written.
+Source  openhands-aci 0.3.2, openhands-tools 1.58.0.
 """
 
 import hashlib
@@ -47,8 +50,8 @@ class Mirror:
     def kind(self, path: str) -> str:
         return self._look(path)[0]
 
-    def fetch(self, path: str) -> Path:
-        """Where it stands."""
+    def fetch(self, path: str, *, creates: bool = False) -> Path:
+        """Where it stands; `creates`: to be written anew, whatever is there."""
         folder = self._root / hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
         shutil.rmtree(folder, ignore_errors=True)
         kind, rest = self._look(path)
@@ -63,10 +66,10 @@ class Mirror:
             _lay_out(place, rest)
         elif kind == "file":
             size = int(rest.strip() or 0)
-            if size > self._max_bytes:
+            if size > self._max_bytes and not creates:
                 limit = f"{size / _MIB:.1f}MB). Maximum allowed size is {self._max_bytes // _MIB}MB"
                 raise ValueError(f"File validation failed for '{path}': File is too large ({limit}.")
-            place.write_bytes(self._bridge.read(path))
+            place.write_bytes(b"" if creates else self._bridge.read(path))
         return place
 
     def push(self, place: Path) -> None:

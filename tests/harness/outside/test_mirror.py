@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.harnesses.openhands_sdk.editor import Mirror
+from paddock.harness.outside.mirror import Mirror
 from paddock.types import JsonObject
 
 LIMIT = 100
@@ -95,3 +95,15 @@ def test_what_is_too_large_or_no_file_is_not_fetched(mirror: Mirror, inside: Pat
     assert mirror.fetch(str(inside / "big"), creates=True).exists()
     with pytest.raises(ValueError, match="neither a file nor a folder"):
         mirror.fetch("/dev/null", creates=False)
+
+
+@pytest.mark.parametrize("name", ["plain", "a;touch x", "$(touch x)", "`touch x`", "a b", "-rf", "it's"])
+def test_a_folder_has_no_name_here_that_a_shell_could_read(mirror: Mirror, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    (folder / "src" / "deep").mkdir(parents=True)
+    (folder / "src" / "a.py").touch()
+    place = mirror.fetch(str(folder))
+    assert place.name == "_"
+    found = sorted(str(path.relative_to(place)) for path in place.rglob("*"))
+    assert found == ["src", "src/a.py", "src/deep"]
+    assert mirror.told(f"{place}/src", place) == f"{folder}/src"
