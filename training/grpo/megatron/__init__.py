@@ -1,0 +1,1 @@
+"""The policy on Megatron-core: tensor, pipeline, context and expert parallel."""
