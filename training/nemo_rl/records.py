@@ -3,8 +3,8 @@
 Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py` (`_postprocess_nemo_gym_to_nemo_rl_result`) and
         `nemo_rl/experience/rollouts.py`.
 Shapes  ids and log-probs are flat, one log-prob per generated id. Plain lists: whoever needs arrays makes them.
-Law     a `Result` is the inline form of a rollout (`paddock.tokens.export.inline`): the object that NeMo-RL gets from an
-        agent. A `Violation` names one rule, and where in the result it is broken.
+Law     a `Result` is the inline form of a rollout (`paddock.tokens.export.inline`): what NeMo-RL gets from an agent.
+        A `Violation` names one rule, and where in the result it is broken.
 """
 
 from typing import Literal, NamedTuple

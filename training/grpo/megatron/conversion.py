@@ -1,6 +1,6 @@
 """Weights between the form of Hugging Face and a rank's shards of Megatron-core: the seam to the bridges.
 
-Source  `mbridge` (core 0.16.1, Python 3.11) and NVIDIA-NeMo/Megatron-Bridge (`megatron.bridge`, core 0.19, Python 3.12).
+Source  `mbridge` (core 0.16.1, Python 3.11); NVIDIA-NeMo/Megatron-Bridge, `megatron.bridge` (core 0.19, Python 3.12).
 Law     parallel state (`megatron.core.parallel_state`) is initialised before a conversion is made. `models`, `load` and
         `export` are collectives: every rank calls them, in the same order, and exhausts what `export` gives.
         Exported names, shapes and values are those of the checkpoint: what was loaded comes out bit for bit.
