@@ -1,0 +1,58 @@
+"""How a model is spread over processes and computed: what a `Conversion` makes its stages by.
+
+Source  the names are those of Megatron-core's `ModelParallelConfig` and `TransformerConfig`.
+Law     `fields` is all that a conversion lays over its bridge's own settings of the architecture, so that both bridges
+        make the same model: a bridge's defaults are those of pre-training (dropout, auxiliary losses, fused kernels).
+        What is set for RL can be set otherwise by `more`; where TransformerEngine is missing no fused kernel can be.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+FOR_RL: Mapping[str, Any] = {
+    "attention_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "moe_aux_loss_coeff": 0.0,
+    "moe_router_load_balancing_type": "none",
+    "variable_seq_lengths": True,
+}
+"""An engine samples without dropout; a loss for balance would change gradients unseen; stages of a pipeline exchange
+micro-batches of any length."""
+FUSED = (
+    "apply_rope_fusion",
+    "bias_activation_fusion",
+    "bias_dropout_fusion",
+    "gradient_accumulation_fusion",
+    "masked_softmax_fusion",
+    "moe_permute_fusion",
+)
+"""Kernels of TransformerEngine, Apex and CUDA."""
+
+
+class Layout(NamedTuple):
+    """Of one model."""
+
+    tensor_model_parallel_size: int = 1
+    pipeline_model_parallel_size: int = 1
+    context_parallel_size: int = 1
+    expert_model_parallel_size: int = 1
+    expert_tensor_parallel_size: int | None = None
+    """None: that of the other layers."""
+    sequence_parallel: bool = False
+    dtype: torch.dtype = torch.float32
+    """Of weights in the model and of what is computed with them."""
+    more: Mapping[str, Any] = {}
+    """Further fields of `TransformerConfig`."""
+
+    def fields(self, *, fused: bool) -> dict[str, Any]:
+        """Of `TransformerConfig`. `fused`: TransformerEngine is there."""
+        own = self._asdict()
+        own.pop("dtype")
+        more = own.pop("more")
+        if own["expert_tensor_parallel_size"] is None:
+            own["expert_tensor_parallel_size"] = self.tensor_model_parallel_size
+        dtypes = {"params_dtype": self.dtype, "pipeline_dtype": self.dtype, "bf16": self.dtype == torch.bfloat16}
+        plain = {} if fused else dict.fromkeys(FUSED, False)
+        return {**own, **dtypes, "fp16": False, **FOR_RL, **more, **plain}
