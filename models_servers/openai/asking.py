@@ -3,6 +3,9 @@
 Law     `sampling_overrides` stand over the row's sampling parameters, these over `extra_body`, this over the client's
         own extras, these over the request.
         What was asked is hashed before anything is added or taken away.
+NeMo-RL its chat server wants the temperature and the top_p that its trainer has, both of them, and is asked for whole
+        answers; what else would change how it samples or splices is taken out of the request, and counted.
+Errors  InfraError `sampling_unset` where nobody sets temperature or top_p for it.
 """
 
 from collections.abc import Callable
@@ -10,7 +13,8 @@ from typing import NamedTuple
 
 import orjson
 
-from paddock.models_servers.openai.config import OpenAIConfig
+from paddock.errors import InfraError
+from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.reading import take
 from paddock.server.dialects.to_chat import chat_request
@@ -20,6 +24,9 @@ from paddock.types import JsonObject
 
 _OURS = ("stream", "stream_options", "n")
 """Keys that extras may not set: they change the form of the answer."""
+_ON_POLICY = ("temperature", "top_p")
+_TOKENS_OF_VLLM: JsonObject = {"return_token_ids": True, "logprobs": True}
+_TOKENS_OF_NEMO_RL: JsonObject = {"logprobs": True, "top_logprobs": 0, "return_tokens_as_token_ids": True}
 
 
 class Asked(NamedTuple):
@@ -31,9 +38,15 @@ class Asked(NamedTuple):
 
 
 def ask(
-    config: OpenAIConfig, dialect: Dialect, request: JsonObject, row: JsonObject, drop: Callable[[str], None]
+    config: OpenAIConfig,
+    dialect: Dialect,
+    request: JsonObject,
+    row: JsonObject,
+    drop: Callable[[str], None],
+    messages: list[JsonObject] | None = None,
 ) -> Asked:
-    """`row`: its sampling parameters. `drop` is told each thing of the request that is not passed on."""
+    """`row`: its sampling parameters. `drop` is told each thing of the request that is not passed on. `messages`: go
+    in place of the request's."""
     taken = take(dialect, request)
     body = taken.body
     in_chat = config.upstream_api == "chat"
@@ -44,20 +57,47 @@ def ask(
     kwargs = {**found.get("chat_template_kwargs", {}), **config.chat_template_kwargs}
     if kwargs:
         found["chat_template_kwargs"] = kwargs
-    sampling = merged(found, row, config.sampling_overrides)
-    for overrides in (row, config.sampling_overrides):
-        _override(found, overrides, "max_tokens" if in_chat else "max_output_tokens")
+    in_nemo_rl = config.token_protocol == "nemo_rl"
+    overrides = config.sampling_overrides
+    if in_nemo_rl:
+        overrides = {**overrides, **_refused(found, row, drop)}
+    sampling = merged(found, row, overrides)
+    if in_nemo_rl:
+        _require_on_policy(sampling.params)
+    for layer in (row, overrides):
+        _override(found, layer, "max_tokens" if in_chat else "max_output_tokens")
     for key in _OURS:
         found.pop(key, None)
     found["model"] = config.model
-    stream = body.get("stream") is True
+    found |= {} if messages is None else {"messages": messages}
+    stream = body.get("stream") is True and not in_nemo_rl  # its streams have no ids
     if stream:
         found["stream"] = True
         if in_chat:
             found["stream_options"] = {"include_usage": True}
     if config.request_token_ids:
-        found |= {"return_token_ids": True, "logprobs": True}
+        found |= _TOKENS_OF_NEMO_RL if in_nemo_rl else _TOKENS_OF_VLLM
     return Asked(orjson.dumps(found), stream, sampling)
+
+
+def _refused(found: JsonObject, row: JsonObject, drop: Callable[[str], None]) -> JsonObject:
+    """Overrides that take away what NeMo-RL's chat server is never sent."""
+    for key in REFUSED:
+        if found.get(key) is not None or row.get(key) is not None:
+            drop(key)
+    return dict.fromkeys(REFUSED)
+
+
+def _require_on_policy(params: JsonObject) -> None:
+    unset = [name for name in _ON_POLICY if name not in params]
+    if unset:
+        raise InfraError(
+            f"{' and '.join(unset)}: NeMo-RL's chat server needs both temperature and top_p, as its trainer has them: "
+            "set them in the rows, or in `sampling_overrides`",
+            kind="sampling_unset",
+            stage="model",
+            retryable=False,
+        )
 
 
 def _override(body: JsonObject, overrides: JsonObject, budget: str) -> None:

@@ -7,6 +7,17 @@ from pydantic import Field, SecretStr, model_validator
 from paddock.server.fields import Block, Headers, Urls, bare_urls, told
 from paddock.server.recording import RecordingConfig
 
+OFF_POLICY = (
+    *("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),
+    *("min_tokens", "bad_words", "allowed_token_ids"),
+)
+"""Keys by which an engine samples from something else than its model at a temperature and a top_p."""
+REFUSED = (
+    *OFF_POLICY,
+    *("required_prefix_token_ids", "add_generation_prompt", "continue_final_message", "truncate_prompt_tokens"),
+)
+"""Keys that NeMo-RL's chat server is never sent: those, and what would change how it splices a prompt."""
+
 
 class OpenAIConfig(RecordingConfig):
     """The endpoint, what is sent to it besides the client's request, and how long it is waited for."""
@@ -23,7 +34,10 @@ class OpenAIConfig(RecordingConfig):
     """`spliced`: the endpoint keeps each rollout's tokens as they were sampled, and an answer without token ids and
     log-probs is a failure; `text`: ids are recorded if they come."""
     request_token_ids: bool = False
-    """Asks a chat endpoint for token ids and log-probs (vLLM's `return_token_ids`)."""
+    """Asks a chat endpoint for token ids and log-probs, in the way of `token_protocol`."""
+    token_protocol: Literal["vllm", "nemo_rl"] = "vllm"
+    """`vllm`: by `return_token_ids`. `nemo_rl`: as NeMo-RL's chat server has it, which is sent the ids of the turn that
+    a request continues, takes them in place of what its template makes of them, and is asked whole answers only."""
     sampling_overrides: Block = Field(default={})
     """Request keys that are always as said here, whatever the client asks; null: the key is left out."""
     extra_body: Block = Field(default={})
@@ -49,6 +63,20 @@ class OpenAIConfig(RecordingConfig):
     def _ids_come_from_chat(self) -> "OpenAIConfig":
         if self.upstream_api == "responses" and (self.request_token_ids or self.engine == "spliced"):
             raise ValueError("token ids come from chat endpoints only: set `upstream_api: chat`, or `engine: text`")
+        return self
+
+    @model_validator(mode="after")
+    def _nemo_rl_gives_ids(self) -> "OpenAIConfig":
+        if self.token_protocol != "nemo_rl":
+            return self
+        if self.engine != "spliced" or not self.request_token_ids:
+            raise ValueError("`token_protocol: nemo_rl` needs `engine: spliced` and `request_token_ids: true`")
+        given = {**self.extra_body, **self.sampling_overrides}
+        refused = [key for key in REFUSED if given.get(key) is not None]
+        if refused:
+            raise ValueError(
+                f"{refused[0]}: NeMo-RL's chat server samples by temperature and top_p alone, and splices by itself"
+            )
         return self
 
     @property

@@ -1,10 +1,12 @@
 """A recording proxy in front of any OpenAI-compatible endpoint, in every dialect, streaming or not.
 
 Law     that of `paddock.server.recording`. With token ids a turn's parent is the turn whose ids its prompt continues;
-        without them, the turn that the request goes on from.
+        without them, the turn that the request goes on from. Where ids were sent (`splicing`), the answer is held
+        against them.
 Errors  those of `paddock.server.upstream_failures`, and of the base.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Mapping
 
 import orjson
@@ -13,20 +15,23 @@ from paddock.errors import BugError, InfraError
 from paddock.http import Peer
 from paddock.models_servers.openai.asking import ask
 from paddock.models_servers.openai.config import OpenAIConfig
+from paddock.models_servers.openai.splicing import Splice, splice
 from paddock.models_servers.openai.streaming import Reader
 from paddock.models_servers.openai.upstream import Upstream
 from paddock.server.dialects import Answer, Closed, Conversation
-from paddock.server.dialects.chat_answers import read_completion
+from paddock.server.dialects.chat_answers import has_routed_experts, read_completion
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
 from paddock.server.exchange import Batch
 from paddock.server.recording import Asking, RecordingServer
 from paddock.server.upstream_exchange import Whole
+from paddock.tokens import Placed
 from paddock.types import Engine
 
 WEIGHT_VERSION = "x-weight-version"
 """Header of an answer that names the weights which gave it; a field `weight_version` goes before it."""
+_log = logging.getLogger(__name__)
 
 
 class OpenAIServer(RecordingServer[OpenAIConfig]):
@@ -34,6 +39,8 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
 
     def __init__(self, config: OpenAIConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
+        self.broken_splices = 0
+        """Answers whose prompt did not go on from the ids that were sent."""
         self._connected: Upstream | None = None
 
     @property
@@ -54,11 +61,21 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             await self._connected.close()
 
     async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
-        asked = ask(self.config, asking.dialect, asking.request, asking.settings.sampling, self.drop)
+        spliced = self._splice(asking)
+        asked = ask(
+            self.config,
+            asking.dialect,
+            asking.request,
+            asking.settings.sampling,
+            self.drop,
+            spliced.messages if spliced else None,
+        )
         asking.sampling, asking.overridden = asked.sampling
         secret, told = asking.secret, asking.conversation
         if not asked.stream:
             answer = await self._upstream.whole(asked.body, lambda whole: self._read(whole, told), asking.call, secret)
+            if spliced is not None and spliced.turn is not None:
+                self._place(asking, spliced, answer)
             yield [*(Closed(nth, item) for nth, item in enumerate(answer.output)), answer]
             return
         stream = await self._upstream.stream(asked.body, lambda: self._reader(told), asking.call, secret)
@@ -69,6 +86,25 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
                 yield batch
         finally:
             await stream.aclose()
+
+    def recorded(self, asking: Asking, answer: Answer) -> None:
+        if self.config.token_protocol == "nemo_rl" and asking.secret is not None and answer.tokens is not None:
+            self.store.index(asking.secret).keep_ids(asking.turn_id, answer.tokens.prompt_ids)
+
+    def _splice(self, asking: Asking) -> Splice | None:
+        if self.config.token_protocol != "nemo_rl":
+            return None
+        index = None if asking.secret is None else self.store.index(asking.secret)
+        return splice(asking.conversation, asking.matched, index, self.config.reasoning_fields)
+
+    def _place(self, asking: Asking, spliced: Splice, answer: Answer) -> None:
+        assert answer.tokens is not None  # `_checked`
+        placed = spliced.placed(answer.tokens.prompt_ids)
+        if placed is None:
+            self.broken_splices += 1
+            _log.warning("%s: a broken splice: a prompt does not begin with the ids that were sent", self.name)
+            asking.splice_broken = True
+        asking.placed = placed or Placed(None, [*answer.tokens.prompt_ids])
 
     @property
     def _upstream(self) -> Upstream:
@@ -86,15 +122,18 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         except orjson.JSONDecodeError as error:
             raise UnreadableError(f"no JSON: {error}") from error
         in_chat = self.config.upstream_api == "chat"
+        if has_routed_experts(body):
+            self.drop("routed_experts of answers")
         answer = read_completion(body, told.custom, told.namespaces) if in_chat else read_response(body)
         return self._checked(answer, whole.headers)
 
     def _checked(self, answer: Answer, headers: Mapping[str, str]) -> Answer:
         """The answer with its weight version; InfraError when it lacks the ids that the engine is declared to give."""
         if self.config.engine == "spliced" and answer.tokens is None:
+            way = "its answers lack them" if self.config.request_token_ids else "set `request_token_ids: true`"
             raise InfraError(
-                f"{self.name}: engine `spliced`, but the endpoint gave no token ids with log-probs: set "
-                "`request_token_ids: true`, or declare `engine: text`",
+                f"{self.name}: engine `spliced`, but the endpoint gave no token ids with log-probs: {way}, or declare "
+                "`engine: text`",
                 kind="token_ids_missing",
                 stage="model",
                 retryable=False,

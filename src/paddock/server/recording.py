@@ -73,6 +73,8 @@ class Asking:
     settings: RolloutSettings = field(default_factory=RolloutSettings)
     placed: Placed | None = None
     """Where the prompt hangs; None: by the ids that come with the answer, else by what was told."""
+    splice_broken: bool = False
+    """The prompt does not go on as the engine was told to; `placed` is a branch of its own."""
     sampling: JsonObject = field(default_factory=dict)
     """What the engine is given."""
     overridden: list[str] = field(default_factory=list)
@@ -302,6 +304,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 usage=answer.counts.usage() if answer.counts else None,
                 sampling=private(asking.sampling),
                 overridden=asking.overridden,
+                splice_broken=asking.splice_broken,
             )
         except ValidationError as error:
             raise InfraError(

@@ -25,6 +25,7 @@ _TOO_LONG = (
     "maximum model length",
     "longer than the model's context length",
     "available context size",
+    "no room for output tokens",
 )
 MAX_TEXT = 300
 """Characters of the endpoint's own words in a message."""

@@ -240,6 +240,9 @@ class Turn(Record):
     """The sampling parameters that the engine was given."""
     overridden: list[str] = []
     """Names of those that the server's config or the row set over the client's."""
+    splice_broken: bool = False
+    """The engine was told to go on from a turn's ids, and gave a prompt that does not begin with them: this turn starts
+    a branch, and neither it nor what continues it is trained on."""
 
     @model_validator(mode="after")
     def _one_log_prob_per_id(self) -> Self:

@@ -8,6 +8,7 @@ Law     a finish reason that is the engine's own trouble is no answer. Ids count
 Errors  UnreadableError, EngineFailedError.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,13 @@ def read_completion(
     )
 
 
+def has_routed_experts(body: Any) -> bool:
+    """Whether NeMo-RL's chat server told which experts each token went through: turns have no place for it."""
+    choices = output_items(body.get("choices")) if isinstance(body, dict) else []
+    message = choices[0].get("message") if choices else None
+    return isinstance(message, dict) and message.get("routed_experts") is not None
+
+
 def read_finish_reason(given: Any) -> FinishReason | None:
     """None where the engine gives none."""
     if given is None:
@@ -91,6 +99,8 @@ def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: Count
         raise UnreadableError("token ids and log-probs need to be lists")
     if len(sampled_ids) != len(log_probs):
         raise UnreadableError(f"{len(sampled_ids)} token ids, but {len(log_probs)} log-probs")
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in log_probs):
+        raise UnreadableError("a log-prob is no finite number")
     if counts is not None and (len(prompt_ids), len(sampled_ids)) != counts[:2]:
         raise UnreadableError(
             f"{len(prompt_ids)} and {len(sampled_ids)} token ids in and out, but usage says "

@@ -11,6 +11,8 @@ Masked  a rollout without a reward, or without a turn to train on, has `instance
         `mask_reason`, keeps what the response said, and has one placeholder item with a token: a rollout without
         any ends a whole batch. The placeholder's prompt is no group's, so that it enters no baseline. Its reward is the
         rollout's, or 0 where there is none: the form knows no null.
+Splices `broken_splices` counts the turns whose engine did not go on from the ids that it was told to; where none of the
+        path can be trained on because of one, `mask_reason` is `splice_broken`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,13 +50,20 @@ def inline(rollout: Rollout) -> JsonObject:
         "response": {**(rollout.response or {}), "output": output},
         "reward": rollout.reward or 0.0,
         "instance_config": {**config, **mask},
+        "broken_splices": _broken_splices(rollout),
     }
 
 
 def _mask_reason(rollout: Rollout, planned: Plan) -> str | None:
     if rollout.reward is None:
         return rollout.outcome
-    return None if planned.planned else "no_trainable_turn"
+    if planned.planned:
+        return None
+    return "splice_broken" if _broken_splices(rollout) else "no_trainable_turn"
+
+
+def _broken_splices(rollout: Rollout) -> int:
+    return sum(turn.splice_broken for turn in rollout.turns)
 
 
 def _output(rollout: Rollout, planned: Plan) -> list[JsonObject]:

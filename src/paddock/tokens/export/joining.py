@@ -3,7 +3,8 @@
 Law     a turn joins when its parent stands before it in the record and has joined, and it has ids itself. Then its
         whole prompt is the ids of its ancestors and its own, id by id what the engine was given: of an `exact` engine
         by construction, of a `spliced` one because it was placed by its recorded prefix. Where ids are missing the
-        path ends: what continues it has no known prompt. A turn that starts a branch of its own joins anew.
+        path ends: what continues it has no known prompt. So it does with a turn whose splice is broken: its engine
+        does not do what its ids are believed for. A turn that starts a branch of its own joins anew.
         Where the engine counted its tokens, their number has to be that of the ids, in prompt and answer; a turn of
         which that is not so is not trained on, but turns after it join by their own ids and counts.
 Errors  none: any record can be joined.
@@ -48,6 +49,8 @@ def _add(joined: Joined, turn: Turn) -> Reason | None:
     joined.placed[turn.id] = turn
     if turn.prompt_ids is None or turn.sampled_ids is None:
         return "no_ids"
+    if turn.splice_broken:
+        return "splice_broken"
     start = 0 if turn.parent is None else joined.ends.get(turn.parent)
     if start is None:
         return "no_ids_before"

@@ -19,13 +19,15 @@ Reason = Literal[
     "misplaced",
     "no_ids",
     "no_ids_before",
+    "splice_broken",
     "lengths_differ",
     "nothing_sampled",
     "no_log_probs",
     "off_path",
 ]
 """Why a turn is not trained on. `engine_text`: nothing of such an engine is proven. `misplaced`: its id is taken, or
-its parent does not stand before it. `no_ids`, `no_ids_before`: it, or a turn before it on its path, has no ids.
+its parent does not stand before it. `no_ids`, `no_ids_before`: it, or a turn before it on its path, has no ids, or
+none that are proven. `splice_broken`: its engine was told to continue a turn's ids, and continued something else.
 `lengths_differ`: the engine counted other numbers of tokens than there are ids. `nothing_sampled`: it has nothing to
 train on. `no_log_probs`: it has ids but not what they were sampled with. `off_path`: `whole` leaves it out."""
 
