@@ -1,0 +1,123 @@
+"""The turns of a result as NeMo-RL takes them from its items, and what is wrong with their ids.
+
+Law     a turn is an item with `generation_token_ids` that are not empty; any other item is as if it were not there.
+        `prompt_token_ids` is the whole prompt, which begins with all that was seen: prompts and answers of the turns
+        before. Each turn is checked, those after a wrong one too: they are compared with it as it is.
+Source  NVIDIA-NeMo/RL, `_postprocess_nemo_gym_to_nemo_rl_result`.
+Errors  none for any JSON.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from paddock.training.nemo_rl.checking.routed_experts import routes_flaw
+from paddock.training.nemo_rl.checking.rules import broken
+from paddock.training.nemo_rl.checking.settings import CheckSettings
+from paddock.training.nemo_rl.records import Result, Violation
+from paddock.types import JsonObject
+
+FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
+
+
+class ItemTurn(NamedTuple):
+    """One turn of a result. The fields are what the item has; of any type where a rule is broken."""
+
+    item: int
+    """Index in `response.output`."""
+    nth: int
+    body: JsonObject
+    """The item."""
+    prompt: Any
+    """Ids of the whole prompt."""
+    sampled: Any
+    log_probs: Any
+
+
+def turns_of(result: Result) -> Iterator[ItemTurn]:
+    """Of a result whose items are a list of objects."""
+    nth = 0
+    for index, item in enumerate(result["response"]["output"]):
+        if item.get("generation_token_ids"):
+            yield ItemTurn(index, nth, item, *(item.get(name) for name in FIELDS))
+            nth += 1
+
+
+def check_turns(result: Result, settings: CheckSettings) -> Iterator[Violation]:
+    seen: list[Any] = []
+    n_turns = 0
+    for turn in turns_of(result):
+        n_turns += 1
+        fields = dict(zip(FIELDS, (turn.prompt, turn.sampled, turn.log_probs), strict=True))
+        wrong = [name for name, value in fields.items() if not isinstance(value, list)]
+        if wrong:
+            yield broken("token_fields", f"no list: {', '.join(wrong)}", item=turn.item, turn=turn.nth)
+            continue
+        for violation in (
+            *_ids(turn, len(seen), settings),
+            *_continued(turn, seen),
+            *_log_probs(turn),
+            *_routes(turn, settings),
+        ):
+            yield violation._replace(item=turn.item, turn=turn.nth)
+        seen = [*turn.prompt, *turn.sampled]
+    if not n_turns:
+        yield broken("trainable", "no item has sampled ids: mask the rollout, with a token in a placeholder")
+    longest = settings.max_total_sequence_length
+    if longest is not None and len(seen) > longest:
+        yield broken("too_long", f"{len(seen)} tokens, {longest} at most", token=longest)
+
+
+def _ids(turn: ItemTurn, n_seen: int, settings: CheckSettings) -> Iterator[Violation]:
+    """Each id once: those that were seen are compared, not looked at again."""
+    for name, ids, start in (
+        ("prompt_token_ids", turn.prompt, min(n_seen, len(turn.prompt))),
+        ("generation_token_ids", turn.sampled, 0),
+    ):
+        new = ids[start:]
+        strange = next((nth for nth, one in enumerate(new) if type(one) is not int), None)
+        if strange is not None:
+            yield broken("integer_ids", f"{name} has {new[strange]!r}, no integer", token=start + strange)
+            continue
+        limit = settings.vocabulary_size or 2**31
+        if new and not (min(new) >= 0 and max(new) < limit):
+            nth = next(nth for nth, one in enumerate(new) if not 0 <= one < limit)
+            yield broken("known_ids", f"{name} has {new[nth]}, not from 0 to {limit - 1}", token=start + nth)
+
+
+def _continued(turn: ItemTurn, seen: Sequence[Any]) -> Iterator[Violation]:
+    start = turn.prompt[: len(seen)]
+    if start != seen:
+        nth = next((nth for nth, pair in enumerate(zip(seen, start, strict=False)) if pair[0] != pair[1]), len(start))
+        there = f"has {start[nth]!r}" if nth < len(start) else "ends"
+        yield broken("contiguous", f"the prompt {there} where {seen[nth]!r} was seen before", token=nth)
+    elif len(turn.prompt) == len(seen):
+        yield broken("new_prompt", "the prompt has no id after what was seen before", token=len(seen))
+
+
+def _log_probs(turn: ItemTurn) -> Iterator[Violation]:
+    given = turn.log_probs
+    if len(given) != len(turn.sampled):
+        shorter = min(len(given), len(turn.sampled))
+        yield broken("log_probs_length", f"{len(given)} log-probs for {len(turn.sampled)} sampled ids", token=shorter)
+    strange = next((nth for nth, one in enumerate(given) if not is_number(one) or math.isnan(one)), None)
+    if strange is not None:
+        yield broken("log_prob_numbers", f"{given[strange]!r} is no log-prob", token=strange)
+        return
+    infinite = next((nth for nth, one in enumerate(given) if math.isinf(one)), None)
+    if infinite is not None:
+        yield broken("log_probs_finite", f"a log-prob is {given[infinite]!r}", token=infinite)
+
+
+def _routes(turn: ItemTurn, settings: CheckSettings) -> Iterator[Violation]:
+    routes = turn.body.get("routed_experts")
+    if routes is not None:
+        flaw = routes_flaw(routes, len(turn.prompt) + len(turn.sampled))
+    else:
+        flaw = "there are none, and router replay needs them" if settings.require_routed_experts else None
+    if flaw:
+        yield broken("routed_experts", flaw)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
