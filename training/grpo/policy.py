@@ -15,16 +15,14 @@ from typing import TypeVar
 
 import torch
 
-from paddock.errors import ConfigError
 from paddock.training.core.records import Batch
 from paddock.training.grpo.language_model import DTYPES, checkpoint_form
 from paddock.training.grpo.learner import Learner
-from paddock.training.grpo.policy_config import TorchConfig
 from paddock.training.grpo.policy_settings import ALONE, Place, PolicySettings
 from paddock.training.grpo.roles import Replica, Sent, Trained
 from paddock.training.grpo.saving import export_model, load_state, save_state
 from paddock.training.grpo.sending import Sender, vllm_sender
-from paddock.training.grpo.sharding import Processes, whole_weights
+from paddock.training.grpo.sharding import Processes, device_of, whole_weights
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ class TorchPolicy:
 
     def __init__(self, settings: PolicySettings, place: Place = ALONE, *, sender: Sender | None = None) -> None:
         self._settings = settings
-        self._device = _device(settings.policy.torch_cfg, place)
+        self._device = device_of(settings.policy.torch_cfg, place)
         self._sender = sender or vllm_sender(
             backend="nccl" if self._device.type == "cuda" else "gloo", device=self._device, address=place.master_address
         )
@@ -97,13 +95,3 @@ class TorchPolicy:
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _device(config: TorchConfig, place: Place) -> torch.device:
-    """GPUs of a process that sees several go by its rank."""
-    found = torch.cuda.is_available()
-    if config.device == "cuda" and not found:
-        raise ConfigError("policy.torch_cfg.device is cuda, and torch finds none: set it to auto or cpu", kind="device")
-    if config.device == "cpu" or not found:
-        return torch.device("cpu")
-    return torch.device("cuda", place.rank % torch.cuda.device_count())

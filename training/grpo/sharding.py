@@ -20,8 +20,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from paddock.errors import ConfigError
 from paddock.training.grpo.language_model import DTYPES
-from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.policy_config import PolicyConfig, TorchConfig
 from paddock.training.grpo.policy_settings import Place
 
 TIMEOUT_S = 1800.0
@@ -47,17 +48,9 @@ class Processes:
 
     def join(self) -> None:
         """Waits for the others."""
-        if not self.sharded:
-            return
-        if self.place.master_address == LOOPBACK and sys.platform == "linux":
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else the interface of the machine's name
-        timeout = timedelta(seconds=TIMEOUT_S)
-        # Objects go over gloo in either case.
-        backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
-        dist.init_process_group(
-            backend, store=self._store(timeout), rank=self.place.rank, world_size=self.place.world_size, timeout=timeout
-        )
-        self._mesh = init_device_mesh(self.device.type, (self.place.world_size,))
+        if self.sharded:
+            meet(self.place, self.device)
+            self._mesh = init_device_mesh(self.device.type, (self.place.world_size,))
 
     def shard(self, model: Any, policy: PolicyConfig) -> Any:
         """The model on this process's device, its layers sharded one by one."""
@@ -81,17 +74,41 @@ class Processes:
         return found
 
     def leave(self) -> None:
-        if self.sharded and dist.is_initialized():
+        if dist.is_initialized():
             dist.destroy_process_group()
 
-    def _store(self, timeout: timedelta) -> Any:
-        address, port = self.place.master_address, self.place.master_port
-        if not self.first:
-            return dist.TCPStore(address, port, is_master=False, timeout=timeout)
-        listening = socket.create_server((address, port))  # torch's own listens on every address
-        return dist.TCPStore(
-            address, port, is_master=True, timeout=timeout, wait_for_workers=False, master_listen_fd=listening.detach()
-        )
+
+def meet(place: Place, device: torch.device) -> None:
+    """Torch's group of all processes of the place; waits for the others."""
+    if place.master_address == LOOPBACK and sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else the interface of the machine's name
+    timeout = timedelta(seconds=TIMEOUT_S)
+    # Objects go over gloo in either case.
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    store = _store(place, timeout)
+    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=timeout)
+
+
+def _store(place: Place, timeout: timedelta) -> Any:
+    address, port = place.master_address, place.master_port
+    if place.world_size == 1:
+        return dist.HashStore()
+    if place.rank:
+        return dist.TCPStore(address, port, is_master=False, timeout=timeout)
+    listening = socket.create_server((address, port))  # torch's own listens on every address
+    return dist.TCPStore(
+        address, port, is_master=True, timeout=timeout, wait_for_workers=False, master_listen_fd=listening.detach()
+    )
+
+
+def device_of(config: TorchConfig, place: Place) -> torch.device:
+    """GPUs of a process that sees several go by its rank."""
+    found = torch.cuda.is_available()
+    if config.device == "cuda" and not found:
+        raise ConfigError("policy.torch_cfg.device is cuda, and torch finds none: set it to auto or cpu", kind="device")
+    if config.device == "cpu" or not found:
+        return torch.device("cpu")
+    return torch.device("cuda", place.rank % torch.cuda.device_count())
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:

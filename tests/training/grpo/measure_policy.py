@@ -103,7 +103,7 @@ async def log_probs(folder: Path) -> dict[str, Any]:
     for temperature in (1.0, 0.7):
         own = settings(folder, train_micro_batch_size=6, generation={"temperature": temperature})
         policy = TorchPolicy(own)
-        scored = policy._learner._scored(policy._learner.model, rows, range(len(rows)))
+        scored = policy._learner.scored(rows, range(len(rows)))
         with torch.no_grad():
             worst = 0.0
             for nth, one in enumerate(rows):
@@ -173,7 +173,7 @@ async def left_out(folder: Path) -> dict[str, Any]:
 async def _as_scored(own: PolicySettings, given: Batch) -> Batch:
     """The engine's log-probs are the trainer's own."""
     policy = TorchPolicy(own)
-    scored = policy._learner._scored(policy._learner.model, given.rows, range(len(given.rows)))
+    scored = policy._learner.scored(given.rows, range(len(given.rows)))
     await policy.stop()
     rows = []
     for nth, one in enumerate(given.rows):
