@@ -16,10 +16,10 @@ FOR_RL: Mapping[str, Any] = {
     "hidden_dropout": 0.0,
     "moe_aux_loss_coeff": 0.0,
     "moe_router_load_balancing_type": "none",
-    "variable_seq_lengths": True,
+    "moe_token_dispatcher_type": "alltoall",
 }
-"""An engine samples without dropout; a loss for balance would change gradients unseen; stages of a pipeline exchange
-micro-batches of any length."""
+"""An engine samples without dropout; a loss for balance would change gradients unseen; the other dispatcher of tokens
+takes micro-batches of one length alone, which even a model without experts is refused for."""
 FUSED = (
     "apply_rope_fusion",
     "bias_activation_fusion",
@@ -53,6 +53,8 @@ class Layout(NamedTuple):
         more = own.pop("more")
         if own["expert_tensor_parallel_size"] is None:
             own["expert_tensor_parallel_size"] = self.tensor_model_parallel_size
+        # Between stages: micro-batches are as long as their rows.
+        own["variable_seq_lengths"] = self.pipeline_model_parallel_size > 1
         dtypes = {"params_dtype": self.dtype, "pipeline_dtype": self.dtype, "bf16": self.dtype == torch.bfloat16}
-        plain = {} if fused else dict.fromkeys(FUSED, False)
+        plain = {} if fused else {**dict.fromkeys(FUSED, False), "moe_grouped_gemm": False}
         return {**own, **dtypes, "fp16": False, **FOR_RL, **more, **plain}
