@@ -1,0 +1,217 @@
+"""The actions of `paddock data`: lists, findings and counts go to stdout, what was left out to stderr."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from paddock.errors import ConfigError, InfraError, RowError
+from paddock.training.data.blends import PUBLISHED
+from paddock.training.data.tables import LINES, Entry, encode, read_table, tables_in
+from paddock.training.data.writing import new_file, refuse_same
+from paddock.types import JsonObject
+
+MAX_WARNINGS = 20
+"""Rows with a prompt of others that are named; the count tells of all."""
+
+
+def download(args: argparse.Namespace) -> int:
+    from paddock.training.data import hub
+
+    one = PUBLISHED.get(args.name)
+    if one is None and "/" not in args.name:
+        raise ConfigError(f"{args.name!r}: is no short name ({', '.join(PUBLISHED)}) and no OWNER/NAME", kind="name")
+    patterns = args.file or (one.patterns if one is not None else ())
+    if not patterns:
+        raise ConfigError(f"{args.name}: which files? --file PATTERN", kind="no_files")
+    if not sys.stderr.isatty():
+        _without_bars()
+    repo = one.repo if one is not None else args.name
+    try:
+        found = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, tell=_tell)
+        for file in found:
+            proof = "as the hub lists it" if file.proven else "the hub lists no hash"
+            _tell(f"{file.path}: {file.n_bytes} bytes, sha256 {file.sha256}, {proof}")
+    except ConfigError as error:
+        if one is None or not one.also or error.kind != "hub_refused":
+            raise
+        raise ConfigError(f"{error.message}; the same data may stand under {one.also}", kind=error.kind) from error
+    except InfraError as error:
+        _say(error.message)
+        return 1
+    return 0
+
+
+def fill(args: argparse.Namespace) -> int:
+    from paddock.training.data.placeholders import fill as filling
+
+    places = {}
+    for text in args.source:
+        name, _, place = text.partition("=")
+        if name not in PUBLISHED or not PUBLISHED[name].markers or not place:
+            known = ", ".join(name for name, one in PUBLISHED.items() if one.markers)
+            raise ConfigError(f"--source {text}: needs NAME=PLACE with a name of {known}", kind="flag_invalid")
+        places[name] = Path(place)
+    left_out = 0
+    for one in filling(_files(args.rows), args.out, places):
+        for problem in one.problems:
+            _say(problem)
+        left_out += len(one.problems)
+        filled = ", ".join(f"{count} filled from {name}" for name, count in sorted(one.n_filled.items()))
+        parts = [filled or "0 filled", f"{one.n_kept} kept", f"{len(one.problems)} left out"]
+        _tell(f"{one.target}: {', '.join(parts)}")
+    return 1 if left_out else 0
+
+
+def split(args: argparse.Namespace) -> int:
+    from paddock.training.data.splitting import split_last
+
+    if args.last < 1:
+        raise ConfigError(f"--last {args.last}: needs at least 1", kind="flag_invalid")
+    sources = _files(args.rows)
+    stems = [source.stem for source in sources]
+    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two files are named {twice}: they would be one folder of {args.out}", kind="name_twice")
+    for source in sources:
+        done = split_last(source, args.out, last=args.last)
+        held = f"{done.n_validation} in {done.validation.name}" if done.validation else "too few to hold any out"
+        _tell(f"{done.train.parent}: {done.n_train} in {done.train.name}, {held}")
+    return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    from paddock.training.data import checking
+
+    if args.agent is not None and not args.config:
+        raise ConfigError("--agent names an agent of --config", kind="flag_invalid")
+    if args.config:
+        from paddock.cli.configs import load_config
+
+        reader = checking.config_reader(load_config(args.config, modelless=True), agent=args.agent)
+    else:
+        reader = checking.server_reader(args.server) if args.server else checking.published_reader()
+    counts = checking.Counts()
+    for finding in checking.check(_files(args.rows), reader, counts):
+        if finding.wrong or counts.n_repeated <= MAX_WARNINGS:
+            _tell(str(finding))
+    parts = [f"{counts.n_rows} rows", f"{counts.n_wrong} wrong"]
+    parts += [f"{count} read by {name}" for name, count in sorted(counts.read_by.items())]
+    parts += [f"{count} of {name}, only their form was checked" for name, count in sorted(counts.unread.items())]
+    parts += [f"{counts.n_repeated} with the first prompt of another"] if counts.n_repeated else []
+    _tell(", ".join(parts))
+    return 1 if counts.n_wrong else 0
+
+
+def convert(args: argparse.Namespace) -> int:
+    from paddock.training.data import converting
+    from paddock.training.data.checking import plain_server
+
+    form = converting.FORMS[args.form]
+    target = converting.Target(args.form, args.dataset or form.dataset, args.split or form.split, args.agent)
+    server = plain_server("swe")
+    n_rows, n_problems = 0, 0
+    sources = [path for place in args.rows for path in tables_in(place, split=target.split)]
+    for source in sources:
+        refuse_same(source, args.out)
+    with new_file(args.out) as file:
+        for entry in _entries(sources):
+            try:
+                if entry.problem:
+                    raise ValueError(entry.problem)
+                file.write(encode(converting.convert(entry.row, target, server)))
+                n_rows += 1
+            except ValueError as error:
+                n_problems += 1
+                _say(f"{entry.where}: {error}")
+    _tell(f"{args.out}: {n_rows} rows of {target.dataset}, {n_problems} left out")
+    return 1 if n_problems else 0
+
+
+def instances(args: argparse.Namespace) -> int:
+    from paddock.training.data.listing import instance_id
+
+    return _list(args, instance_id)
+
+
+def images(args: argparse.Namespace) -> int:
+    from paddock.sandbox.images import DATASETS
+    from paddock.sandbox.images.names import dataset_of
+    from paddock.training.data.listing import image
+
+    rule = dataset_of(args.dataset) if args.dataset is not None else None
+    if args.dataset is not None and rule is None:
+        raise ConfigError(f"--dataset {args.dataset!r}: known are {', '.join(DATASETS)}", kind="dataset_unknown")
+
+    def named(row: JsonObject) -> str:
+        found = image(row, rule)
+        return f"{found.name}\t{found.file}" if args.files else found.name
+
+    return _list(args, named)
+
+
+JOBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "download": download,
+    "fill": fill,
+    "split": split,
+    "check": check,
+    "convert": convert,
+    "instances": instances,
+    "images": images,
+}
+
+
+def _list(args: argparse.Namespace, name: Callable[[JsonObject], str]) -> int:
+    """What rows name, each once, in their order."""
+    problems = 0
+
+    def names() -> Iterator[str]:
+        nonlocal problems
+        from paddock.training.data.listing import flat
+
+        seen = set()
+        for entry in _entries(_files(args.rows)):
+            try:
+                if entry.problem:
+                    raise RowError(entry.problem, kind="row_unreadable")
+                found = name(flat(entry.row))
+            except RowError as error:
+                problems += 1
+                _say(f"{entry.where}: {error.message}")
+                continue
+            if found not in seen:
+                seen.add(found)
+                yield found
+
+    if args.out is None:
+        for one in names():
+            _tell(one)
+    else:
+        with new_file(args.out) as file:
+            file.writelines(f"{one}\n".encode() for one in names())
+    return 1 if problems else 0
+
+
+def _files(places: list[Path]) -> list[Path]:
+    return [path for place in places for path in tables_in(place, kinds=(LINES,))]
+
+
+def _entries(paths: list[Path]) -> Iterator[Entry]:
+    for path in paths:
+        yield from read_table(path)
+
+
+def _without_bars() -> None:
+    try:
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+    except ImportError:
+        return  # said where the package is needed
+    disable_progress_bars()
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - the command's voice
+
+
+def _say(text: str) -> None:
+    print(f"paddock data: {text}", file=sys.stderr)  # noqa: T201 - the command's voice

@@ -1,0 +1,236 @@
+"""Rows that only point at a question of another data set: filled from that data set's own files.
+
+Source  the RLVR blends of Nemotron 3 Super. A placeholder is `_hf_placeholder: {row, question_template}`;
+        `dataset` says whose row. The two sources word their prompts differently (`RESTORE`).
+Law     rows without the mark are copied byte for byte; all other keys of a filled row stay. A row that can't be filled
+        is left out and named, never guessed. Sources are read once, from their first row to the last needed.
+Memory  one row; what was found waits in a file without a name.
+Errors  ConfigError where a source is needed and not named.
+"""
+
+import json
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from paddock.errors import ConfigError
+from paddock.training.data.blends import PUBLISHED, SOURCES
+from paddock.training.data.tables import encode, numbered_lines, read_table, tables_in
+from paddock.training.data.writing import new_file, refuse_same
+from paddock.types import JsonObject
+
+MARK = "_hf_placeholder"
+_MARK_BYTES = f'"{MARK}"'.encode()
+
+
+class UnfilledError(ValueError):
+    """Why a placeholder stays one."""
+
+
+class Wanted(NamedTuple):
+    """What a placeholder points at."""
+
+    source: str
+    """Short name, as in `PUBLISHED`."""
+    row: int
+    """Its index, from 0 over all its files."""
+    template: Any
+
+
+class Filled(NamedTuple):
+    """What became of one file."""
+
+    target: Path
+    n_kept: int
+    """Rows without a placeholder."""
+    n_filled: Counter[str]
+    """By source."""
+    problems: list[str]
+    """One for each row that was left out."""
+
+
+class Answers:
+    """Questions and answers of the wanted rows of one source."""
+
+    def __init__(self, places: Iterable[Path], wanted: set[int]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its owner
+        self._starts: dict[int, int] = {}
+        self._problems: dict[int, str] = {}
+        self.n_rows = 0
+        """Rows seen: all, or up to the last that was wanted."""
+        left = len(wanted)
+        for entry in _rows(places):
+            if not left:
+                break
+            if self.n_rows in wanted:
+                left -= 1
+                self._keep(self.n_rows, entry.row, entry.problem, entry.where)
+            self.n_rows += 1
+
+    def __getitem__(self, index: int) -> tuple[str, Any]:
+        """The question as it stands in the source, and the answer."""
+        if index in self._problems:
+            raise UnfilledError(self._problems[index])
+        if index not in self._starts:
+            raise UnfilledError(f"row {index} is beyond the source's {self.n_rows} rows")
+        self._file.seek(self._starts[index])
+        question, answer = orjson.loads(self._file.readline())
+        return question, answer
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _keep(self, index: int, row: JsonObject, problem: str, where: str) -> None:
+        prompt = row.get("prompt")
+        first = prompt[0] if isinstance(prompt, list) and prompt else None
+        question = first.get("content") if isinstance(first, dict) else None
+        graded = row.get("reward_model")
+        answer = graded.get("ground_truth") if isinstance(graded, dict) else None
+        if problem or not isinstance(question, str):
+            self._problems[index] = f"{where}: {problem or 'has no text in prompt.0.content'}"
+            return
+        if answer is None:
+            self._problems[index] = f"{where}: has nothing in reward_model.ground_truth"
+            return
+        self._starts[index] = self._file.tell()
+        self._file.write(orjson.dumps([question, answer], option=orjson.OPT_APPEND_NEWLINE))
+
+
+def fill(sources: Iterable[Path], folder: Path, places: Mapping[str, Path]) -> Iterator[Filled]:
+    """Fill files into files of the same names; `places`: file or folder of each source by its short name."""
+    paths = list(sources)
+    for path in paths:
+        refuse_same(path, folder / path.name)
+    wanted = _all_wanted(paths)
+    missing = [name for name in wanted if name not in places]
+    if missing:
+        needs = "; ".join(
+            f"{len(wanted[name])} rows of {PUBLISHED[name].repo}: --source {name}=PLACE" for name in missing
+        )
+        raise ConfigError(f"placeholders need {needs}. `paddock data download NAME` fetches one", kind="source_missing")
+    answers: dict[str, Answers] = {}
+    try:
+        for name, indices in wanted.items():
+            answers[name] = Answers(tables_in(places[name], split=PUBLISHED[name].split), indices)
+        for path in paths:
+            yield _fill_file(path, folder / path.name, answers)
+    finally:
+        for one in answers.values():
+            one.close()
+
+
+def restore_dapo(question: str, template: Any) -> str:
+    """The source's own frame, its first and last block, gives way to the template's."""
+    if not isinstance(template, Mapping) or not {"prefix", "suffix"} & set(template):
+        raise UnfilledError("question_template: needs an object with `prefix` and `suffix`")
+    blocks = question.split("\n\n")
+    inner = "\n\n".join(blocks[1:-1]) if len(blocks) > 2 else question
+    return f"{template.get('prefix') or ''}{inner}{template.get('suffix') or ''}".rstrip("\n")
+
+
+def restore_skywork(question: str, template: Any) -> str:
+    if not isinstance(template, str) or "{question}" not in template:
+        raise UnfilledError("question_template: needs a text with {question}")
+    return template.replace("{question}", question)
+
+
+RESTORE: dict[str, Callable[[str, Any], str]] = {"dapo": restore_dapo, "skywork": restore_skywork}
+RAW_QUESTION = {"skywork"}
+"""Sources whose rows keep the question as it is beside the prompt."""
+
+
+def plain_answer(answer: Any) -> Any:
+    """The answer out of its JSON: of a list the first, of an object the first value; other text as it is."""
+    if not isinstance(answer, str):
+        return answer
+    try:
+        found = json.loads(answer, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return answer
+    if isinstance(found, list) and found:
+        return found[0]
+    if isinstance(found, dict) and found:
+        return next(iter(found.values()))
+    return answer if isinstance(found, float) and not math.isfinite(found) else found
+
+
+def _fill_file(path: Path, target: Path, answers: Mapping[str, Answers]) -> Filled:
+    filled = Filled(target, 0, Counter(), [])
+    n_kept = 0
+    with new_file(target) as file:
+        for number, text in numbered_lines(path):
+            if _MARK_BYTES not in text:
+                file.write(text if text.endswith(b"\n") else text + b"\n")
+                n_kept += 1
+                continue
+            try:
+                row, wanted = _read(text)
+                if wanted is not None:
+                    _fill_row(row, wanted, answers[wanted.source])
+            except UnfilledError as error:
+                filled.problems.append(f"{path}:{number}: {error}")
+                continue
+            if wanted is None:
+                n_kept += 1
+            else:
+                filled.n_filled[wanted.source] += 1
+            file.write(encode(row))
+    return filled._replace(n_kept=n_kept)
+
+
+def _fill_row(row: JsonObject, wanted: Wanted, answers: Answers) -> None:
+    question, answer = answers[wanted.row]
+    prompt = RESTORE[wanted.source](question, wanted.template)
+    row["question"] = question if wanted.source in RAW_QUESTION else prompt
+    row["expected_answer"] = plain_answer(answer)
+    params = row.get("responses_create_params")
+    row["responses_create_params"] = {
+        **(params if isinstance(params, dict) else {}),
+        "input": [{"role": "user", "content": prompt}],
+    }
+
+
+def _read(text: bytes) -> tuple[JsonObject, Wanted | None]:
+    """A row without its mark, and what it points at; None: it only speaks of the mark."""
+    try:
+        row = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UnfilledError(f"no JSON: {error}") from error
+    if not isinstance(row, dict) or MARK not in row:
+        return row, None
+    mark = row.pop(MARK)
+    name = row.get("dataset")
+    if not isinstance(name, str) or name not in SOURCES:
+        raise UnfilledError(f"dataset: {name!r} is no known source; known: {', '.join(SOURCES)}")
+    index = mark.get("row") if isinstance(mark, dict) else None
+    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+        raise UnfilledError(f"{MARK}.row: needs an index from 0, got {index!r}")
+    return row, Wanted(SOURCES[name], index, mark.get("question_template"))
+
+
+def _all_wanted(paths: Iterable[Path]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for path in paths:
+        for _, text in numbered_lines(path):
+            if _MARK_BYTES in text:
+                try:
+                    wanted = _read(text)[1]
+                except UnfilledError:
+                    continue  # named where its file is filled
+                if wanted is not None:
+                    found.setdefault(wanted.source, set()).add(wanted.row)
+    return found
+
+
+def _rows(places: Iterable[Path]) -> Iterator[Any]:
+    for path in places:
+        yield from read_table(path)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(word)
