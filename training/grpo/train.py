@@ -103,13 +103,13 @@ async def _run(
 
 
 def _told(read: ReadConfig, out: Path) -> "_Told":
-    _require_model(read.config.policy.model_name)
+    require_model(read.config.policy.model_name)
     worker = worker_settings(read, out)
     devices = devices_of(read.config, os.environ.get(_VISIBLE))
     return _Told(worker, _loop_settings(read.config, out), devices)
 
 
-def _require_model(name: str) -> None:
+def require_model(name: str) -> None:
     """What can't be a name (`owner/model`) is a folder that has to be there."""
     if (name[:1] in "./~" or name.count("/") > 1) and not Path(name).expanduser().is_dir():
         raise ConfigError(f"policy.model_name: there is no folder {name}", kind="model")

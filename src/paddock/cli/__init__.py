@@ -17,6 +17,7 @@ COMMANDS = {
     "serve": "run servers of a config until interrupted",
     "eval": "run rollouts over rows and summarise them",
     "train": "train a policy on the environments of a config",
+    "launch": "begin a training run, or go on with it, here or on SLURM",
     "show": "show a run's rollouts: a list, one turn by turn, or two side by side",
     "verify": "score stored rollouts again, without a model",
     "samples": "turn stored rollouts into token sequences for a trainer",

@@ -1,0 +1,189 @@
+"""`paddock launch [CONFIG] [NAME=VALUE ...] [key=value ...]`: begin a training run, or go on with it, here or on SLURM.
+
+Exit    of a job: 0 it is submitted, 1 a step before it failed or SLURM refused it; of a run here: the run's own; 2 a
+        mistake, said before anything is written or run.
+"""
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from paddock.training.launch.plan import Asked, Plan
+    from paddock.training.launch.resolving import Resolved
+
+HELP = """A setting is a variable (EXP_NAME, CONFIG_PATH, MODEL_PATH, TRAIN_PATH, VAL_PATH, ...; --variables lists all),
+given on the command line, in the environment or in a profile of env.toml; the first of these that has it wins.
+key=value is an override of the training config. The same launch again goes on with the same run, from its newest
+checkpoint.
+
+exit codes:
+  0  the job is submitted; a run on this machine: it is at its end
+  1  a step before it failed, SLURM refused the job, or a run on this machine failed
+  2  a mistake in the command, env.toml or the config; nothing was written or run
+
+examples:
+  paddock launch configs/train_demo.yaml EXP_NAME=first --dry-run
+  EXP_NAME=first CONFIG_PATH=mine.yaml MODEL_PATH=m TRAIN_PATH=t.jsonl VAL_PATH=v.jsonl paddock launch --run cluster
+  paddock launch mine.yaml --run cluster --prefetch
+  paddock launch stage2_swe1.yaml --trainer nemo_rl NEMO_RL_DIR=~/RL --run cluster --dry-run"""
+
+_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_READ = re.compile(r"\$\{oc\.env:([A-Za-z_][A-Za-z0-9_]*)")
+_PACKAGE = "paddock.training.launch"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = HELP
+    words = "a config file, variables of the launch, overrides of the config"
+    parser.add_argument("words", nargs="*", metavar="CONFIG|NAME=VALUE|key=value", help=words)
+    parser.add_argument("-r", "--run", metavar="PROFILE", help="of env.toml; local and slurm are there without one")
+    parser.add_argument("--trainer", choices=("paddock", "nemo_rl"), help="whose loop (default: paddock)")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="print what would be written and run")
+    parser.add_argument("--prefetch", action="store_true", help="get environments, programs and images, and stop")
+    parser.add_argument("--variables", action="store_true", help="list the variables, and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    from paddock.errors import PaddockError
+    from paddock.training.launch.plan import Where, plan, plan_text
+
+    if args.variables:
+        return _list_variables()
+    words = split_words(args.words)
+    resolved = _resolved(args, words)
+    for note in resolved.notes:
+        print(f"paddock launch: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
+    asked, read = _asked(resolved, words)
+    where = Where(Path.cwd(), package_folder(), os.environ)
+    if args.prefetch:
+        return _prefetch(resolved, read, where.package)
+    planned = plan(resolved, asked, where)
+    if resolved.settings.dry_run:
+        print(plan_text(planned))  # noqa: T201 - the command's voice
+        return 0
+    try:
+        return _begin(planned)
+    except (PaddockError, OSError, subprocess.CalledProcessError) as error:
+        if getattr(error, "owner", "infra") == "user":
+            raise
+        print(f"paddock launch: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
+        return 1
+
+
+class Words(NamedTuple):
+    """Of the command line."""
+
+    variables: dict[str, str]
+    overrides: list[str]
+
+
+def split_words(words: list[str]) -> Words:
+    """A name in capitals is a variable; whatever else has `=` or begins with `~` is an override."""
+    from paddock.errors import ConfigError
+
+    variables: dict[str, str] = {}
+    overrides: list[str] = []
+    for word in words:
+        if found := _VARIABLE.fullmatch(word):
+            name, value = found.groups()
+        elif "=" in word or word.startswith("~"):
+            overrides.append(word)
+            continue
+        else:
+            name, value = "CONFIG_PATH", word
+        if name in variables:
+            raise ConfigError(f"{name} is given twice: {variables[name]} and {value}", kind="arguments")
+        variables[name] = value
+    return Words(variables, overrides)
+
+
+def package_folder() -> Path:
+    """The checkout; of an installed package the folder above it."""
+    import paddock
+
+    return Path(paddock.__file__).resolve().parents[2]
+
+
+def _resolved(args: argparse.Namespace, words: Words) -> "Resolved":
+    from paddock.training.launch.profiles import find_file, read_profile
+    from paddock.training.launch.resolving import resolve
+
+    command: dict[str, Any] = dict(words.variables)
+    if args.trainer:
+        command["trainer"] = args.trainer
+    if args.dry_run:
+        command["DRY_RUN"] = True
+    return resolve(command, os.environ, read_profile(args.run, find_file(Path.cwd())))
+
+
+def _asked(resolved: "Resolved", words: Words) -> tuple["Asked", Any]:
+    """What the config says to a launch, and the config: None for NeMo-RL, which has its own reader."""
+    from paddock.training.launch.built_in import overrides_of
+    from paddock.training.launch.plan import Asked
+
+    settings = resolved.settings
+    if settings.trainer == "nemo_rl":
+        return Asked(words.overrides), None
+    reading, rows, train = (
+        importlib.import_module(f"paddock.training.grpo.{name}") for name in ("reading", "rows", "train")
+    )
+    read = reading.read_config([settings.config_path], overrides_of(settings, words.overrides))
+    if not settings.container:
+        # What an image has elsewhere can't be looked for here.
+        rows.rows_files(read.config.data)
+        train.require_model(read.config.policy.model_name)
+    names = sorted(set(_READ.findall(read.environment.to_yaml())))
+    return Asked(words.overrides, read.config.cluster.gpus_per_node, names), read
+
+
+def _begin(planned: "Plan") -> int:
+    from paddock.training.launch.slurm import submit
+
+    planned.write()
+    for step in planned.before:
+        subprocess.run(step.words, cwd=step.folder, check=True)
+    if planned.log is None:
+        sys.stdout.flush()
+        os.execvp(planned.last.words[0], list(planned.last.words))  # noqa: S606 - its words, no shell's
+    number = submit(planned.last.words)
+    lines = [
+        f"job {number} is submitted",
+        f"run: {planned.run}",
+        f"log: {planned.log.with_name(planned.log.name.replace('%j', number))}",
+        f"ended by: scancel {number}",
+        "the same launch again goes on with this run, from its newest checkpoint",
+    ]
+    print("\n".join(lines))  # noqa: T201 - the command's voice
+    return 0
+
+
+def _prefetch(resolved: "Resolved", read: Any, package: Path) -> int:
+    from paddock.cli.launch_needs import needs_of
+    from paddock.training.launch.prefetch import works
+
+    failed = 0
+    for why, step in works(resolved.settings, needs_of(resolved.settings, read), package):
+        print(f"{why}: {step.text()}", flush=True)  # noqa: T201 - the command's voice
+        if not resolved.settings.dry_run and subprocess.run(step.words, check=False).returncode:
+            failed += 1
+            print(f"paddock launch: failed: {step.text()}", file=sys.stderr)  # noqa: T201 - the command's voice
+    return 1 if failed else 0
+
+
+def _list_variables() -> int:
+    settings = importlib.import_module(f"{_PACKAGE}.settings")
+    names: Mapping[str, str] = settings.VARIABLES
+    for field, about in settings.LaunchSettings.model_fields.items():
+        alone = " NeMo-RL's alone." if field in settings.NEMO_RL_ALONE else ""
+        text = " ".join((about.description or "").split())
+        said = f"{names.get(field, '-')}  ({field}, default {about.default!r})"
+        print(f"{said}\n    {text}{alone}")  # noqa: T201 - the command's voice
+    return 0

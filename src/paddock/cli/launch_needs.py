@@ -1,0 +1,82 @@
+"""What a training config needs before it runs: which programs its harnesses run, which of its rows name images.
+
+Law     what the config says alone counts: agents' harnesses at any depth of their settings; rows of which one names an
+        image; where images are, from the settings of resources servers.
+Errors  ConfigError for settings that can't be, and for rows that can't be read.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from paddock.cli.image_rows import flat, read_rows
+from paddock.config import Config, resolve_class
+from paddock.harness.programs.choosing import is_program
+from paddock.sandbox.images import ImageSettings, candidates
+from paddock.training.launch.prefetch import Needs
+from paddock.training.launch.settings import LaunchSettings
+
+_ROWS_LOOKED_AT = 100
+
+
+def needs_of(settings: LaunchSettings, read: Any) -> Needs:
+    """`read`: None where the trainer has a reader of its own; then its rows alone."""
+    if read is None:
+        return Needs(rows=_with_images([settings.train_path, settings.val_path], []))
+    environment: Config = read.environment
+    images = list(_image_settings(environment))
+    data = read.config.data
+    files = [part.data_path for part in (data.train, data.validation) if part is not None]
+    return Needs(
+        programs=list(dict.fromkeys(name for name in _harnesses(environment) if is_program(name))),
+        rows=_with_images(files, images),
+        formatters=list(dict.fromkeys(entry for one in images for entry in one.entries)),
+        engine_on_cpu=_engine_on_cpu(read),
+    )
+
+
+def _settings(config: Config, kind: str) -> Iterator[Any]:
+    for name, one in config.instances.items():
+        if one.kind == kind:
+            yield config.settings(name, resolve_class(one.implementation, kind).config_type)
+
+
+def _harnesses(config: Config) -> Iterator[str]:
+    for settings in _settings(config, "agents"):
+        yield from _values(settings.model_dump(mode="json"), "harness")
+
+
+def _values(node: Any, key: str) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == key and isinstance(value, str):
+                yield value
+            yield from _values(value, key)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _values(value, key)
+
+
+def _image_settings(config: Config) -> Iterator[ImageSettings]:
+    for settings in _settings(config, "resources_servers"):
+        if isinstance(found := getattr(settings, "images", None), ImageSettings):
+            yield found
+
+
+def _with_images(files: list[str], images: list[ImageSettings]) -> list[str]:
+    """Those of which a row names an image."""
+    found = []
+    for file in filter(None, files):
+        rows = read_rows(argparse.Namespace(rows=Path(file), limit=_ROWS_LOOKED_AT))
+        if any(candidates(flat(row), one) for row in rows for one in images or [ImageSettings()]):
+            found.append(file)
+    return found
+
+
+def _engine_on_cpu(read: Any) -> bool:
+    config: Config = read.environment
+    implementation = config.instance(read.model_server).implementation
+    settings: Any = config.settings(read.model_server, resolve_class(implementation, "models_servers").config_type)
+    devices = {"cpu"} & {read.config.policy.torch_cfg.device, getattr(settings.launch, "device", None)}
+    return settings.launch is not None and bool(devices)

@@ -1,0 +1,222 @@
+"""What a launch may be told: each field by its variable (`VARIABLES`), by its name in a profile, or by its default.
+
+Names   the variables are those of NeMo-RL's `super_launch.sh`; a field without one is a profile's alone.
+Law     what only a container or a site can say has a default, but for NeMo-RL's trainer on SLURM. No field holds a
+        secret: `env` has names.
+Units   `time_limit` is SLURM's `D-H:M:S`; nodes, GPUs and CPUs are counts; 0 GPUs: none are asked for.
+Errors  what a field can't be is pydantic's; what does not go together is `problems`, each by its variable.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+Trainer = Literal["paddock", "nemo_rl"]
+Executor = Literal["local", "slurm"]
+ENTRY = "examples/nemo_gym/run_grpo_nemo_gym.py"
+RAY_JOB = "ray.sub"
+"""Of NeMo-RL: its trainer with environments, and its job that starts Ray on the nodes."""
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITHOUT_SPACES = ("container", "sandbox_container", "mounts")
+"""NeMo-RL's `ray.sub` has them in words that it does not quote."""
+
+
+def _listed(value: Any) -> Any:
+    """A variable's commas, or a profile's list."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Listed = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class LaunchSettings(BaseModel):
+    """One launch, whoever said what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    trainer: Trainer = "paddock"
+    """paddock: the built-in loop, on one node; nemo_rl: NeMo-RL's own entry script with our environments."""
+    executor: Executor = "local"
+    """local: this machine, in the foreground; slurm: a job."""
+
+    exp_name: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=120)
+    """Name of the job and of the run's folder, runs/EXP_NAME (NeMo-RL: results/ and logs/EXP_NAME); empty: the name of
+    the config file. The same name again goes on with the same run."""
+    config_path: str = ""
+    """The training config. NeMo-RL's are looked for here, then in its own folder."""
+    model_path: str = ""
+    """Folder or hub name of the model to begin with: policy.model_name; empty: as the config says."""
+    train_path: str = ""
+    """Rows to train on: data.train.data_path; empty: as the config says."""
+    val_path: str = ""
+    """Rows to validate on: data.validation.data_path; empty: as the config says."""
+
+    container: str = ""
+    """Image of the job's steps, a URI or .sqsh, started by SLURM's pyxis; empty: none, the node's own programs."""
+    sandbox_container: str = ""
+    """Image of NeMo-RL's code sandbox beside each node; empty: none is started."""
+    mounts: Listed = ()
+    """`host:container`, with commas between; the working directory is mounted besides."""
+    persistent_cache: str = ""
+    """Folder that all nodes see, of caches and environments; empty: ~/.cache/paddock."""
+
+    partition: str = ""
+    """Empty: SLURM's default."""
+    account: str = ""
+    """Empty: SLURM's default."""
+    nodes: int | None = Field(default=None, ge=1)
+    """Size of the allocation; none: 1 for the built-in loop, cluster.num_nodes of the config for NeMo-RL."""
+    gpus_per_node: int | None = Field(default=None, ge=0)
+    """None: cluster.gpus_per_node of the config for the built-in loop, 8 for NeMo-RL."""
+    cpus_per_task: int | None = Field(default=None, ge=1)
+    """None: SLURM's default."""
+    memory: str = Field(default="", pattern=r"^(\d+[KMGT]?)?$")
+    """SLURM's --mem, such as 64G; 0: all of a node; empty: SLURM's default."""
+    exclusive: bool = False
+    """Whole nodes."""
+    time_limit: str = Field(default="4:0:0", pattern=r"^(\d+-)?\d+(:\d+){0,2}$")
+    """Of the job; the run is told to end two minutes before."""
+    env: Listed = ()
+    """Names of variables of this environment that the job has too: secrets go this way alone."""
+    python: str = ""
+    """Interpreter of the built-in loop: with torch, Ray and vLLM; empty: the one that runs this command, or the image's
+    python3."""
+    dry_run: bool = False
+    """Print what would run, and run nothing."""
+
+    nemo_rl_dir: str = ""
+    """NeMo-RL's checkout."""
+    skip_code_snapshot: bool = False
+    """Run NeMo-RL from its checkout, and make no snapshot of it."""
+    refresh_code_snapshot: bool = True
+    """Bring a snapshot that is there up to date."""
+    code_snapshot_dirname: str = Field(default="code_snapshots", pattern=r"^[A-Za-z0-9._-]+$")
+    """Where in NeMo-RL's checkout snapshots are."""
+    sif_dir: str = ""
+    """Folder of .sif images: the override `sif_dir`."""
+    container_formatter: str = ""
+    """Of the training agent: where rows' images are."""
+    wandb_proj: str = ""
+    """W&B's project; empty: the built-in loop sends it nothing, NeMo-RL's is nemotron-3-super-posttraining."""
+    nrl_megatron_checkpoint_dir: str = ""
+    """Of converted weights; empty: megatron_ckpt_cache in PERSISTENT_CACHE."""
+    megatron_config_lock_dir: str = ""
+    """Empty: hf_config_locks in PERSISTENT_CACHE."""
+    hf_modules_cache: str = ""
+    """Of models' own code; empty: hf_modules/EXP_NAME in PERSISTENT_CACHE."""
+    gym_venv_dir: str = "/opt/gym_venvs"
+    """env.nemo_gym.uv_venv_dir."""
+    uv_http_timeout: int = Field(default=300, ge=1)
+    """Seconds."""
+    nrl_force_rebuild_venvs: bool = False
+    """Of Ray's workers."""
+    enable_mtp_inference: bool = False
+    """Speculative decoding with the model's own heads."""
+    num_speculative_tokens: int = Field(default=5, ge=1)
+    """For that."""
+    max_num_batched_tokens: int = Field(default=8480, ge=1)
+    """For that."""
+    extra_hydra_args: str = ""
+    """More overrides, as words of a shell; the last, so they win."""
+    setup_command: str = ""
+    """What `ray.sub` runs on each node first, such as the installation of what our servers import."""
+
+    @field_validator("model_path")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        # Of a path that ends in a slash the last part is empty: the name of the cache of a model's own code.
+        return value.rstrip("/") or value
+
+    @field_validator("mounts")
+    @classmethod
+    def _mounts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in value if not 1 <= one.count(":") <= 2 or not all(one.split(":"))]:
+            raise ValueError(f"{wrong[0]!r} is no `host:container`")
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in value if not _ENV_NAME.fullmatch(one)]:
+            # What stands behind the name might be the secret.
+            name = wrong[0].partition("=")[0]
+            raise ValueError(f"names of variables, never values: {name!r} is none or has one")
+        return value
+
+
+_NAMES = {
+    "partition": "SLURM_PARTITION",
+    "account": "SLURM_ACCOUNT",
+    "nodes": "SBATCH_NUM_NODES",
+    "time_limit": "SLURM_TIME_LIMIT",
+    "mounts": "EXTRA_MOUNTS",
+    "python": "PADDOCK_VLLM_PYTHON",
+}
+_PROFILES_ALONE = ("trainer", "executor", "cpus_per_task", "memory", "exclusive", "env")
+VARIABLES = {
+    field: _NAMES.get(field, field.upper()) for field in LaunchSettings.model_fields if field not in _PROFILES_ALONE
+}
+"""Variable of a field."""
+NEMO_RL_ALONE = (
+    *("sandbox_container", "nemo_rl_dir", "skip_code_snapshot", "refresh_code_snapshot", "code_snapshot_dirname"),
+    *("sif_dir", "container_formatter", "nrl_megatron_checkpoint_dir", "megatron_config_lock_dir", "gym_venv_dir"),
+    *("uv_http_timeout", "nrl_force_rebuild_venvs", "enable_mtp_inference", "num_speculative_tokens"),
+    *("max_num_batched_tokens", "setup_command"),
+)
+"""Fields that say nothing to the built-in loop."""
+
+
+def named(field: str) -> str:
+    """How a person would give it."""
+    return VARIABLES.get(field, f"`{field}` of a profile")
+
+
+def problems(settings: LaunchSettings) -> Iterator[str]:
+    """What of the settings does not go together."""
+    if not settings.config_path:
+        yield "CONFIG_PATH: name a training config, such as configs/train_demo.yaml"
+    if settings.executor == "local":
+        yield from _local(settings)
+    yield from _nemo_rl(settings) if settings.trainer == "nemo_rl" else _built_in(settings)
+
+
+def _local(settings: LaunchSettings) -> Iterator[str]:
+    for field in ("container", "sandbox_container"):
+        if getattr(settings, field):
+            yield f"{named(field)}: images are started by SLURM: `executor` is local"
+    if (settings.nodes or 1) > 1:
+        yield f"{named('nodes')} is {settings.nodes}: `executor: local` is this machine alone"
+
+
+def _built_in(settings: LaunchSettings) -> Iterator[str]:
+    if (settings.nodes or 1) > 1:
+        yield (
+            f"{named('nodes')} is {settings.nodes}: the built-in loop has all its processes on one node; several are "
+            "NeMo-RL's (--trainer nemo_rl)"
+        )
+
+
+def _nemo_rl(settings: LaunchSettings) -> Iterator[str]:
+    needed = ["nemo_rl_dir", "model_path", "train_path", "val_path"]
+    if settings.executor == "slurm":
+        needed += ["container", "persistent_cache", "partition", "account"]
+    for field in needed:
+        if not getattr(settings, field):
+            yield f"{named(field)} is required by NeMo-RL's trainer: {_told(field)}"
+    if settings.executor == "slurm":
+        for field in _WITHOUT_SPACES:
+            if any(letter.isspace() for letter in "".join(getattr(settings, field))):
+                yield f"{named(field)}: NeMo-RL's ray.sub takes no spaces in it"
+    if settings.nemo_rl_dir:
+        folder = Path(settings.nemo_rl_dir).expanduser()
+        for name in (ENTRY, *([RAY_JOB] if settings.executor == "slurm" else [])):
+            if not (folder / name).is_file():
+                yield f"NEMO_RL_DIR: {settings.nemo_rl_dir} is no checkout of NeMo-RL: it has no {name}"
+
+
+def _told(field: str) -> str:
+    text = LaunchSettings.model_fields[field].description or ""
+    return text.replace("\n", " ").partition(";")[0].rstrip(".")
