@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBE = """
-import importlib, importlib.resources as resources, paddock
+import importlib, importlib.resources as resources, importlib.util, paddock
 for kind in ("agents", "harnesses", "models_servers", "resources_servers", "training"):
     importlib.import_module(f"paddock.{kind}")
 for plugin in (
@@ -38,6 +38,7 @@ for name in ("codeact", "codex", "opencode"):
 records = (resources.files("paddock.harnesses.codex_cli") / "golden").iterdir()
 assert any(file.name.endswith(".json") for file in records), "codex_cli lacks its records"
 assert "site-packages" in paddock.__file__, paddock.__file__
+assert importlib.util.find_spec("nemo_gym") is None, "the wheel must not stand in for NeMo-Gym: shims are put on a path"
 print("wheel: ok")
 """
 

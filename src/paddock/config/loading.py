@@ -35,14 +35,17 @@ def load(
     strict: bool = False,
     cwd: str | Path | None = None,
     servers: Collection[str] | None = None,
+    stand_ins: Mapping[str, str] | None = None,
 ) -> Config:
     """The config of `paths`, checked as far as it can be without the plugins and the environment.
 
     `extra` comes after the files. `strict` refuses NeMo-Gym's keys that say nothing here. `cwd` None: the process's.
-    `servers`: the instances to be used; references of others may name nothing. None: all.
+    `servers`: the instances to be used; references of others may name nothing. None: all. `stand_ins`: files of ours
+    by NeMo-Gym's, before those of the alias table: a trainer's policy is served otherwise than an evaluation's.
     """
     changes = parse_overrides(overrides)
-    loader = _Loader(alias_table(), cwd)
+    table = alias_table()
+    loader = _Loader(table.model_copy(update={"paths": {**table.paths, **(stand_ins or {})}}), cwd)
     for path in [*paths, *_included(changes)]:
         loader.file(path, beside=None)
     if extra is not None:

@@ -34,6 +34,11 @@ class Background(Generic[OpenedT]):
             self._end()
             raise
 
+    @property
+    def is_open(self) -> bool:
+        """Its loop runs, and nobody closed it."""
+        return self._end.alive and self._loop.is_running()
+
     def answer(self, work: Coroutine[Any, Any, Any]) -> Any:
         """The result of `work`, or an awaitable of it where a loop runs in this thread."""
         if not self._end.alive:

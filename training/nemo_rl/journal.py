@@ -1,0 +1,50 @@
+"""What was attempted under NeMo-RL, on the disk: a folder per start of the servers.
+
+Files   those of a collection, as far as they hold here: `rollouts.jsonl` every rollout with a verdict, `failures.jsonl`
+        every failed attempt, `config.yaml` the servers' config without its secrets.
+Law     a rollout is on the disk before its result is handed on.
+Errors  ConfigError for a folder that can't be made; InfraError (kind `disk`) when it can't be written any more.
+"""
+
+from pathlib import Path
+
+from paddock.collect.endings import Ending, FailedAttempt
+from paddock.collect.folder import CONFIG, DURABLE, FAILURES, ROLLOUTS, write_whole
+from paddock.collect.identity import public_tree
+from paddock.collect.recovery import to_line
+from paddock.collect.writer import Part, Writer
+from paddock.config import Config
+from paddock.config.reading import dump
+from paddock.errors import ConfigError, InfraError
+
+
+class Journal:
+    """Used from one event loop; `paddock.collect.attempts.Keeper`."""
+
+    def __init__(self, folder: Path, config: Config) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True)
+            write_whole(folder / CONFIG, dump(public_tree(config)).encode())
+            self._writer = Writer({name: folder / name for name in (ROLLOUTS, FAILURES)}, durable=DURABLE)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: can't be made: {error}; env.nemo_gym.eval.out names a folder for the rollouts",
+                kind="folder_unusable",
+            ) from error
+
+    async def rollout(self, ending: Ending, line: bytes) -> Ending:
+        await self._put(Part(ROLLOUTS, line))
+        return ending
+
+    async def failure(self, failed: FailedAttempt) -> None:
+        await self._put(Part(FAILURES, to_line(failed)))
+
+    async def close(self) -> None:
+        await self._writer.close()
+
+    async def _put(self, part: Part) -> None:
+        try:
+            await self._writer.put(part)
+        except OSError as error:
+            raise InfraError(f"{self.folder}: can't be written: {error}", kind="disk", retryable=False) from error

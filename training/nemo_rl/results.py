@@ -1,0 +1,62 @@
+"""What NeMo-RL gets for one row: the rollout in the inline form, or a masked stand-in for one that failed.
+
+Law     each row has a result, whatever became of it: an exception ends a whole batch of NeMo-RL's. A failure has no
+        reward: its 0 stands behind `instance_config.mask_sample`, where NeMo-RL reads it, over a prompt that is no
+        group's. Nothing that failed here is trained on, nor what NeMo-RL would refuse (`checking`).
+Numbers NeMo-RL averages each number and truth value at a result's top level, by agent. So there are few: `reward`,
+        `masked`, what the verifier measured and what it says flat. Our stamps and outcome are below `paddock`.
+"""
+
+import logging
+
+from paddock.collect.attempts import Ended
+from paddock.errors import BugError, PaddockError
+from paddock.tokens.export import inline
+from paddock.training.nemo_rl.checking import RULES, check_result
+from paddock.training.nemo_rl.grouping import ROW_INDEX, Asked
+from paddock.training.nemo_rl.records import Result
+from paddock.types import JsonObject, Rollout, Row, Stamp
+
+_log = logging.getLogger(__name__)
+_STAMPS = frozenset(field.alias for field in Stamp.model_fields.values() if field.alias)
+
+
+def result_of(asked: Asked, ended: Ended) -> Result:
+    """The result of a member that has ended."""
+    rollout = ended.rollout or _unread(asked)
+    try:
+        result = _flat(rollout, inline(rollout))
+        wrong = [violation for violation in check_result(result) if RULES[violation.rule].effect != "silent"]
+        if not wrong:
+            return result
+        error = BugError(f"NeMo-RL would refuse it: {wrong[0]}", kind=wrong[0].rule)
+    except Exception as raised:  # noqa: BLE001 - a mistake of ours must not end a batch either
+        _log.exception("a rollout can't be handed on")
+        error = BugError(f"{type(raised).__name__}: {raised}", kind=type(raised).__name__)
+    failed = _failed(rollout.row, error)
+    return _flat(failed, inline(failed))
+
+
+def is_masked(result: Result) -> bool:
+    return bool(result["instance_config"]["mask_sample"])
+
+
+def _unread(asked: Asked) -> Rollout:
+    """Of a row that can't be read."""
+    error = asked.group.error or BugError("a row without an agent", kind="no_agent")
+    given = asked.given.get("responses_create_params")
+    params = given if isinstance(given, dict) else {}
+    return _failed(Row(responses_create_params={"input": [], **params}), error)
+
+
+def _failed(row: Row, error: PaddockError) -> Rollout:
+    return Rollout(row=row, outcome=error.outcome, failure=error.failure())
+
+
+def _flat(rollout: Rollout, line: JsonObject) -> Result:
+    bare = {key: value for key, value in line.items() if key not in _STAMPS and key != ROW_INDEX}
+    metrics = dict(rollout.verdict.metrics) if rollout.verdict else {}
+    own: JsonObject = {**rollout.row.stamp.to_wire(), "outcome": rollout.outcome}
+    if rollout.failure is not None:
+        own["failure"] = rollout.failure.model_dump()
+    return {**metrics, **bare, "masked": is_masked(line), "paddock": own}

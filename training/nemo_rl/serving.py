@@ -1,0 +1,76 @@
+"""Our servers in the process of NeMo-RL's actor: in a thread, with a loop of their own.
+
+Why     the actor's own loop also takes tensors apart; a rollout's deadlines, tunnels and heartbeats don't wait for it.
+Law     `start` returns when all servers are ready, and leaves nothing when one can't be. `close` ends them, with what
+        they started; so does the end of the process.
+Errors  ConfigError and InfraError of the start; InfraError `not_started` where nothing was started, as in an actor
+        that Ray made anew; what `poll` finds dead.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paddock.errors import InfraError
+from paddock.server.background import Background
+from paddock.training.nemo_rl.composing import compose
+from paddock.training.nemo_rl.rollouts import Rollouts, open_rollouts
+from paddock.training.nemo_rl.streaming import StatusError, Stream
+from paddock.types import JsonObject
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """The environment's servers, started or not."""
+
+    def __init__(self) -> None:
+        self._background: Background[Rollouts] | None = None
+
+    def start(self, given: Mapping[str, Any]) -> None:
+        """`given`: NeMo-RL's dictionary, see `composing`."""
+        self.close()
+        composed = compose(given)
+        for note in composed.notes:
+            _log.info("%s", note)
+        self._background = Background(open_rollouts(composed))
+
+    def poll(self) -> None:
+        """Raises when a server has died, or nothing runs."""
+        self._running().opened.require_running()
+
+    def run(self, rows: Sequence[JsonObject]) -> Stream:
+        """A result for each row. To be called in a running loop."""
+        background = self._running()
+        rollouts = background.opened
+        try:
+            rollouts.require_running()
+        except InfraError as error:
+            raise StatusError.of(error) from error
+        work: list[asyncio.Future[JsonObject]] = [
+            background.answer(rollouts.run(asked)) for asked in rollouts.asked(rows)
+        ]
+        return Stream(rows, work)
+
+    @property
+    def masked(self) -> dict[str, int]:
+        """How many results were masked since the start, by why."""
+        return dict(self._running().opened.masked)
+
+    def close(self) -> None:
+        background, self._background = self._background, None
+        if background is not None:
+            background.close()
+
+    def _running(self) -> Background[Rollouts]:
+        if self._background is None:
+            raise InfraError(
+                "no environment runs in this process: it was not started, or this is an actor that Ray made anew after "
+                "its process died; a new one has to be started",
+                kind="not_started",
+                retryable=False,
+            )
+        if not self._background.is_open:
+            raise InfraError("the environment's servers have ended", kind="servers_ended", retryable=False)
+        return self._background
