@@ -219,6 +219,75 @@ def path_to_the_last(record: TurnRecord) -> list[str]:
     return [each.id for each in path]
 
 
+@given(trees())
+def test_a_chain_is_trained_on_from_the_first_prompt_on(record: TurnRecord) -> None:
+    found = list(samples(record, "chain"))
+    assert len(found) <= 1
+    first = record.turns[0].prompt_ids if record.turns else None
+    branches = list(samples(record, "branch"))
+    if first and record.turns[0].id in trained(branches):
+        assert found
+    for sample in found:
+        assert sample.ids[: sample.prompt_length] == first
+        assert any(one.turns[: len(sample.turns)] == sample.turns for one in branches)
+    assert {turn for turn, reason in skipped(record, "chain") if reason == "off_path"} == (
+        set(trained(branches)) - set(trained(found))
+    )
+
+
+CHAINS: dict[str, tuple[list[Turn], Ids]] = {
+    "one path": ([turn("1", None, [1], [2]), turn("2", "1", [3], [4])], [1, 2, 3, 4]),
+    "a title after it": ([turn("1", None, [1], [2]), turn("title", None, [8], [9, 9, 9])], [1, 2]),
+    "a sub-agent with more tokens": (
+        [turn("1", None, [1], [2]), turn("sub", None, [8], [9] * 9), turn("2", "1", [3], [4])],
+        [1, 2, 3, 4],
+    ),
+    "a sub-agent at the end": (
+        [turn("1", None, [1], [2]), turn("2", "1", [3], [4]), turn("sub", None, [8], [9] * 9)],
+        [1, 2, 3, 4],
+    ),
+    "a history that was summed up": (
+        [turn("1", None, [1], [2]), turn("2", "1", [3], [4]), turn("3", None, [1, 8], [9] * 9)],
+        [1, 2, 3, 4],
+    ),
+    "a call that was made again": (
+        [turn("1", None, [1], [2]), turn("2", "1", [3], [4] * 9), turn("again", "1", [3], [5])],
+        [1, 2, 3, 5],
+    ),
+    "the first call made again": (
+        [turn("1", None, [1], [2] * 9), turn("again", None, [1], [5]), turn("2", "again", [6], [7])],
+        [1, 5, 6, 7],
+    ),
+    "an end that can't be trained on": ([turn("1", None, [1], [2]), turn("2", "1", None, None)], [1, 2]),
+    "made again, and nothing to train on": (
+        [turn("1", None, [1], [2]), turn("again", None, [1], [3], log_probs=None), turn("2", "again", [4], [5])],
+        [1, 2],
+    ),
+    "an end beside the path": (
+        [turn("1", None, [1], [2]), turn("2", "1", [3], [4]), turn("empty", "1", [5], [])],
+        [1, 2, 3, 4],
+    ),
+}
+CHAINLESS: dict[str, list[Turn]] = {
+    "none": [],
+    "a first turn without ids": [turn("1", None, None, None), turn("2", None, [1], [2])],
+    "a first turn without log-probs": [turn("1", None, [1], [2], log_probs=None), turn("2", "1", [3], [4])],
+    "a first prompt without ids": [turn("1", None, [], [2])],
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_chain_of_a_rollout_that_branches(name: str) -> None:
+    turns, ids = CHAINS[name]
+    (sample,) = samples(TurnRecord(engine="exact", turns=turns), "chain")
+    assert sample.ids == ids
+
+
+@pytest.mark.parametrize("name", CHAINLESS)
+def test_without_a_first_prompt_that_others_have_too_there_is_no_chain(name: str) -> None:
+    assert list(samples(TurnRecord(engine="exact", turns=CHAINLESS[name]), "chain")) == []
+
+
 def test_a_shared_beginning_is_trained_on_in_the_first_leaf_only() -> None:
     turns = [turn("1", None, [1], [2]), turn("2", "1", [3], [4]), turn("3", "1", [5], [6])]
     first, second = samples(TurnRecord(engine="exact", turns=turns), "branch")
@@ -272,7 +341,7 @@ def test_a_turn_that_begins_anew_after_missing_ids_is_a_sample_of_its_own() -> N
 
 def test_a_turn_without_its_own_log_probs_is_context_of_those_after_it() -> None:
     turns = [turn("1", None, [1], [2], log_probs=None), turn("2", "1", [3], [4])]
-    for mode in MODES:
+    for mode in set(MODES) - {"chain"}:
         (sample,) = samples(TurnRecord(engine="exact", turns=turns), mode)
         assert (sample.ids, sample.loss_mask, sample.log_probs) == ([1, 2, 3, 4], [0, 0, 0, 1], [0, 0, 0, -0.5])
         assert [(span.turn, span.trained) for span in sample.spans] == [("1", False), ("2", True)]

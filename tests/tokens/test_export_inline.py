@@ -110,11 +110,11 @@ def records(draw: st.DrawFn) -> TurnRecord:
 
 
 @given(records(), st.sampled_from(OUTCOMES))
-def test_a_trainer_reads_the_whole_or_masks_it(record: TurnRecord, outcome: Outcome) -> None:
+def test_a_trainer_reads_the_chain_or_masks_it(record: TurnRecord, outcome: Outcome) -> None:
     stored = rollout(*record.turns, outcome=outcome, engine=record.engine, output=record.turns[0].output)
     result = inline(stored)
     read = read_by_the_contract(result)
-    found = list(samples(record, "whole")) if outcome in REWARDED else []
+    found = list(samples(record, "chain")) if outcome in REWARDED else []
     assert read.masked == (not found)
     assert result["reward"] == (0.5 if outcome in REWARDED else 0.0)
     for sample in found:
@@ -124,11 +124,13 @@ def test_a_trainer_reads_the_whole_or_masks_it(record: TurnRecord, outcome: Outc
 @given(records())
 def test_ids_are_on_the_last_item_of_a_turn_that_may_carry_them(record: TurnRecord) -> None:
     stored = rollout(*record.turns, engine=record.engine)
-    for sample in samples(record, "whole"):
+    for sample in samples(record, "chain"):
         carriers = [item for item in inline(stored)["response"]["output"] if "generation_token_ids" in item]
         by_id = {each.id: each for each in record.turns}
-        trained = dict.fromkeys(span.turn for span in sample.spans if span.trained)
-        for item, said in zip(carriers, (by_id[name] for name in trained), strict=True):
+        trained = [span for span in sample.spans if span.trained]
+        ends = {span.end for span in trained}
+        told = [by_id[span.turn] for span in trained if span.start not in ends]
+        for item, said in zip(carriers, told, strict=True):
             plain = {key: value for key, value in item.items() if key not in FIELDS}
             able = [own for own in said.output if own["type"] in ("message", "function_call", "reasoning")]
             assert plain == able[-1] if able else plain["id"] == f"msg_{said.id}"
@@ -188,9 +190,30 @@ def test_what_can_t_be_trained_on_is_masked_with_a_prompt_that_no_group_has(stor
 
 
 def test_a_turn_that_is_not_trained_on_is_in_the_next_prompt_alone() -> None:
-    miscounted = turn("1", None, [1], [2], usage=Usage(input_tokens=5, output_tokens=1))
-    read = read_by_the_contract(inline(rollout(miscounted, turn("2", "1", [3], [4]))))
-    assert (read.ids, read.mask) == ([1, 2, 3, 4], [0, 0, 0, 1])
+    miscounted = turn("2", "1", [3], [4], usage=Usage(input_tokens=9, output_tokens=1))
+    read = read_by_the_contract(inline(rollout(turn("1", None, [1], [2]), miscounted, turn("3", "2", [5], [6]))))
+    assert (read.ids, read.mask) == ([1, 2, 3, 4, 5, 6], [0, 1, 0, 0, 0, 1])
+
+
+def test_a_turn_that_was_told_nothing_new_is_with_the_one_before_it() -> None:
+    result = inline(rollout(turn("1", None, [1], [2]), turn("2", "1", [], [3]), turn("3", "2", [4], [5])))
+    read = read_by_the_contract(result)
+    assert (read.ids, read.mask, read.log_probs) == ([1, 2, 3, 4, 5], [0, 1, 1, 0, 1], [0, -0.5, -0.5, 0, -0.5])
+    assert [item.get("prompt_token_ids") for item in result["response"]["output"]] == [[1], None, [1, 2, 3, 4]]
+
+
+def test_turns_beside_the_path_are_counted() -> None:
+    title = turn("title", None, [8], [9, 9, 9])
+    result = inline(rollout(turn("1", None, [1], [2]), turn("again", None, [1], [3]), title))
+    assert result["instance_config"] == {"mask_sample": False, "off_path_turns": 2}
+    assert read_by_the_contract(result).ids == [1, 3]
+    assert read_by_the_contract(inline(rollout(turn("1", None, [1], [2]), title), "whole")).ids == [8, 9, 9, 9]
+
+
+def test_what_does_not_begin_with_the_first_prompt_is_masked() -> None:
+    uncounted = turn("1", None, [1], [2], log_probs=None)
+    result = inline(rollout(uncounted, turn("2", "1", [3], [4]), turn("other", None, [8], [9])))
+    assert result["instance_config"] == {"mask_sample": True, "mask_reason": "off_path", "off_path_turns": 2}
 
 
 def test_the_row_and_the_verdict_are_flat_and_a_mask_that_was_set_stays() -> None:

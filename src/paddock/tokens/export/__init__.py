@@ -1,6 +1,6 @@
 """From a rollout's tree of turns to what a trainer sees: samples of exact ids, or their inline form.
 
-`samples` makes a record's samples in one of three modes, `skipped` says what none of them trains on, and why; `plan` is
+`samples` makes a record's samples in one of four modes, `skipped` says what none of them trains on, and why; `plan` is
 both, and how long they are, before any is made. `RolloutSample` is a sample with its rollout's stamps and reward: a
 line of `paddock samples`. `inline` puts ids into a rollout's response, as NeMo-RL reads them.
 """

@@ -1,21 +1,25 @@
 """A rollout with its ids inside its response: what NeMo-RL reads of a NeMo-Gym agent's `/run`.
 
-Form    the row and the verdict flat, without the record of turns. `response.output` is the path to the last turn: per
-        turn the items that the model gave, the last message, function call or reasoning of them with
-        `prompt_token_ids` (the whole prompt), `generation_token_ids` and `generation_log_probs`; a turn without such an
-        item gets an empty message. So each prompt begins with all prompts and answers before it.
+Form    the row and the verdict flat, without the record of turns. `response.output` is one path (mode `chain`: from the
+        rollout's first prompt on): per turn the items that the model gave, the last message, function call or reasoning
+        of them with `prompt_token_ids` (the whole prompt), `generation_token_ids` and `generation_log_probs`; a turn
+        without such an item gets an empty message. So each prompt begins with all prompts and answers before it. What a
+        turn sampled that was told nothing new is with the ids of the turn before it: each needs a prompt of its own.
+        `instance_config.off_path_turns` counts the turns that could be trained on and are beside the path, if any are.
 Between after a turn stands what the environment told, as the rollout's response has it: results by their call id,
         messages by the turn that they follow there. What the response does not have, and what belongs to turns beside
         the path, is left out: only its ids are there, in the next prompt.
 Masked  a rollout without a reward, or without a turn to train on, has `instance_config.mask_sample` true and
         `mask_reason`, keeps what the response said, and has one placeholder item with a token: a rollout without
         any ends a whole batch. The placeholder's prompt is no group's, so that it enters no baseline. Its reward is the
-        rollout's, or 0 where there is none: the form knows no null.
-Splices `broken_splices` counts the turns whose engine did not go on from the ids that it was told to; where none of the
-        path can be trained on because of one, `mask_reason` is `splice_broken`.
+        rollout's, or 0 where there is none: the form knows no null. `mask_reason` is the outcome, or
+        `no_trainable_turn`, or `off_path`: what could be trained on does not begin with the rollout's first prompt.
+Splices `broken_splices` counts the turns whose engine did not go on from the ids that it was told to; a rollout with any
+        is masked, with `mask_reason` `splice_broken`: what its reward is for is not what its ids say.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from paddock.http import rollout_to_wire
 from paddock.tokens.export.planning import Plan
@@ -31,9 +35,9 @@ PLACEHOLDER_ID = 0
 """In every vocabulary."""
 
 
-def inline(rollout: Rollout) -> JsonObject:
+def inline(rollout: Rollout, mode: Literal["chain", "whole"] = "chain") -> JsonObject:
     """The rollout's line in the inline form. Each turn has its whole prompt: its length grows with their square."""
-    planned = plan_rollout(rollout, "whole")
+    planned = plan_rollout(rollout, mode)
     masked = _mask_reason(rollout, planned)
     if masked is None:
         output = _output(rollout, planned)
@@ -44,12 +48,14 @@ def inline(rollout: Rollout) -> JsonObject:
     given = wire.get("instance_config")
     config = given if isinstance(given, dict) else {}
     mask = {"mask_sample": True, "mask_reason": masked} if masked else {"mask_sample": bool(config.get("mask_sample"))}
+    beside = _n_beside(planned)
+    counts = {"off_path_turns": beside} if beside else {}
     return {
         **wire,
         "responses_create_params": {"input": [], **rollout.row.responses_create_params},
         "response": {**(rollout.response or {}), "output": output},
         "reward": rollout.reward or 0.0,
-        "instance_config": {**config, **mask},
+        "instance_config": {**config, **mask, **counts},
         "broken_splices": _broken_splices(rollout),
     }
 
@@ -57,9 +63,15 @@ def inline(rollout: Rollout) -> JsonObject:
 def _mask_reason(rollout: Rollout, planned: Plan) -> str | None:
     if rollout.reward is None:
         return rollout.outcome
+    if _broken_splices(rollout):
+        return "splice_broken"
     if planned.planned:
         return None
-    return "splice_broken" if _broken_splices(rollout) else "no_trainable_turn"
+    return "off_path" if _n_beside(planned) else "no_trainable_turn"
+
+
+def _n_beside(planned: Plan) -> int:
+    return sum(turn.reason == "off_path" for turn in planned.skipped)
 
 
 def _broken_splices(rollout: Rollout) -> int:
@@ -71,18 +83,20 @@ def _output(rollout: Rollout, planned: Plan) -> list[JsonObject]:
     path = planned.joined.path(only.leaf)
     between = _environment(output_items(rollout.response), path)
     seen: list[int] = []
+    carried: JsonObject | None = None
+    carried_to = 0
     output: list[JsonObject] = []
     for number, turn in enumerate(path):
         prompt = [*seen, *(turn.prompt_ids or ())]
         seen = [*prompt, *(turn.sampled_ids or ())]
         items = [_bare(item) for item in turn.output]
         if turn.id in only.trained:
-            tokens = {
-                "prompt_token_ids": prompt,
-                "generation_token_ids": turn.sampled_ids,
-                "generation_log_probs": turn.log_probs,
-            }
-            _carrier(items, turn.id).update(tokens)
+            if carried is None or len(prompt) > carried_to:
+                carried = _carrier(items, turn.id)
+                carried.update(prompt_token_ids=prompt, generation_token_ids=[], generation_log_probs=[])
+            carried["generation_token_ids"] += turn.sampled_ids or ()
+            carried["generation_log_probs"] += turn.log_probs or ()
+            carried_to = len(seen)
         output += items
         output += between.get(number, ())
     return output

@@ -1,6 +1,11 @@
-"""A record's samples in one of three modes.
+"""A record's samples in one of four modes.
 
 Modes   `whole`: one sample at most, the path to the record's last turn; turns beside that path are `off_path`.
+        `chain`: one sample at most, for trainers that compare rollouts by their first prompts: of the paths that begin
+        with the prompt of the record's first turn, the one to the last turn that can be trained on. So a title's, a
+        sub-agent's or a summary's own prompt is off the path, though it came last or has more tokens; of a call that
+        was made again the last answer counts, for the client went on with that. Where the first turn on the path can't
+        be trained on there is no sample: its first prompt would be no other rollout's.
         `branch`: a sample per leaf of the tree, its whole path. What several leaves share is trained on in the first of
         them, in the order of the record, and is context in the others.
         `dynamic_history`: a sample per turn: its prompt, exactly as the model saw it, and what it sampled then.
@@ -64,6 +69,8 @@ def plan(record: TurnRecord, mode: Mode) -> Plan:
         planned = [Planned(turn.id, frozenset([turn.id])) for turn in trained]
     elif mode == "branch":
         planned = list(_branches(joined, trained))
+    elif mode == "chain":
+        planned = list(_chain(joined, record.turns, {turn.id for turn in trained}))
     elif mode == "whole":
         planned = list(_whole(joined, record.turns, {turn.id for turn in trained}))
     else:
@@ -94,6 +101,28 @@ def _whole(joined: Joined, turns: Sequence[Turn], trained: set[str]) -> Iterator
     here = trained.intersection(path)
     if here:
         yield Planned(next(turn for turn in reversed(path) if turn in here), frozenset(here))
+
+
+def _chain(joined: Joined, turns: Sequence[Turn], trained: set[str]) -> Iterator[Planned]:
+    first = turns[0].prompt_ids if turns else None
+    if not first:
+        return
+    before: set[str] = set()
+    """Turns that begin with the first prompt, and have nothing on their paths that is trained on."""
+    chained: set[str] = set()
+    """Those with something, the first of it sampled on the first prompt."""
+    last: str | None = None
+    for turn in turns:
+        if joined.placed.get(turn.id) is not turn:
+            continue
+        begins = turn.prompt_ids == first if turn.parent is None else turn.parent in before
+        if turn.id not in trained and begins:
+            before.add(turn.id)
+        elif turn.parent in chained or (begins and joined.ends[turn.id] - len(turn.sampled_ids or ()) == len(first)):
+            chained.add(turn.id)
+            last = turn.id if turn.id in trained else last
+    if last is not None:
+        yield Planned(last, frozenset(trained.intersection(turn.id for turn in joined.path(last))))
 
 
 def _branches(joined: Joined, trained: Sequence[Turn]) -> Iterator[Planned]:

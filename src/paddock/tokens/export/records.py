@@ -11,9 +11,9 @@ from pydantic import model_validator
 
 from paddock.types import FinishReason, Record
 
-Mode = Literal["whole", "branch", "dynamic_history"]
+Mode = Literal["whole", "branch", "dynamic_history", "chain"]
 """`whole`: one sample per rollout, the path to its last turn. `branch`: one per leaf of the tree. `dynamic_history`:
-one per turn."""
+one per turn. `chain`: one per rollout, the path to the last turn of those that follow its first prompt."""
 Reason = Literal[
     "engine_text",
     "misplaced",
@@ -29,7 +29,8 @@ Reason = Literal[
 its parent does not stand before it. `no_ids`, `no_ids_before`: it, or a turn before it on its path, has no ids, or
 none that are proven. `splice_broken`: its engine was told to continue a turn's ids, and continued something else.
 `lengths_differ`: the engine counted other numbers of tokens than there are ids. `nothing_sampled`: it has nothing to
-train on. `no_log_probs`: it has ids but not what they were sampled with. `off_path`: `whole` leaves it out."""
+train on. `no_log_probs`: it has ids but not what they were sampled with. `off_path`: `whole` or `chain` leaves it
+out."""
 
 
 class Skipped(NamedTuple):
