@@ -7,6 +7,7 @@ Source  NeMo-RL, `nemo_rl/utils/config.py`. Paths of `env.nemo_gym.config_paths`
 Errors  ConfigError: a file that is not there, a circle of `defaults`, an override that is none.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ def compose(paths: Sequence[str | Path], overrides: Sequence[Override]) -> Compo
 
 
 def _file(composed: Composed, path: Path, active: tuple[Path, ...]) -> None:
+    path = Path(os.path.normpath(path))
     key = path.resolve()
     if key in active:
         circle = " -> ".join(map(str, [*active[active.index(key) :], key]))

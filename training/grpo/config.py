@@ -14,7 +14,9 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from paddock.training.core.settings import GroupSettings, GrpoSettings, LossSettings
-from paddock.training.grpo.policy_config import Block, PolicyConfig
+from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.recipe_source import RecipeConfig
 
 
 class DataFile(Block):
@@ -110,6 +112,8 @@ class LoggerConfig(Block):
 class ClusterConfig(Block):
     """`cluster`."""
 
+    num_nodes: int = Field(default=1, ge=1)
+    """Machines; a run with more than one is refused at its start, and only planned by `--dry-run`."""
     gpus_per_node: int = Field(default=0, ge=0)
     """Of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0: they
     are not counted out."""
@@ -118,6 +122,8 @@ class ClusterConfig(Block):
 class PaddockConfig(Block):
     """`paddock`: what NeMo-RL has no name for."""
 
+    recipe: RecipeConfig | None = None
+    """Where this one is from, and what of it differs from there; None: it is nobody else's."""
     groups: GroupSettings = GroupSettings()
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and

@@ -1,8 +1,9 @@
 """What `--dry-run` says: which processes on which devices, the arithmetic of a batch, what was read other than written.
 
-Law     nothing is started; servers and rows are checked as far as that goes. No value of the environment is shown.
+Law     nothing is started; servers and rows are checked as far as that goes. No value of the environment is shown. What
+        belongs to the machine (variables, files, servers elsewhere, further machines) may be missing, and is told.
 Units   rollouts, rows (samples), tokens, steps.
-Errors  ConfigError for what a run could not start with: a server's settings, a file of rows that is not there.
+Errors  ConfigError for what a run could start with nowhere, such as a server's settings.
 """
 
 import json
@@ -14,17 +15,32 @@ from typing import Any
 from paddock.collect.identity import blanked
 from paddock.collect.rows import file_facts
 from paddock.config import Note, resolve_class
+from paddock.config.reading import parse
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.lacking import machines, servers
 from paddock.training.grpo.reading import ReadConfig
-from paddock.training.grpo.rows import TRAIN, VALIDATION, n_rows_of, rows_files
+from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, rows_files
 
+EXTERNAL = "external"
+"""The resources server that stands for one elsewhere."""
 _WIDTH = 16
 
 
 def plan_text(read: ReadConfig, out: Path) -> str:
     """The whole plan."""
-    return "\n".join([*_parts(read, out), *_differing(read.config), *note_lines(read.notes)])
+    missing = list(_missing(read))
+    return "\n".join(
+        [
+            *_parts(read, out),
+            *_differing(read.config),
+            *read.deviations,
+            *_unread(read),
+            *note_lines(read.notes),
+            f"missing before a start ({len(missing)}):" if missing else "missing before a start: nothing",
+            *(f"  {line}" for line in missing),
+        ]
+    )
 
 
 def note_lines(notes: list[Note]) -> list[str]:
@@ -76,10 +92,43 @@ def _processes(read: ReadConfig) -> Iterator[str]:
     threads = f", {torch.threads} threads each" if torch.device == "cpu" and torch.threads is not None else ""
     yield _line("policy", f"{policy.model_name}, {policy.precision}, device {torch.device}{shared}{threads}")
     yield _line("rollout worker", "one process with these servers:")
-    for server in describe_servers(read.environment, None):
-        place = f" at {server.url}" if server.url is not None else ""
-        yield f"  {server.name}: {server.kind} {server.implementation}{place}"
+    checked = [server.name for server in servers(read.environment) if server.can_be_checked]
+    described = {server.name: server for server in describe_servers(read.environment, checked)} if checked else {}
+    written = parse(read.environment.to_yaml(), "composed config").tree
+    for name, kind, implementation, _ in read.environment.instances.values():
+        at = described[name].url if name in described else None
+        place = f" at {at}" if at is not None else ""
+        if implementation == EXTERNAL:
+            place = _elsewhere(written[name][kind][implementation])
+        yield f"  {name}: {kind} {implementation}{place}"
     yield _line("engines", _engines(read))
+
+
+def _elsewhere(block: Any) -> str:
+    """Where a server runs, and what it needs there."""
+    needs = f"; needs {', '.join(block['needs'])}" if block.get("needs") else ""
+    return f", elsewhere: {block.get('url')}{needs}"
+
+
+def _missing(read: ReadConfig) -> Iterator[str]:
+    yield from map(str, read.unset)
+    known = {f"${one.variable}" for one in read.unset}
+    for key, path in missing_files(read.config.data):
+        if path not in known:
+            yield f"{key}: no file {path}"
+    for server in servers(read.environment):
+        yield from server.problems
+    if (text := machines(read.config)) is not None:
+        yield text
+
+
+def _unread(read: ReadConfig) -> list[str]:
+    if not read.unread:
+        return []
+    return [
+        f"not read by the trainer or the environments that it was written for ({len(read.unread)}):",
+        *(f"  {one.key}: {one.reason}" for one in read.unread),
+    ]
 
 
 def _engines(read: ReadConfig) -> str:
@@ -129,13 +178,24 @@ def _asynchrony(config: TrainConfig) -> Iterator[str]:
 
 
 def _rows(config: TrainConfig) -> Iterator[str]:
-    files = rows_files(config.data)
+    lacking = dict(missing_files(config.data))
+    if TRAIN not in lacking:
+        yield _train_rows(config)
+    held_out = config.data.validation
+    if held_out is not None and VALIDATION not in lacking:
+        file = rows_files(config.data)[VALIDATION]
+        yield _line("validation", f"{file}: {_many(file_facts(file).n_rows, 'row')}, {_when(config)}")
+    for key, path in lacking.items():
+        when = f", {_when(config)}" if key == VALIDATION else ""
+        yield _line("rows" if key == TRAIN else "validation", f"{path}, which is not here{when}")
+
+
+def _train_rows(config: TrainConfig) -> str:
     count = n_rows_of(config)
     order = "in an order of its own each epoch" if config.data.shuffle else "in the file's order"
     steps = count * config.grpo.max_num_epochs // config.grpo.num_prompts_per_step
-    yield _line("rows", f"{files[TRAIN]}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
-    if (held_out := files.get(VALIDATION)) is not None:
-        yield _line("validation", f"{held_out}: {_many(file_facts(held_out).n_rows, 'row')}, {_when(config)}")
+    file = rows_files(config.data)[TRAIN]
+    return _line("rows", f"{file}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
 
 
 def _when(config: TrainConfig) -> str:
@@ -163,7 +223,8 @@ def _ends(config: TrainConfig) -> Iterator[str]:
 
 def _differing(config: TrainConfig) -> Iterator[str]:
     """Settings that are not their defaults; secrets are blank."""
-    tree = blanked(config.model_dump(mode="json", exclude_defaults=True))
+    tree = blanked(config.model_dump(mode="json", exclude_defaults=True, exclude={"paddock": {"recipe"}}))
+    tree = {key: value for key, value in tree.items() if value != {}}
     yield "settings other than their defaults:"
     for path, value in _leaves(tree, ""):
         yield f"  {path} = {json.dumps(value)}"

@@ -22,8 +22,10 @@ from paddock.config.problems import raise_all
 from paddock.config.trees import REFERENCE, KeyPath, dotted, get_at, split, strings
 from paddock.training.grpo.composing import Composed, compose
 from paddock.training.grpo.config import DetectionConfig, TrainConfig
+from paddock.training.grpo.lacking import Unset, stand_in
 from paddock.training.grpo.model_server import compose_servers
 from paddock.training.grpo.recipe import in_recipes, recipe_keys, rule_for, translate
+from paddock.training.grpo.recipe_source import Unread, deviation_lines, deviation_problems, unread
 from paddock.types import JsonObject
 
 _SERVERS: KeyPath = ("env", "nemo_gym")
@@ -41,19 +43,32 @@ class ReadConfig(NamedTuple):
     """The instance that samples."""
     name: str
     """Of the first file."""
+    unread: list[Unread]
+    """What the trainer that the recipe was written for does not read."""
+    deviations: list[str]
+    """Lines about what differs from the recipe's source; empty: it names none."""
+    unset: list[Unset]
+    """Variables that stand as `$NAME`, in a plan alone."""
 
 
 def read_config(
-    paths: str | Path | Sequence[str | Path], overrides: Sequence[str] = (), *, strict: bool = False
+    paths: str | Path | Sequence[str | Path],
+    overrides: Sequence[str] = (),
+    *,
+    strict: bool = False,
+    plan: bool = False,
 ) -> ReadConfig:
-    """`strict` refuses keys that say nothing here."""
+    """`strict` refuses keys that say nothing here; `plan` bears variables that are not set."""
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     changes = parse_overrides(overrides)
     composed = compose(files, [change for change in changes if not _of_servers(change)])
     _register_resolvers()
+    unset = stand_in(composed.tree) if plan else []
     parts = _parts(composed.tree)
     translated = translate(parts.own, composed, Resolver(composed.tree))
     config = _validated(translated.tree, composed, translated.problems)
+    recipe = config.paddock.recipe
+    raise_all(deviation_problems(recipe, composed))
     served = compose_servers(
         {key: value for key, value in composed.tree.items() if key != "env"},
         parts.servers,
@@ -63,7 +78,16 @@ def read_config(
     notes = [*translated.notes, *served.notes]
     if strict:
         raise_all(f"{note}; --strict refuses it" for note in notes if note.kind == "inert")
-    return ReadConfig(config, served.environment, notes, served.model_server, Path(files[0]).stem)
+    return ReadConfig(
+        config,
+        served.environment,
+        notes,
+        served.model_server,
+        Path(files[0]).stem,
+        unread(composed.tree),
+        list(deviation_lines(recipe, composed.tree)) if recipe is not None else [],
+        unset,
+    )
 
 
 def _of_servers(change: Override) -> bool:

@@ -57,8 +57,25 @@ class Rows:
 
 def rows_files(data: DataConfig) -> dict[str, Path]:
     """Files of rows by the key that names them."""
+    return {key: _found(key, path) for key, path in _named(data).items()}
+
+
+def missing_files(data: DataConfig) -> list[tuple[str, str]]:
+    """Those that are not there: the key that names one, and its path as written."""
+    return [(key, path) for key, path in _named(data).items() if not _is_there(path)]
+
+
+def _named(data: DataConfig) -> dict[str, str]:
     named = {TRAIN: data.train, VALIDATION: data.validation}
-    return {key: _found(key, file.data_path) for key, file in named.items() if file is not None}
+    return {key: file.data_path for key, file in named.items() if file is not None}
+
+
+def _is_there(path: str) -> bool:
+    try:
+        find_file(path)
+    except ConfigError:
+        return False
+    return True
 
 
 def _found(key: str, path: str) -> Path:

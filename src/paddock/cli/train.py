@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 HELP = """exit codes:
-  0    the run is at its end
+  0    the run is at its end; with --dry-run: the plan was made, and says what is missing here
   1    it failed, and all its processes have ended; --resume goes on from the last checkpoint
   2    a mistake in the command or the config; nothing was started
   130  interrupted; --resume goes on from the last checkpoint
@@ -49,12 +49,15 @@ def run(args: argparse.Namespace) -> int:
     files, overrides = split_arguments(args.config)
     if not files:
         raise ConfigError("name a config file, such as configs/train_demo.yaml", kind="no_config")
-    reading, planning = (importlib.import_module(f"{_PACKAGE}.{name}") for name in ("reading", "planning"))
-    read = reading.read_config(files, overrides, strict=args.strict)
+    reading, planning, lacking = (
+        importlib.import_module(f"{_PACKAGE}.{name}") for name in ("reading", "planning", "lacking")
+    )
+    read = reading.read_config(files, overrides, strict=args.strict, plan=args.dry_run)
     out = Path(args.out or f"runs/{read.name}")
     if args.dry_run:
         print(planning.plan_text(read, out))  # noqa: T201 - the command's voice
         return 0
+    lacking.require_one_machine(read.config)
     for line in planning.inert_lines(read.notes):
         print(line, file=sys.stderr)  # noqa: T201 - the command's voice
     _check_packages()

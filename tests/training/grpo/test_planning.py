@@ -76,7 +76,6 @@ def test_an_on_policy_run_is_named_so(run_file: Path, capsys: pytest.CaptureFixt
     [
         (["grpo.num_prompts=3"], "nearest: `grpo.num_prompts_per_step`"),
         (["--strict"], "checkpointing.save_consolidated"),
-        (["data.train.data_path=missing.jsonl"], "missing.jsonl"),
         (["policy.generation.vllm.launch.replica=3"], "replica"),
     ],
 )
@@ -85,6 +84,35 @@ def test_a_mistake_is_said_before_anything_starts(
 ) -> None:
     assert main(["train", str(run_file), "--dry-run", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env = {"nemo_gym": {**SERVERS, "judged": {"resources_servers": {"external": {"url": "${oc.env:JUDGED_URL}"}}}}}
+    tree = {**RUN, "env": env, "policy": {**RUN["policy"], "model_name": "${oc.env:MODEL_FOLDER}"}}
+    run_file.write_text(yaml.safe_dump(tree))
+    changes = ["data.train.data_path=missing.jsonl", "cluster.num_nodes=2"]
+    assert main(["train", str(run_file), "--dry-run", *changes]) == 0
+    plan = capsys.readouterr().out
+    assert "policy          $MODEL_FOLDER" in plan
+    assert "judged: resources_servers external, elsewhere: ${oc.env:JUDGED_URL}" in plan
+    missing = plan[plan.index("missing before a start (4)") :]
+    for said in (
+        "variable MODEL_FOLDER, read by `policy.model_name`",
+        "data.train.data_path: no file missing.jsonl",
+        "`judged.resources_servers.external.url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not set",
+        "cluster.num_nodes is 2, and all processes of this loop are on one machine",
+    ):
+        assert said in missing
+
+
+def test_a_run_on_several_machines_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(run_file), "cluster.num_nodes=2"]) == 2
+    assert "cluster.num_nodes is 2" in capsys.readouterr().err
+
+
+def test_a_run_says_which_variable_it_lacks(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(run_file), "policy.model_name=${oc.env:MODEL_FOLDER}"]) == 2
+    assert "environment variable MODEL_FOLDER is not set" in capsys.readouterr().err
 
 
 def test_missing_packages_are_named_with_where_they_are(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
