@@ -16,8 +16,8 @@ from pydantic import Field, TypeAdapter
 from paddock.config.late import Resolver
 from paddock.config.reading import read
 from paddock.config.trees import KeyPath, dotted, get_at, split, walk
+from paddock.training.grpo.blocks import Block
 from paddock.training.grpo.composing import Composed
-from paddock.training.grpo.policy_config import Block
 from paddock.types import JsonObject
 
 _UNREAD = Path(__file__).with_name("recipe_unread.yaml")

@@ -1,0 +1,9 @@
+"""What every block of the settings is."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Block(BaseModel):
+    """A block of the settings: strict, and as it was read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
