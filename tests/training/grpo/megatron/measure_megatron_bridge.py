@@ -17,7 +17,7 @@ import torch.distributed as dist
 from megatron.core import parallel_state
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from safetensors.torch import load_file
-from tests.training.grpo.megatron import cpu_megatron, without_transformer_engine
+from tests.training.grpo.megatron import without_transformer_engine
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from paddock.errors import ConfigError
@@ -147,8 +147,7 @@ def refused(folder: Path, layout: Layout) -> str:
 
 def main(folder: Path, port: int, rank: int) -> None:
     torch.set_num_threads(1)
-    cpu_megatron.prepare()
-    without_transformer_engine.put()
+    without_transformer_engine.prepare()
     store = dist.TCPStore("127.0.0.1", port, N_PROCESSES, is_master=rank == 0)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=N_PROCESSES)
     if rank == 0:

@@ -1,14 +1,17 @@
-"""For Megatron-Bridge where TransformerEngine is missing: modules in its place, where every name is an empty class.
+"""Megatron-Bridge on a CPU, without TransformerEngine: `prepare` is the policy's set-up hook.
 
-Megatron-Bridge imports TransformerEngine for adapters, which nothing here uses. `put` comes after the import of
-`megatron.core`, which looks for it too and has to find none.
+Megatron-Bridge imports TransformerEngine for adapters, which nothing here uses: modules stand in its place in which
+every name is an empty class. They come after the import of `megatron.core`, which looks for it too and has to find none.
 """
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from tests.training.grpo.megatron import cpu_megatron
 
 NAME = "transformer_engine"
 
@@ -46,7 +49,9 @@ class _Finder(MetaPathFinder, Loader):
         pass
 
 
-def put() -> None:
-    if "megatron.core" not in sys.modules:
-        raise AssertionError("megatron.core is imported first, and finds no TransformerEngine")
-    sys.meta_path.append(_Finder())
+def prepare() -> None:
+    """For this thread, and, once, for the process."""
+    cpu_megatron.prepare()
+    import_module("megatron.core.models.gpt.gpt_layer_specs")
+    if not any(isinstance(one, _Finder) for one in sys.meta_path):
+        sys.meta_path.append(_Finder())
