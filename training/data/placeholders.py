@@ -13,6 +13,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,14 +56,16 @@ class Filled(NamedTuple):
 
 
 class Answers:
-    """Questions and answers of the wanted rows of one source."""
+    """Questions and answers of the wanted rows of one source. To be closed."""
 
-    def __init__(self, places: Iterable[Path], wanted: set[int]) -> None:
+    def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its owner
         self._starts: dict[int, int] = {}
         self._problems: dict[int, str] = {}
         self.n_rows = 0
         """Rows seen: all, or up to the last that was wanted."""
+
+    def read(self, places: Iterable[Path], wanted: set[int]) -> None:
         left = len(wanted)
         for entry in _rows(places):
             if not left:
@@ -113,15 +116,12 @@ def fill(sources: Iterable[Path], folder: Path, places: Mapping[str, Path]) -> I
             f"{len(wanted[name])} rows of {PUBLISHED[name].repo}: --source {name}=PLACE" for name in missing
         )
         raise ConfigError(f"placeholders need {needs}. `paddock data download NAME` fetches one", kind="source_missing")
-    answers: dict[str, Answers] = {}
-    try:
-        for name, indices in wanted.items():
-            answers[name] = Answers(tables_in(places[name], split=PUBLISHED[name].split), indices)
+    with ExitStack() as stack:
+        answers = {name: stack.enter_context(closing(Answers())) for name in wanted}
+        for name, rows in wanted.items():
+            answers[name].read(tables_in(places[name], split=PUBLISHED[name].split), rows)
         for path in paths:
             yield _fill_file(path, folder / path.name, answers)
-    finally:
-        for one in answers.values():
-            one.close()
 
 
 def restore_dapo(question: str, template: Any) -> str:
