@@ -1,7 +1,7 @@
 """Megatron-Bridge on a CPU, without TransformerEngine: `prepare` is the policy's set-up hook.
 
 Megatron-Bridge imports TransformerEngine for adapters, which nothing here uses: modules stand in its place in which
-every name is an empty class. They come after the import of `megatron.core`, which looks for it too and has to find none.
+every name is an empty class. They come after the import of `megatron.core`, which looks for it too and may find none.
 """
 
 import sys
