@@ -1,10 +1,10 @@
-"""`paddock samples`: from rollouts to what a trainer reads, a JSON line per sample.
+"""`paddock samples`: from rollouts to what a trainer reads, a JSON line per sample. `paddock samples check` is beside.
 
 Source  a run's folder, or a file of rollouts: one of them in memory at a time, none changed. A torn last line had not
         ended: it is left out, and said.
 Output  lines to `--out`, which is there only when all of them are; without it to stdout. Counts to stdout, or to stderr
         where the lines are on stdout.
-Exit    0 written; 2 a mistake; 3 there was nothing to train on.
+Exit    0 written, or accepted; 1 a rule is broken; 2 a mistake; 3 there was nothing to train on.
 """
 
 import argparse
@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from paddock.cli import samples_check
+
 if TYPE_CHECKING:
     from paddock.tokens.export import Mode, Plan, Summary
     from paddock.types import JsonObject, Outcome, Rollout
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 HELP = """modes:
   branch           a sample per leaf of a rollout's tree of turns; what leaves share is trained on once (default)
   whole            one sample per rollout: the path to its last turn; turns beside that path are left out
+  chain            one sample per rollout: of the paths from its first prompt on, the last; others are left out
   dynamic_history  a sample per turn: its whole prompt, and what it sampled
 
 lines:
@@ -33,16 +36,26 @@ lines:
   spans                                     who sampled what: turn, start, end, weight_version, trained
   finish_reason                             of the last turn
 
+check:
+  Says of a run, of a file of rollouts (each as --inline would write it) or of a file of inline lines what NeMo-RL would
+  make of it: counts and `accepted`, or per line which rule is broken, in which item, turn and token, and what NeMo-RL
+  does then: it loses the rest of the batch of rollouts, loses the batch, or silently trains on something else.
+
 exit codes:
-  0  the lines are written
+  0  the lines are written; check: all are accepted
+  1  check: a rule is broken
   2  a mistake in the command, or a file that has no rollouts; a file of --out is as it was
-  3  nothing can be trained on: no rollout has a sample; the counts say why
+  3  nothing can be trained on: no rollout has a sample, the counts say why; check: all that is accepted is masked
 
 examples:
   paddock samples runs/mine --out samples.jsonl
   paddock samples runs/mine --mode dynamic_history | head -n 1
-  paddock samples rollouts.jsonl --inline --out nemo_rl.jsonl"""
-MODES = ("whole", "branch", "dynamic_history")
+  paddock samples rollouts.jsonl --inline --out nemo_rl.jsonl
+  paddock samples check nemo_rl.jsonl --max-total-sequence-length 131072"""
+USAGE = """paddock samples [-h] [--mode MODE] [--out FILE] [--inline] [--all] RUN_DIR|FILE
+       paddock samples check [options of check] RUN_DIR|FILE"""
+MODES = ("whole", "chain", "branch", "dynamic_history")
+INLINE_MODES = (None, "chain", "whole")
 
 
 class Read(NamedTuple):
@@ -55,57 +68,70 @@ class Read(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = HELP
-    parser.add_argument("rollouts", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
+    parser.usage = USAGE
+    parser.add_argument(
+        "rollouts", nargs="+", metavar="[check] RUN_DIR|FILE", help="folder of a run, or a file of rollouts"
+    )
     parser.add_argument("--mode", choices=MODES, help="which samples a rollout gives; see below")
     parser.add_argument("--out", metavar="FILE", help="file of the lines (default: stdout)")
     parser.add_argument(
         "--inline",
         action="store_true",
-        help="a line per rollout, its ids inside its response, as NeMo-RL reads them (mode `whole`)",
+        help="a line per rollout, its ids inside its response, as NeMo-RL reads them (mode `chain`, or `whole`)",
     )
     parser.add_argument(
         "--all",
         action="store_true",
         help="also rollouts without a reward (with --inline they are masked and hold a placeholder)",
     )
+    samples_check.add_arguments(parser.add_argument_group("options of check"))
 
 
 def run(args: argparse.Namespace) -> int:
-    from paddock.collect.reverify import find_rollouts
     from paddock.errors import ConfigError
-    from paddock.tokens.export import Summary
 
-    if args.inline and args.mode not in (None, "whole"):
+    *words, place = args.rollouts
+    if words not in ([], ["check"]):
+        raise ConfigError(f"one folder or file is read, not {len(args.rollouts)}", kind="flag_invalid")
+    if args.inline and args.mode not in INLINE_MODES:
         raise ConfigError(f"--inline is one path per rollout: it goes with no --mode {args.mode}", kind="flag_invalid")
-    source = Path(args.rollouts)
-    file = find_rollouts(source)
-    target = Path(args.out) if args.out else None
-    if target is not None and target.exists() and target.samefile(file):
-        raise ConfigError(f"--out {target}: these are the rollouts themselves", kind="flag_invalid")
-    mode: Mode = args.mode or ("whole" if args.inline else "branch")
-    summary = Summary()
     try:
-        with _opened(target) as output:
-            notes = _write(args, file, mode, summary, output)
+        return samples_check.run(args, Path(place)) if words else _export(args, Path(place))
     except BrokenPipeError:
         # The reader has seen enough; without this the interpreter complains as it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _export(args: argparse.Namespace, source: Path) -> int:
+    from paddock.collect.reverify import find_rollouts
+    from paddock.errors import ConfigError
+    from paddock.tokens.export import Summary
+
+    file = find_rollouts(source)
+    target = Path(args.out) if args.out else None
+    if target is not None and target.exists() and target.samefile(file):
+        raise ConfigError(f"--out {target}: these are the rollouts themselves", kind="flag_invalid")
+    mode: Mode = args.mode or ("chain" if args.inline else "branch")
+    summary = Summary()
+    with _opened(target) as output:
+        notes = _write(args, source, mode, summary, output)
     voice = sys.stdout if target else sys.stderr
     for line in (*summary.lines(), *notes):
         print(line, file=voice)
     return 0 if summary.samples else 3
 
 
-def _write(args: argparse.Namespace, file: Path, mode: "Mode", summary: "Summary", output: BinaryIO) -> list[str]:
+def _write(args: argparse.Namespace, source: Path, mode: "Mode", summary: "Summary", output: BinaryIO) -> list[str]:
     """Write all lines; what is to be said besides the counts."""
     import orjson
 
+    from paddock.collect.reverify import find_rollouts
     from paddock.tokens.export import plan_rollout
 
     members: set[tuple[int | None, int | None]] = set()
     notes = []
-    for read in _rollouts(file):
+    for read in _rollouts(find_rollouts(source)):
         rollout = read.rollout
         if rollout is None:
             notes.append("the last line was torn: its rollout had not ended")
@@ -118,7 +144,7 @@ def _write(args: argparse.Namespace, file: Path, mode: "Mode", summary: "Summary
         summary.add(rollout.outcome, planned)
         for line in _lines(rollout, mode, planned, inline=args.inline):
             output.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-    for outcome in _failures(Path(args.rollouts), members):
+    for outcome in _failures(source, members):
         summary.left_out(outcome)
     if summary.outcomes.total() and not args.all:
         notes.append("rollouts without a reward are not written; --all writes those that are in the file")
@@ -130,7 +156,7 @@ def _lines(rollout: "Rollout", mode: "Mode", planned: "Plan", *, inline: bool) -
     from paddock.tokens.export import rollout_samples
 
     if inline:
-        yield in_response(rollout)
+        yield in_response(rollout, "whole" if mode == "whole" else "chain")
         return
     for sample in rollout_samples(rollout, mode, planned):
         yield sample.to_wire()
