@@ -4,3 +4,6 @@ Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py`: all that it imports 
 Law     no part of the installed package, so that it never stands in for an installed NeMo-Gym by accident. Thin: what
         is done is in `paddock.training.nemo_rl`.
 """
+
+OURS = "paddock"
+"""By which it is told from an installed NeMo-Gym."""
