@@ -5,10 +5,11 @@ Law     a value that the trainer's grammar would read as something else than tha
 Errors  ConfigError by the override's key: its value may be secret.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Iterable
+
+import yaml
 
 from paddock.collect.identity import blanked
 from paddock.config.overrides import parse_override
@@ -25,7 +26,9 @@ def yaml_override(key: str, text: str) -> str:
         plain = parse_value(text, key) == text
     except ConfigError:
         plain = False
-    return f"{key}={text if plain else json.dumps(text)}"
+    # Of one line, all but ASCII escaped.
+    quoted = yaml.safe_dump(text, default_style='"', width=len(text) * 10 + 80).rstrip("\n")
+    return f"{key}={text if plain else quoted}"
 
 
 def hydra_override(key: str, text: str) -> str:
