@@ -8,15 +8,11 @@ Errors  a value, or values that can't be together, are a ValidationError that sa
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.types import JsonObject
-
-
-class Block(BaseModel):
-    """A block of the settings: strict, and as it was read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class TokenizerConfig(Block):
@@ -27,7 +23,7 @@ class TokenizerConfig(Block):
 
 
 class TorchConfig(Block):
-    """`policy.torch_cfg`: where the policy is trained."""
+    """`policy.torch_cfg`: where the policy is trained; of a policy on Megatron-core `device` and `threads` alone."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: GPUs where there are some."""
@@ -108,6 +104,18 @@ class SchedulerConfig(Block):
         return [*parts, {"milestones": list(self.milestones)}] if parts else []
 
 
+class SequencePackingConfig(Block):
+    """`policy.sequence_packing`, of a policy on Megatron-core: rows one after the other in one sequence, in which each
+    attends to itself alone. Needs TransformerEngine."""
+
+    enabled: bool = False
+    train_mb_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a micro-batch, where one row is not longer; None: `max_total_sequence_length` times
+    `train_micro_batch_size`."""
+    logprob_mb_tokens: int | None = Field(default=None, ge=1)
+    """The same where nothing is learned; None: `train_mb_tokens`."""
+
+
 class ColocatedConfig(Block):
     """`policy.generation.colocated`."""
 
@@ -179,7 +187,14 @@ class PolicyConfig(Block):
     scheduler: SchedulerConfig = SchedulerConfig()
     dtensor_cfg: DtensorConfig = DtensorConfig()
     torch_cfg: TorchConfig = TorchConfig()
+    megatron_cfg: MegatronConfig = MegatronConfig()
+    sequence_packing: SequencePackingConfig = SequencePackingConfig()
     generation: GenerationConfig = GenerationConfig()
+
+    @property
+    def n_processes(self) -> int:
+        """That hold the weights together."""
+        return self.megatron_cfg.world_size if self.megatron_cfg.enabled else self.torch_cfg.processes
 
     @field_validator("optimizer", "scheduler", mode="before")
     @classmethod
@@ -195,5 +210,24 @@ class PolicyConfig(Block):
         if self.torch_cfg.processes > 1 and not self.dtensor_cfg.enabled:
             raise ValueError(
                 f"torch_cfg.processes is {self.torch_cfg.processes}, and with dtensor_cfg.enabled false there is one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _on_megatron(self) -> Self:
+        config = self.megatron_cfg
+        if not config.enabled:
+            return self
+        if self.torch_cfg.processes > 1:
+            raise ValueError("torch_cfg.processes is that of torch alone: set megatron_cfg.processes")
+        if config.context_parallel_size > 1 and not self.sequence_packing.enabled:
+            raise ValueError(
+                "megatron_cfg.context_parallel_size above 1 needs sequence_packing.enabled: set it to true"
+            )
+        clip = config.optimizer.clip_grad
+        if "max_grad_norm" in self.model_fields_set and clip is not None and clip != self.max_grad_norm:
+            raise ValueError(
+                f"max_grad_norm ({self.max_grad_norm}) and megatron_cfg.optimizer.clip_grad ({clip}) are the same: "
+                "keep one"
             )
         return self

@@ -3,8 +3,9 @@
 from typing import NamedTuple, Self
 
 from paddock.training.core.settings import LossSettings
+from paddock.training.grpo.blocks import Block
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.policy_config import Block, PolicyConfig
+from paddock.training.grpo.policy_config import PolicyConfig
 
 
 class PolicySettings(Block):

@@ -18,12 +18,12 @@ from paddock.config.reading import read
 from paddock.config.trees import KeyPath, copied, dotted, get_at, split
 from paddock.training.grpo.arguments import arguments_of
 from paddock.training.grpo.composing import Composed
-from paddock.training.grpo.policy_config import OptimizerKwargs
 from paddock.types import JsonObject, Record
 
 _TABLE = Path(__file__).with_name("recipe.yaml")
 _LATE: tuple[KeyPath, ...] = (("policy", "generation", "vllm"),)
 """Kept as written: the environment in it is read by who uses it."""
+_MEGATRON: KeyPath = ("policy", "megatron_cfg")
 _EXTRA_ARGS: KeyPath = ("policy", "generation", "vllm", "launch", "extra_args")
 
 
@@ -37,6 +37,8 @@ class Rule(Record):
     refused: str | None = None
     only: list[Any] | None = None
     """Of `inert`: the values that say nothing; None: any."""
+    backend: Literal["torch", "megatron"] | None = None
+    """Of `inert`: where the policy runs on that one, while it is a setting on the other; None: on either."""
     enabled: str | None = None
     """Of `disabled`: why the block is refused when it is enabled; None: its keys have rules."""
 
@@ -45,7 +47,7 @@ class Rule(Record):
         given = [name for name in ("to", "argument", "inert", "disabled", "refused") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of to, argument, inert, disabled, refused; has {given}")
-        for name, owner in (("only", "inert"), ("enabled", "disabled")):
+        for name, owner in (("only", "inert"), ("backend", "inert"), ("enabled", "disabled")):
             if getattr(self, name) is not None and given != [owner]:
                 raise ValueError(f"`{name}` belongs to `{owner}`")
         return self
@@ -107,10 +109,16 @@ class _Translation:
         self.problems: list[str] = []
         self.moved: dict[KeyPath, _Moved] = {}
         self.arguments: list[str] = []
+        self.backend = "megatron" if self.enabled(_MEGATRON, _get(composed.tree, _MEGATRON, None)) else "torch"
+
+    def rule(self, path: KeyPath) -> Rule | None:
+        """What the table says of the key itself."""
+        found = recipe_table().get(path)
+        return None if found is None or found.backend not in (None, self.backend) else found
 
     def visit(self, path: KeyPath, node: Any, above: Rule | None) -> None:
         """`above`: the rule of a block that this key is in."""
-        own = recipe_table().get(path)
+        own = self.rule(path)
         if own is not None and own.disabled is not None and not self.enabled(path, node):
             self.note(path, "inert", own.disabled)
             return
@@ -188,8 +196,6 @@ class _Translation:
             self.composed.origins.setdefault(target, self.composed.origin(moved.source))
         if self.arguments:
             _put(self.tree, _EXTRA_ARGS, [*self.arguments, *_get(self.tree, _EXTRA_ARGS, [])])
-        _warm_up(self.tree)
-        _join_betas(self.tree)
 
     def note(self, path: KeyPath, kind: Literal["mapped", "inert"], text: str) -> None:
         self.notes.append(Note(self.composed.origin(path), dotted(path), kind, text))
@@ -213,30 +219,6 @@ def _get(tree: JsonObject, path: KeyPath, default: Any) -> Any:
         return get_at(tree, path)
     except KeyError:
         return default
-
-
-def _warm_up(tree: JsonObject) -> None:
-    """Megatron's linear warm-up in torch's schedules."""
-    scheduler = _get(tree, ("policy", "scheduler"), None)
-    if not isinstance(scheduler, dict) or not set(scheduler) & {"lr_warmup_iters", "lr_warmup_init"}:
-        return
-    steps, start = scheduler.get("lr_warmup_iters") or 0, scheduler.get("lr_warmup_init") or 0.0
-    lr = _get(tree, ("policy", "optimizer", "kwargs", "lr"), OptimizerKwargs().lr)
-    linear = {"start_factor": min(1.0, max(start / lr, 1e-9)), "total_iters": steps}
-    tree["policy"]["scheduler"] = [
-        {"name": "torch.optim.lr_scheduler.LinearLR", "kwargs": linear},
-        {"name": "torch.optim.lr_scheduler.ConstantLR", "kwargs": {"factor": 1.0}},
-        {"milestones": [steps]},
-    ]
-    if not steps:
-        tree["policy"]["scheduler"] = None
-
-
-def _join_betas(tree: JsonObject) -> None:
-    kwargs = _get(tree, ("policy", "optimizer", "kwargs"), None)
-    if isinstance(kwargs, dict) and isinstance(kwargs.get("betas"), dict):
-        usual = dict(zip("01", OptimizerKwargs().betas, strict=True))
-        kwargs["betas"] = [{**usual, **kwargs["betas"]}[key] for key in "01"]
 
 
 def _same(known: Any, value: Any) -> bool:

@@ -134,7 +134,12 @@ async def _make_worker(config: str, settings: WorkerSettings) -> RolloutWorker:
 
 
 async def _make_policy(settings: PolicySettings, place: Place) -> Policy:
-    from paddock.training.grpo.policy import make_policy  # with torch: in that process alone
+    # With torch: in that process alone.
+    if settings.policy.megatron_cfg.enabled:
+        from paddock.training.grpo.megatron.policy import make_policy as make_megatron_policy
+
+        return await make_megatron_policy(settings, place)
+    from paddock.training.grpo.policy import make_policy
 
     return await make_policy(settings, place)
 

@@ -93,10 +93,10 @@ def export_model(folder: Path, processes: Processes, model: Any, policy: PolicyC
     empty.load_state_dict({name: value.to("cpu") for name, value in weights.items()}, strict=False, assign=True)
     empty.tie_weights()
     empty.save_pretrained(folder)
-    _export_tokenizer(policy.tokenizer.name or policy.model_name, folder)
+    copy_tokenizer(policy.tokenizer.name or policy.model_name, folder)
 
 
-def _export_tokenizer(source: str, folder: Path) -> None:
+def copy_tokenizer(source: str, folder: Path) -> None:
     """As it is, from a folder; of a name what transformers knows of it."""
     if not Path(source).is_dir():
         AutoTokenizer.from_pretrained(source).save_pretrained(folder)

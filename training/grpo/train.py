@@ -89,7 +89,7 @@ async def _run(
                 start_policy(
                     processes,
                     PolicySettings.of(config),
-                    config.policy.torch_cfg.processes,
+                    config.policy.n_processes,
                     told.devices.policy,
                     config.paddock.policy_timeout_s,
                 ),
@@ -189,12 +189,13 @@ class _Told(NamedTuple):
 def devices_of(config: TrainConfig, visible: str | None = None) -> Devices:
     """The policy has the first GPUs, one for each of its processes, engines the others; what is not counted
     (`cluster.gpus_per_node`) is everybody's. `visible`: this process's own variable."""
-    count, taken = config.cluster.gpus_per_node, config.policy.torch_cfg.processes
+    count, taken = config.cluster.gpus_per_node, config.policy.n_processes
     if not count or config.policy.torch_cfg.device == "cpu":
         return Devices({}, {})
     if count <= taken:
+        place = "megatron_cfg" if config.policy.megatron_cfg.enabled else "torch_cfg"
         raise ConfigError(
-            f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.torch_cfg.processes): "
+            f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.{place}.processes): "
             "none is left for engines",
             kind="gpus_missing",
         )

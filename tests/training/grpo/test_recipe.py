@@ -80,7 +80,7 @@ def test_every_key_of_the_published_recipes_is_a_setting_or_has_an_entry() -> No
 
 def test_no_entry_is_about_a_setting() -> None:
     """It would hide what the setting does."""
-    whole = [path for path, rule in recipe_table().items() if rule.disabled is None]
+    whole = [path for path, rule in recipe_table().items() if rule.disabled is None and rule.backend is None]
     assert [path for path in whole if is_setting(".".join(path))] == []
 
 
@@ -134,24 +134,74 @@ def test_a_disabled_block_says_nothing_as_a_whole(folder: Path) -> None:
     assert [note.key for note in found.notes if note.kind == "inert"] == ["grpo.reward_scaling", "policy.megatron_cfg"]
 
 
-def test_megatrons_optimizer_and_warm_up_become_torchs(folder: Path) -> None:
-    optimizer = {"optimizer": "adam", "lr": 1e-5, "adam_beta2": 0.95, "weight_decay": 0.0, "clip_grad": 0.5}
-    scheduler = {"lr_warmup_iters": 10, "lr_warmup_init": 1e-6, "end_weight_decay": 0.0, "lr_decay_style": "constant"}
-    megatron = {"enabled": True, "optimizer": optimizer, "scheduler": scheduler}
-    policy = read(folder, policy={"megatron_cfg": megatron, "optimizer": None, "scheduler": None}).config.policy
-    assert policy.optimizer.kwargs.model_dump() == {"lr": 1e-5, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.0}
-    assert policy.max_grad_norm == 0.5
-    first, second, marks = policy.scheduler.entries
-    assert first["kwargs"] == {"start_factor": pytest.approx(0.1), "total_iters": 10}
-    assert (second["kwargs"], marks) == ({"factor": 1.0}, {"milestones": [10]})
+MEGATRON: dict[str, Any] = {
+    "enabled": True,
+    "tensor_model_parallel_size": 2,
+    "moe_per_layer_logging": True,
+    "optimizer": {"optimizer": "adam", "lr": 1e-5, "params_dtype": "float32", "clip_grad": "${policy.max_grad_norm}"},
+    "scheduler": {"lr_warmup_iters": 10, "lr_warmup_init": 1e-6, "lr_decay_style": "constant"},
+    "distributed_data_parallel_config": {"grad_reduce_in_fp32": True, "use_custom_fsdp": False},
+}
+
+
+def test_megatrons_block_is_settings_where_it_is_enabled(folder: Path) -> None:
+    shared: dict[str, Any] = {"max_grad_norm": 0.5, "optimizer": None, "scheduler": None}
+    shared |= {"dtensor_cfg": {"enabled": False}, "sequence_packing": {"enabled": True, "algorithm": "any"}}
+    found = read(folder, policy={"megatron_cfg": MEGATRON, **shared})
+    policy = found.config.policy
+    config = policy.megatron_cfg
+    assert (config.optimizer.lr, config.scheduler.lr_warmup_iters, config.optimizer.clip_grad) == (1e-5, 10, 0.5)
+    assert config.distributed_data_parallel_config.grad_reduce_in_fp32
+    assert (policy.n_processes, policy.sequence_packing.enabled) == (2, True)
+    assert {note.key.removeprefix("policy.") for note in found.notes if note.kind == "inert"} == {
+        "megatron_cfg.moe_per_layer_logging",
+        "megatron_cfg.optimizer.params_dtype",
+        "megatron_cfg.distributed_data_parallel_config.use_custom_fsdp",
+        "optimizer",
+        "scheduler",
+        "dtensor_cfg",
+        "sequence_packing.algorithm",
+    }
+
+
+def test_what_packs_rows_says_nothing_to_torch(folder: Path) -> None:
+    found = read(folder, policy={"sequence_packing": {"enabled": True, "train_mb_tokens": 64}})
+    assert noted(found, "policy.sequence_packing").kind == "inert"
+    assert not found.config.policy.sequence_packing.enabled
+
+
+def test_an_optimizer_of_torch_is_refused_beside_megatron(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"policy\.optimizer\.kwargs\.lr.*policy\.megatron_cfg\.optimizer"):
+        read(folder, policy={"megatron_cfg": MEGATRON, "optimizer": {"kwargs": {"lr": 3e-5}}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"processes": 3}, "no multiple of 2"),
+        ({"expert_model_parallel_size": 2}, "sequence_parallel: set it to true"),
+        ({"tensor_model_parallel_size": 1, "sequence_parallel": True}, "sequence_parallel needs"),
+        ({"context_parallel_size": 2}, "sequence_packing.enabled: set it to true"),
+        ({"expert_model_parallel_size": 4, "sequence_parallel": True, "processes": 4}, "no multiple of 8"),
+        ({"optimizer": {"lr": 1e-7}}, "lr_warmup_init"),
+        ({"optimizer": {"clip_grad": 0.3}}, "keep one"),
+        ({"optimizer": {"sgd": 0.3}}, "unknown key `policy.megatron_cfg.optimizer.sgd`"),
+        ({"tensor_parallel_size": 2}, "nearest: `policy.megatron_cfg.tensor_model_parallel_size`"),
+        ({"model_overrides": {"moe_aux_loss_coeff": 0.1}}, "keys of their own say: moe_aux_loss_coeff"),
+        ({"setup_hook": "no hook"}, "setup_hook"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused(folder: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read(folder, policy={"megatron_cfg": {**MEGATRON, **changes}, "max_grad_norm": 1.0})
 
 
 def test_an_override_of_a_setting_wins_over_the_recipes_key(folder: Path) -> None:
-    megatron = {"enabled": True, "optimizer": {"lr": 1e-5}}
-    found = read(folder, "policy.optimizer.kwargs.lr=2e-5", policy={"megatron_cfg": megatron})
-    assert found.config.policy.optimizer.kwargs.lr == 2e-5
+    theirs = {"http_server_serving_chat_kwargs": {"tool_parser": "hermes"}}
+    found = read(folder, "policy.generation.vllm.tool_parser=qwen3_coder", policy={"generation": {"vllm_cfg": theirs}})
+    assert found.environment.block("policy_model")["tool_parser"] == "qwen3_coder"
     with pytest.raises(ConfigError, match="keep one"):
-        read(folder, policy={"megatron_cfg": megatron, "optimizer": {"kwargs": {"lr": 3e-5}}})
+        read(folder, policy={"generation": {"vllm_cfg": theirs, "vllm": {"tool_parser": "qwen3_coder"}}})
 
 
 def test_keys_of_the_engine_are_handed_to_it(folder: Path) -> None:

@@ -1,0 +1,83 @@
+"""Which bridge converts a policy's weights, and by which layout: `make_conversion`.
+
+Errors  ConfigError for a model that is not there, and for a layout that Megatron-core or the bridge refuses.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+
+from paddock.errors import ConfigError
+from paddock.training.grpo.language_model import DTYPES
+from paddock.training.grpo.megatron.conversion import Conversion
+from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron_config import MegatronConfig
+from paddock.training.grpo.policy_config import PolicyConfig
+
+_FIELDS = (
+    "num_layers_in_first_pipeline_stage",
+    "num_layers_in_last_pipeline_stage",
+    "moe_router_dtype",
+    "moe_router_load_balancing_type",
+    "moe_aux_loss_coeff",
+    "moe_router_bias_update_rate",
+    "moe_token_dispatcher_type",
+    "moe_permute_fusion",
+    "moe_enable_deepep",
+    "moe_shared_expert_overlap",
+    "moe_grouped_gemm",
+    "apply_rope_fusion",
+    "bias_activation_fusion",
+    "gradient_accumulation_fusion",
+    "attention_backend",
+)
+"""Of the settings, what is core's under the same name; None: as the bridge has it."""
+
+
+def make_conversion(policy: PolicyConfig) -> Conversion:
+    config, layout, folder = policy.megatron_cfg, layout_of(policy), _folder(policy.model_name)
+    try:
+        if config.bridge == "megatron_bridge":
+            from paddock.training.grpo.megatron.megatron_bridge import MegatronBridge
+
+            return MegatronBridge(folder, layout)
+        from paddock.training.grpo.megatron.mbridge_conversion import MbridgeConversion
+
+        return MbridgeConversion(folder, layout)
+    except (AssertionError, ImportError, TypeError, ValueError) as error:
+        raise ConfigError(f"policy.megatron_cfg: {error}", kind="layout") from error
+
+
+def layout_of(policy: PolicyConfig) -> Layout:
+    config = policy.megatron_cfg
+    own = {name: getattr(config, name) for name in _FIELDS if getattr(config, name) is not None}
+    return Layout(
+        tensor_model_parallel_size=config.tensor_model_parallel_size,
+        pipeline_model_parallel_size=config.pipeline_model_parallel_size,
+        context_parallel_size=config.context_parallel_size,
+        expert_model_parallel_size=config.expert_model_parallel_size,
+        expert_tensor_parallel_size=config.expert_tensor_parallel,
+        sequence_parallel=config.sequence_parallel,
+        dtype=DTYPES[policy.precision],
+        more={**own, **_recomputing(config), **config.model_overrides},
+    )
+
+
+def _recomputing(config: MegatronConfig) -> dict[str, Any]:
+    if not config.activation_checkpointing:
+        return {}
+    if config.recompute_granularity == "full":
+        return {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
+    modules = {} if config.recompute_modules is None else {"recompute_modules": list(config.recompute_modules)}
+    return {"recompute_granularity": "selective", **modules}
+
+
+def _folder(name: str) -> Path:
+    """Of a name, where the hub's client has it or puts it."""
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"policy.model_name: {name}: {error}", kind="model") from error

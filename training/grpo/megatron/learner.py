@@ -1,0 +1,130 @@
+"""What one process of the policy on Megatron-core computes: log-probs, loss, gradients, optimiser steps.
+
+Law     as on torch (`learning`), with the same loss and the same metrics. Weights are loaded before the optimizer is
+        made, which keeps its own of them; routers are frozen before both.
+        A gradient that is not finite changes nothing: the step is skipped, and counted.
+Errors  ConfigError for a model or a layout that can't be made.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from megatron.core.distributed import finalize_model_grads
+from megatron.core.utils import get_model_config
+
+from paddock.errors import ConfigError
+from paddock.training.core.loss_metrics import LossMetrics
+from paddock.training.core.records import Batch, TrainRow
+from paddock.training.grpo import learning
+from paddock.training.grpo.learning import Known, LogProbs, Stepped, loss_of, merged, totals_of
+from paddock.training.grpo.megatron.conversions import make_conversion
+from paddock.training.grpo.megatron.forward import Shape, run
+from paddock.training.grpo.megatron.optimizing import in_precision, make_optimizer, make_scheduler, with_gradients
+from paddock.training.grpo.megatron.ranks import Ranks
+from paddock.training.grpo.microbatches import MicroBatch, micro_batches
+from paddock.training.grpo.policy_settings import PolicySettings
+from paddock.training.grpo.roles import Trained
+from paddock.training.grpo.routers import freeze_routers
+
+
+class MegatronLearner:
+    """`learning.Backend`: this process's stages, their optimizer, and a frozen copy of the first weights where the loss
+    has a KL term."""
+
+    def __init__(self, settings: PolicySettings, ranks: Ranks) -> None:
+        self._settings = settings
+        self._ranks = ranks
+        policy = settings.policy
+        self._shape = Shape(policy.megatron_cfg.length_divisor, policy.generation.temperature)
+        self.conversion = make_conversion(policy)
+        stages = in_precision(self._loaded(), policy)
+        self.models = with_gradients(stages, policy.megatron_cfg)
+        self.optimizer = make_optimizer(self.models, policy)
+        self.scheduler = make_scheduler(self.optimizer, policy.megatron_cfg)
+        self._tell_schedule()
+        self._reference = self.models
+        if settings.loss.reference_policy_kl_penalty:
+            self._reference = in_precision(self._loaded(), policy)
+            for model in self._reference:
+                model.requires_grad_(requires_grad=False)
+
+    def train(self, batch: Batch) -> Trained:
+        return learning.train(self, batch, self._settings)
+
+    def scored(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
+        def told(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, LogProbs]:
+            return now.sum(), micro.by_row(now)
+
+        models = self._reference if reference else self.models
+        found = run(models, self._micro_batches(rows, indices), self._shape, told, learn=False)
+        return merged(one for own in self._answers(found) for one in own)
+
+    def step(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> Stepped:
+        totals, micros = totals_of(rows, part), self._micro_batches(rows, part)
+        scale = self._ranks.data_size * len(micros)
+
+        def told(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
+            loss, metrics = loss_of(micro, now, known, totals, self._settings.loss)
+            return loss * scale, (metrics, micro.by_row(now))
+
+        self._zero()
+        found = [one for own in self._answers(run(self.models, micros, self._shape, told, learn=True)) for one in own]
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        metrics = sum((one for one, _ in found), LossMetrics()).metrics()
+        return Stepped({**metrics, "train/lr": lr, **self._update()}, merged(one for _, one in found))
+
+    def _update(self) -> dict[str, float]:
+        self.optimizer.prepare_grads()
+        norm = float(self.optimizer.get_grad_norm())
+        skipped = not math.isfinite(norm)
+        if not skipped:
+            self.optimizer.step()
+            self.scheduler.step(1)
+        self._zero()
+        return {"train/grad_norm": norm, "train/skipped_updates": float(skipped)}
+
+    def _zero(self) -> None:
+        for model in self.models:
+            model.zero_grad_buffer()
+        self.optimizer.zero_grad()
+
+    def _answers(self, found: list[Any]) -> list[list[Any]]:
+        """Of each data-parallel group, in order; the same on every process."""
+        return self._ranks.share(found if self._ranks.answers else [])
+
+    def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> list[MicroBatch]:
+        return list(
+            micro_batches(
+                rows,
+                indices,
+                size=self._settings.policy.train_micro_batch_size,
+                rank=self._ranks.data_rank,
+                world_size=self._ranks.data_size,
+                device=self._ranks.device,
+            )
+        )
+
+    def _loaded(self) -> list[Any]:
+        config = self._settings.policy.megatron_cfg
+        models = self.conversion.models()
+        if models[0].config.num_moe_experts and config.tensor_model_parallel_size > 1 and not config.sequence_parallel:
+            raise ConfigError(
+                "policy.megatron_cfg: a model with experts and tensor_model_parallel_size above 1 need "
+                "sequence_parallel: set it to true",
+                kind="layout",
+            )
+        self.conversion.load(models)
+        for model in models:
+            if self._settings.policy.freeze_moe_router:
+                freeze_routers(model)
+            model.train()
+        return models
+
+    def _tell_schedule(self) -> None:
+        config = get_model_config(self.models[0])
+        config.finalize_model_grads_func = finalize_model_grads
+        config.grad_scale_func = self.optimizer.scale_loss
+        if self._settings.policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce:
+            config.no_sync_func = self.models[0].no_sync

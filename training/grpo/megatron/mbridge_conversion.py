@@ -1,0 +1,249 @@
+"""`Conversion` by mbridge: core 0.16.1 on Python 3.11.
+
+Source  mbridge 0.15.1: the architecture's settings, which tensors of a checkpoint are one of core's, and their layouts.
+        Who holds which part of what is settled here: also experts one by one (core's local layers, where
+        TransformerEngine is missing), and experts that are spread otherwise than the other layers.
+Names   core's own, as TransformerEngine's layers have them: `...mlp.experts.linear_fc1.weight3` is the third expert of
+        all, `...linear_qkv.layer_norm_weight` the norm before it.
+Law     each process reads the tensors that it has parts of. `export` gives every weight on every rank, one at a time.
+Errors  ConfigError for what can't be read: a folder without safetensors, an architecture that was not tested with
+        mbridge, rotary scaling, a vocabulary that can't be divided.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from mbridge.core.bridge import _MODEL_REGISTRY
+from mbridge.core.safetensor_io import SafeTensorIO
+from megatron.core import parallel_state
+from megatron.core.models.gpt.gpt_layer_specs import HAVE_TE, get_gpt_decoder_block_spec
+from transformers import AutoConfig
+
+from paddock.errors import ConfigError
+from paddock.training.grpo.megatron.conversion import HfWeight
+from paddock.training.grpo.megatron.layout import Layout
+
+ARCHITECTURES = ("qwen2", "qwen3", "qwen3_moe")
+_ONE_EXPERT = re.compile(r"\.mlp\.experts\.local_experts\.(\d+)\.(linear_fc[12])\.weight$")
+_GROUPED = re.compile(r"\.mlp\.experts\.(linear_fc[12])\.weight(\d+)$")
+_LAYER = re.compile(r"^decoder\.layers\.(\d+)\.")
+
+
+class Part(NamedTuple):
+    """One tensor of a stage, as all stages are told of it."""
+
+    name: str
+    """With the number of its layer in the whole model; an expert's is that among its rank's."""
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    cut: int | None
+    """The dimension that tensor parallelism cuts; None: it is whole."""
+
+
+class MbridgeConversion:
+    """`Conversion` of a folder."""
+
+    def __init__(self, folder: Path, layout: Layout) -> None:
+        self._files = SafeTensorIO(str(folder))
+        self._bridge = _bridge(folder, layout)
+
+    def models(self) -> list[Any]:
+        found: list[Any] = self._bridge.get_model(bf16=False)
+        return found
+
+    def load(self, models: list[Any]) -> None:
+        with torch.no_grad():
+            for model in models:
+                for own, parameter in _own(model):
+                    name = _of_all(own, self._n_experts_here, parallel_state.get_expert_model_parallel_rank())
+                    parameter.copy_(self._part(name, parameter))
+
+    def export(self, models: list[Any]) -> Iterator[HfWeight]:
+        for model in models:
+            twice = "output_layer.weight" if _whole_model(model).share_embeddings_and_output_weights else None
+            own = [(name, one) for name, one in _own(model) if name != twice]
+            group = parallel_state.get_pipeline_model_parallel_group()
+            stages: list[Any] = [None] * dist.get_world_size(group)
+            dist.all_gather_object(stages, [_told(name, one) for name, one in own], group=group)
+            for stage, parts in enumerate(stages):
+                here = stage == parallel_state.get_pipeline_model_parallel_rank()
+                for at, part in enumerate(parts):
+                    yield from self._gathered(part, own[at][1].detach() if here else None, stage)
+
+    @property
+    def _n_experts_here(self) -> int:
+        experts = self._bridge.config.num_moe_experts or 0
+        return int(experts // parallel_state.get_expert_model_parallel_world_size())
+
+    def _part(self, name: str, parameter: torch.Tensor) -> torch.Tensor:
+        """This rank's of a weight in the files."""
+        names = self._bridge._weight_name_mapping_mcore_to_hf(name)
+        read = self._files.load_some_hf_weight(names)
+        whole = self._bridge._weight_to_mcore_format(name, [read[one] for one in names])
+        size, rank = _place(name)
+        if whole.shape == parameter.shape:
+            return whole.to(parameter.dtype)
+        dim = next(dim for dim, (a, b) in enumerate(zip(whole.shape, parameter.shape, strict=True)) if a != b)
+        if "linear_fc1" not in name:
+            return whole.chunk(size, dim)[rank].to(parameter.dtype)
+        gate, up = whole.chunk(2)
+        return torch.cat([gate.chunk(size)[rank], up.chunk(size)[rank]]).to(parameter.dtype)
+
+    def _gathered(self, part: Part, own: torch.Tensor | None, stage: int) -> Iterator[HfWeight]:
+        value = _from_stage(part, own, stage)
+        if ".mlp.experts.linear_fc" not in part.name:
+            yield from self._converted(
+                part.name, _joined(part, value, parallel_state.get_tensor_model_parallel_group())
+            )
+            return
+        for rank, one in enumerate(_all_of(value, parallel_state.get_expert_model_parallel_group())):
+            name = _of_all(part.name, self._n_experts_here, rank)
+            yield from self._converted(name, _joined(part, one, parallel_state.get_expert_tensor_parallel_group()))
+
+    def _converted(self, name: str, whole: torch.Tensor) -> Iterator[HfWeight]:
+        names, tensors = self._bridge._weight_to_hf_format(name, whole)
+        for one, tensor in zip(names, tensors, strict=True):
+            yield HfWeight(one, tensor.contiguous())
+
+
+def _bridge(folder: Path, layout: Layout) -> Any:
+    try:
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"policy.model_name: {folder}: {error}", kind="model") from error
+    refused = _refused(config, layout)
+    if refused is not None:
+        raise ConfigError(f"policy.model_name: {folder} {refused}", kind="model")
+    # Where mbridge looks for it: Transformers before 5 had it there.
+    config.rope_theta = _rotary(config).get("rope_theta", getattr(config, "rope_theta", None))
+    kind = _MODEL_REGISTRY[config.model_type]
+    return type(f"Laid{kind.__name__}", (_Laid, kind), {})(config, layout)
+
+
+def _refused(config: Any, layout: Layout) -> str | None:
+    """Why a model can't be read; None: it can."""
+    tensor, scaling = layout.tensor_model_parallel_size, _rotary(config).get("rope_type", "default")
+    if config.model_type not in ARCHITECTURES:
+        return (
+            f"is of type {config.model_type}; with mbridge: {', '.join(ARCHITECTURES)} "
+            "(policy.megatron_cfg.bridge: megatron_bridge reads others)"
+        )
+    if scaling != "default":
+        return f"scales rotary positions ({scaling}), which is not done with mbridge"
+    if getattr(config, "mlp_only_layers", None) or getattr(config, "decoder_sparse_step", 1) != 1:
+        return "has layers with and without experts, which is not done with mbridge"
+    if config.vocab_size % tensor:
+        return (
+            f"has a vocabulary of {config.vocab_size}, which policy.megatron_cfg.tensor_model_parallel_size ({tensor}) "
+            "does not divide"
+        )
+    return None
+
+
+def _rotary(config: Any) -> Mapping[str, Any]:
+    return getattr(config, "rope_parameters", None) or {}
+
+
+class _Laid:
+    """Over a bridge of mbridge: made by our layout, of core's local layers where TransformerEngine is missing."""
+
+    _DIRECT_MAPPING: Mapping[str, str]
+
+    def __init__(self, config: Any, layout: Layout) -> None:
+        self._fields = layout.fields(fused=HAVE_TE)
+        if not HAVE_TE:
+            self._fields["persist_layer_norm"] = False
+        if hasattr(config, "norm_topk_prob"):  # which mbridge takes for true
+            self._fields["moe_router_pre_softmax"] = not config.norm_topk_prob
+        # Of its own: mbridge writes into that of the class what holds for models with shared embeddings.
+        self._DIRECT_MAPPING = dict(self._DIRECT_MAPPING)
+        super().__init__(config, dtype=layout.dtype)  # type: ignore[call-arg]
+
+    def _build_base_config(self, *args: Any, **fields: Any) -> Any:
+        return super()._build_base_config(*args, **{**fields, **self._fields})  # type: ignore[misc]
+
+    def _get_transformer_layer_spec(self, vp_stage: int | None = None) -> Any:
+        return get_gpt_decoder_block_spec(self.config, use_transformer_engine=HAVE_TE, vp_stage=vp_stage)  # type: ignore[attr-defined]
+
+
+def _own(model: Any) -> Iterator[tuple[str, Any]]:
+    """Its parameters."""
+    model = _whole_model(model)
+    numbers = {nth: layer.layer_number - 1 for nth, layer in enumerate(model.decoder.layers)}
+    dense = model.config.num_moe_experts is None
+    for name, parameter in model.named_parameters():
+        name = _LAYER.sub(lambda found: f"decoder.layers.{numbers[int(found[1])]}.", name)
+        name = _ONE_EXPERT.sub(lambda found: f".mlp.experts.{found[2]}.weight{found[1]}", name)
+        name = name.replace(".input_layernorm.weight", ".self_attention.linear_qkv.layer_norm_weight")
+        if dense:
+            name = name.replace(".pre_mlp_layernorm.weight", ".mlp.linear_fc1.layer_norm_weight")
+        yield name, parameter
+
+
+def _whole_model(model: Any) -> Any:
+    """Without what it is wrapped in."""
+    while hasattr(model, "module"):
+        model = model.module
+    return model
+
+
+def _of_all(name: str, n_here: int, rank: int) -> str:
+    """An expert's number among all, for that among a rank's."""
+    return _GROUPED.sub(lambda found: f".mlp.experts.{found[1]}.weight{int(found[2]) + n_here * rank}", name)
+
+
+def _told(name: str, value: torch.Tensor) -> Part:
+    cut = None
+    if ".mlp.experts.linear_fc" in name:
+        cut = 1 if "linear_fc2" in name else 0
+    elif getattr(value, "tensor_model_parallel", False):
+        cut = value.partition_dim
+    return Part(name, tuple(value.shape), value.dtype, cut)
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Into how many parts the tensor is cut, and which is this rank's."""
+    if ".mlp.experts.linear_fc" in name:
+        return (
+            parallel_state.get_expert_tensor_parallel_world_size(),
+            parallel_state.get_expert_tensor_parallel_rank(),
+        )
+    return parallel_state.get_tensor_model_parallel_world_size(), parallel_state.get_tensor_model_parallel_rank()
+
+
+def _from_stage(part: Part, own: torch.Tensor | None, stage: int) -> torch.Tensor:
+    group = parallel_state.get_pipeline_model_parallel_group()
+    if dist.get_world_size(group) == 1:
+        assert own is not None
+        return own
+    device = torch.cuda.current_device()
+    value = torch.empty(part.shape, dtype=part.dtype, device=device) if own is None else own.contiguous()
+    dist.broadcast(value, src=dist.get_global_rank(group, stage), group=group)
+    return value
+
+
+def _all_of(value: torch.Tensor, group: Any) -> list[torch.Tensor]:
+    """In order of ranks."""
+    size = dist.get_world_size(group)
+    if size == 1:
+        return [value]
+    found = [torch.empty_like(value) for _ in range(size)]
+    dist.all_gather(found, value.contiguous(), group=group)
+    return found
+
+
+def _joined(part: Part, value: torch.Tensor, group: Any) -> torch.Tensor:
+    """The parts of all ranks of tensor parallelism as one."""
+    if part.cut is None:
+        return value
+    parts = _all_of(value, group)
+    if len(parts) == 1:
+        return value
+    if "linear_fc1" not in part.name:
+        return torch.cat(parts, dim=part.cut)
+    halves = [one.chunk(2) for one in parts]
+    return torch.cat([gate for gate, _ in halves] + [up for _, up in halves])

@@ -1,0 +1,226 @@
+"""`policy.megatron_cfg`: the policy on Megatron-core, its layout over processes, its optimizer.
+
+Source  NeMo-RL's block, whose keys are those of Megatron-core's `ModelParallelConfig`, `TransformerConfig`,
+        `OptimizerConfig`, `DistributedDataParallelConfig` and `OptimizerParamScheduler`; `processes`, `setup_hook` and
+        `bridge` are ours.
+Law     with `enabled` every key here has an effect; keys of theirs that have none are `recipe.yaml`'s.
+Errors  a layout that can't be is a ValidationError that says what would be right. What depends on the model (a
+        vocabulary that can't be divided, experts that are not there) shows when it is read.
+"""
+
+from collections.abc import Mapping
+from math import lcm
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from paddock.training.grpo.blocks import Block
+
+Size = Annotated[int, Field(ge=1)]
+
+
+class MegatronOptimizer(Block):
+    """`policy.megatron_cfg.optimizer`: Adam."""
+
+    optimizer: Literal["adam"] = "adam"
+    lr: float = Field(default=5e-6, gt=0)
+    min_lr: float = Field(default=0.0, ge=0)
+    """Where a decay ends."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Norms and biases have none, as in Megatron-core."""
+    adam_beta1: float = Field(default=0.9, ge=0, lt=1)
+    adam_beta2: float = Field(default=0.999, ge=0, lt=1)
+    adam_eps: float = Field(default=1e-8, gt=0)
+    clip_grad: float | None = Field(default=None, gt=0)
+    """Largest norm of a gradient; None: `policy.max_grad_norm`."""
+    use_distributed_optimizer: bool = True
+    """Each data-parallel process holds a part of the optimizer's state."""
+    use_precision_aware_optimizer: bool = False
+    """State in less than float32; needs TransformerEngine and `use_distributed_optimizer`."""
+    optimizer_cpu_offload: bool = False
+    optimizer_offload_fraction: float = Field(default=0.0, ge=0, le=1)
+    overlap_cpu_optimizer_d2h_h2d: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.min_lr > self.lr:
+            raise ValueError(f"min_lr ({self.min_lr}) is above lr ({self.lr})")
+        if self.use_precision_aware_optimizer and not self.use_distributed_optimizer:
+            raise ValueError("use_precision_aware_optimizer needs use_distributed_optimizer: set it to true")
+        return self
+
+
+class MegatronScheduler(Block):
+    """`policy.megatron_cfg.scheduler`. Units: optimiser steps."""
+
+    lr_warmup_iters: int = Field(default=0, ge=0)
+    lr_warmup_init: float = Field(default=0.0, ge=0)
+    """Learning rate of the first step."""
+    lr_decay_style: Literal["constant", "linear", "cosine", "inverse-square-root"] = "constant"
+    lr_decay_iters: int | None = Field(default=None, ge=1)
+    """Step at which the decay ends, and the growth of weight decay."""
+    start_weight_decay: float | None = Field(default=None, ge=0)
+    """None, here and below: the optimizer's `weight_decay`."""
+    end_weight_decay: float | None = Field(default=None, ge=0)
+    weight_decay_incr_style: Literal["constant", "linear", "cosine"] = "constant"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        changes = self.lr_decay_style != "constant" or self.weight_decay_incr_style != "constant"
+        if changes and self.lr_decay_iters is None:
+            raise ValueError("lr_decay_style and weight_decay_incr_style other than `constant` need lr_decay_iters")
+        if self.lr_decay_iters is not None and self.lr_warmup_iters >= self.lr_decay_iters:
+            raise ValueError(
+                f"lr_warmup_iters ({self.lr_warmup_iters}) has to be below lr_decay_iters ({self.lr_decay_iters})"
+            )
+        if self.weight_decay_incr_style == "constant" and self.start_weight_decay != self.end_weight_decay:
+            raise ValueError("start_weight_decay and end_weight_decay differ: set weight_decay_incr_style to `linear`")
+        return self
+
+
+class MegatronDdp(Block):
+    """`policy.megatron_cfg.distributed_data_parallel_config`."""
+
+    grad_reduce_in_fp32: bool = False
+    overlap_grad_reduce: bool = False
+    overlap_param_gather: bool = False
+    """Needs `optimizer.use_distributed_optimizer`."""
+    average_in_collective: bool = False
+
+
+class MegatronConfig(Block):
+    """`policy.megatron_cfg`."""
+
+    enabled: bool = False
+    """The policy is trained on Megatron-core; False: on torch (`policy.torch_cfg`, `policy.dtensor_cfg`)."""
+    processes: int | None = Field(default=None, ge=1)
+    """On GPUs one for each; what the layout does not use is data parallel. None: as few as the layout needs."""
+    setup_hook: str | None = Field(default=None, pattern=r"^[\w.]+:\w+$")
+    """`module:function`, called in each process before Megatron-core is imported."""
+    bridge: Literal["mbridge", "megatron_bridge"] = "mbridge"
+    """What reads and writes weights in the form of Hugging Face."""
+
+    tensor_model_parallel_size: Size = 1
+    pipeline_model_parallel_size: Size = 1
+    context_parallel_size: Size = 1
+    expert_model_parallel_size: Size = 1
+    expert_tensor_parallel_size: int | None = Field(default=None, ge=1)
+    """None: `tensor_model_parallel_size`."""
+    sequence_parallel: bool = False
+    num_layers_in_first_pipeline_stage: int | None = Field(default=None, ge=1)
+    num_layers_in_last_pipeline_stage: int | None = Field(default=None, ge=1)
+    use_gloo_process_groups: bool = True
+    """Groups for tensors in memory of the CPU, beside those of GPUs."""
+
+    activation_checkpointing: bool = False
+    """Activations are computed anew for the gradient: less memory, more time."""
+    recompute_granularity: Literal["full", "selective"] = "full"
+    """Read with `activation_checkpointing`; so is the next."""
+    recompute_modules: tuple[str, ...] | None = None
+    """Of `selective`; None: the core of attention."""
+
+    moe_router_dtype: Literal["fp32", "fp64"] | None = None
+    moe_router_load_balancing_type: Literal["none", "aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn"] = "none"
+    moe_aux_loss_coeff: float = Field(default=0.0, ge=0)
+    """Weight of the loss that balances experts; 0: there is none, whatever the model's own config says."""
+    moe_router_bias_update_rate: float = Field(default=0.0, ge=0)
+    moe_token_dispatcher_type: Literal["allgather", "alltoall", "flex"] = "alltoall"
+    moe_permute_fusion: bool = False
+    moe_enable_deepep: bool = False
+    moe_shared_expert_overlap: bool = False
+    moe_grouped_gemm: bool = True
+    """All experts of a process in one kernel, where TransformerEngine is there."""
+
+    apply_rope_fusion: bool = True
+    """Fused kernels, here and below, are used where TransformerEngine is there."""
+    bias_activation_fusion: bool = True
+    gradient_accumulation_fusion: bool = False
+    attention_backend: Literal["auto", "flash", "fused", "unfused", "local"] | None = None
+
+    model_overrides: Mapping[str, Any] = {}
+    """Further fields of `TransformerConfig`, under their names."""
+    optimizer: MegatronOptimizer = MegatronOptimizer()
+    scheduler: MegatronScheduler = MegatronScheduler()
+    distributed_data_parallel_config: MegatronDdp = MegatronDdp()
+
+    @property
+    def expert_tensor_parallel(self) -> int:
+        return self.expert_tensor_parallel_size or self.tensor_model_parallel_size
+
+    @property
+    def world_size(self) -> int:
+        """Processes."""
+        return self.processes or lcm(*self._needed)
+
+    @property
+    def length_divisor(self) -> int:
+        """What the length of every sequence has to be a multiple of."""
+        tensor = self.tensor_model_parallel_size if self.sequence_parallel else 1
+        return tensor * (2 * self.context_parallel_size if self.context_parallel_size > 1 else 1)
+
+    @property
+    def _needed(self) -> tuple[int, int]:
+        """Processes of one copy of the layers, and of one copy of the experts."""
+        stages = self.pipeline_model_parallel_size
+        layers = stages * self.tensor_model_parallel_size * self.context_parallel_size
+        return layers, stages * self.expert_model_parallel_size * self.expert_tensor_parallel
+
+    @model_validator(mode="after")
+    def _whole_copies(self) -> Self:
+        if not self.enabled:
+            return self
+        layers, experts = self._needed
+        if self.world_size % layers:
+            raise ValueError(
+                f"processes ({self.world_size}) is no multiple of {layers}, the product of tensor_model_parallel_size, "
+                "pipeline_model_parallel_size and context_parallel_size"
+            )
+        if self.expert_model_parallel_size > 1 and self.world_size % experts:
+            raise ValueError(
+                f"processes ({self.world_size}) is no multiple of {experts}, the product of "
+                "expert_model_parallel_size, expert_tensor_parallel_size and pipeline_model_parallel_size"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if not self.enabled:
+            return self
+        if self.scheduler.lr_warmup_init > self.optimizer.lr:
+            raise ValueError(
+                f"scheduler.lr_warmup_init ({self.scheduler.lr_warmup_init}) is above "
+                f"optimizer.lr ({self.optimizer.lr})"
+            )
+        if self.pipeline_model_parallel_size > 1 and self.moe_token_dispatcher_type == "allgather":
+            raise ValueError(
+                "moe_token_dispatcher_type `allgather` can't go with stages of a pipeline: take `alltoall`"
+            )
+        if self.sequence_parallel and self.tensor_model_parallel_size == 1:
+            raise ValueError("sequence_parallel needs tensor_model_parallel_size above 1: set it to false")
+        with_experts = self.expert_model_parallel_size > 1
+        if with_experts and self.tensor_model_parallel_size > 1 and not self.sequence_parallel:
+            raise ValueError("experts with tensor_model_parallel_size above 1 need sequence_parallel: set it to true")
+        if self.moe_enable_deepep and self.moe_token_dispatcher_type != "flex":
+            raise ValueError("moe_enable_deepep needs moe_token_dispatcher_type `flex`")
+        if self.moe_enable_deepep and self.moe_shared_expert_overlap:
+            raise ValueError("moe_enable_deepep can't go with moe_shared_expert_overlap: set that to false")
+        ddp = self.distributed_data_parallel_config
+        if ddp.overlap_param_gather and not (self.optimizer.use_distributed_optimizer and ddp.overlap_grad_reduce):
+            raise ValueError(
+                "distributed_data_parallel_config.overlap_param_gather needs optimizer.use_distributed_optimizer and "
+                "overlap_grad_reduce"
+            )
+        twice = sorted(set(self.model_overrides) & set(type(self).model_fields))
+        if twice:
+            raise ValueError(f"model_overrides says what keys of their own say: {', '.join(twice)}")
+        return self
+
+    @model_validator(mode="after")
+    def _whole_stages(self) -> Self:
+        uneven = self.num_layers_in_first_pipeline_stage or self.num_layers_in_last_pipeline_stage
+        if self.enabled and uneven and self.pipeline_model_parallel_size == 1:
+            raise ValueError(
+                "num_layers_in_first_pipeline_stage and num_layers_in_last_pipeline_stage need "
+                "pipeline_model_parallel_size above 1"
+            )
+        return self
