@@ -76,6 +76,7 @@ def test_a_script_of_theirs_runs_with_ours_in_it(nemo_rl: Path) -> None:
     script.write_text("import sys, beside; from nemo_rl.algorithms.grpo import *; print(sys.argv[1:], beside.here,")
     script.write_text(script.read_text() + " spinup_nemo_gym_actor.__name__)\n")
     (script.parent / "beside.py").write_text("here = 1\n")
-    command: list[str | Path] = [sys.executable, "-m", "paddock.training.nemo_rl", "--actor", script, "--config", "x.yaml"]
+    module = "paddock.training.nemo_rl"
+    command: list[str | Path] = [sys.executable, "-m", module, "--actor", script, "--config", "x.yaml"]
     ran = subprocess.run(command, env={"PYTHONPATH": str(nemo_rl)}, capture_output=True, text=True, timeout=100)
     assert ran.stdout == "['--config', 'x.yaml'] 1 spinup_gym_actor\n", ran.stderr

@@ -1,0 +1,165 @@
+"""The actor as NeMo-RL calls it: a real Ray, a real vLLM behind NeMo-RL's chat server, a harness in real sandboxes.
+
+What the trainer gets is compared with what the engine saw and sampled, id by id.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training.nemo_rl.trainer import rows
+from tests.training.nemo_rl.world import FILES
+
+from paddock.models_servers.vllm.config import VllmConfig
+from paddock.models_servers.vllm.engine import VllmEngine
+from paddock.sandbox import SandboxError
+from paddock.testing.nemo_rl import NemoRlChat, Sampling
+from paddock.testing.nemo_rl.server import Seen
+from paddock.testing.real_vllm import MAX_TOKENS, RealVllm
+from paddock.testing.sandboxes import repository_image, sandbox_home, store_of
+from paddock.tokens import ChatTemplate, Vocabulary
+from paddock.types import JsonObject
+
+ROOT = Path(__file__).parents[3]
+MODULE = "tests.training.nemo_rl.drive_actor"
+SIZE = 3
+pytestmark = [pytest.mark.vllm, pytest.mark.sandbox]
+
+
+class Found:
+    def __init__(self, told: JsonObject, seen: list[Seen], refused: list[str]) -> None:
+        self.told = told
+        self.streamed: list[JsonObject] = sorted(told["streamed"], key=lambda one: one["index"])
+        self.seen = seen
+        self.refused = refused
+
+
+@pytest.fixture(scope="module")
+def found(real_vllm: RealVllm, vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
+    folder = tmp_path_factory.mktemp("ray")
+    with sandbox_home() as home:
+        try:
+            repository_image(store_of(home), "calc", FILES)
+        except (FileNotFoundError, SandboxError) as error:
+            pytest.skip(str(error))
+        yield asyncio.run(_play(real_vllm, vllm_python, home, folder))
+
+
+async def _play(vllm: RealVllm, python: str, home: Path, folder: Path) -> Found:
+    vocabulary = Vocabulary.load(vllm.model)
+    assert vocabulary.chat_template is not None
+    template = ChatTemplate(vocabulary.chat_template, vocabulary.special_texts)
+    engine = VllmEngine(
+        VllmConfig(base_url=vllm.engine_url, model=str(vllm.model), tokenizer=str(vllm.model)), name="policy"
+    )
+    await engine.start()
+    try:
+        async with NemoRlChat(engine, vocabulary, template, Sampling(1.0, 1.0), max_model_len=MAX_TOKENS) as chat:
+            given = _given(vllm, home, folder, chat.url)
+            ran = await asyncio.to_thread(_driven, python, given)
+            assert ran.returncode == 0, ran.stderr[-8000:]
+            return Found(json.loads(ran.stdout.splitlines()[-1]), chat.seen, chat.refused)
+    finally:
+        await engine.stop()
+
+
+def _driven(python: str, given: JsonObject) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [python, "-m", MODULE], input=json.dumps(given), capture_output=True, text=True, timeout=600, env=env, cwd=ROOT
+    )
+
+
+def _given(vllm: RealVllm, home: Path, folder: Path, url: str) -> JsonObject:
+    agent: dict[str, Any] = {
+        "resources_server": {"type": "resources_servers", "name": "world"},
+        "model_server": {"type": "models_servers", "name": "policy_model"},
+        "harness": vllm.harness,
+        "agent_max_turns": 4,
+        "command_timeout_s": 20,
+        "sandbox": {"home": str(home), "runtime": "bubblewrap"},
+        "limits": {"memory_mib": 512},
+    }
+    body: JsonObject = {
+        "config_paths": ["responses_api_models/vllm_model/configs/vllm_model_for_training.yaml"],
+        "world": {"resources_servers": {"tests.training.nemo_rl.world:World": {}}},
+        "agent": {"agents": {"swe": agent}},
+        "eval": {"out": str(folder / "runs")},
+        "invalid_tool_call_patterns": ["<tool_call>"],
+        "effort_levels": None,
+    }
+    tasks: list[JsonObject] = [{"responses_create_params": {"input": []}, "number": number} for number in (1, 2)]
+    wrong = {"responses_create_params": {"input": []}, "number": "none"}
+    asked = rows(*tasks, size=SIZE) + rows(wrong, index=99)
+    for nth, row in enumerate(asked):
+        row["_rowidx"] = nth
+        row["responses_create_params"]["max_output_tokens"] = 160
+    return {
+        "env": {"should_use_nemo_gym": True, "nemo_gym": body},
+        "base_urls": [url],
+        "model": "policy",
+        "tokenizer": str(vllm.model),
+        "rows": asked,
+        "logs": str(folder / "logs"),
+    }
+
+
+def test_every_row_has_its_messages_in_tensors(found: Found) -> None:
+    assert [one["index"] for one in found.streamed] == list(range(2 * SIZE + 1))
+    assert set(found.told["timing"]) >= {"timing/rollout/await_results", "timing/rollout/postprocess_results_pct"}
+    for one in found.streamed:
+        users, assistants = one["messages"][::2], one["messages"][1::2]
+        assert one["first"] == users[0]["token_ids"]
+        assert {message["role"] for message in users} == {"user"}
+        assert {str(message["types"]) for message in users} == {"{'token_ids': 'torch.int64'}"}
+        for message in assistants:
+            assert message["types"] == {"token_ids": "torch.int64", "generation_logprobs": "torch.float32"}
+            assert (message["role"], message["content"]) == ("assistant", "")
+            assert len(message["token_ids"]) == len(message["generation_logprobs"])
+
+
+def test_what_is_trained_on_is_what_the_engine_saw_and_sampled(found: Found) -> None:
+    answers = {(tuple(seen.prompt), tuple(seen.sampled)): seen.log_probs for seen in found.seen}
+    turns = 0
+    for one in found.streamed[:-1]:
+        prompt: list[int] = []
+        for user, assistant in zip(one["messages"][::2], one["messages"][1::2], strict=True):
+            prompt += user["token_ids"]
+            told = answers.pop((tuple(prompt), tuple(assistant["token_ids"])))
+            assert assistant["generation_logprobs"] == pytest.approx(told, rel=1e-6)
+            prompt += assistant["token_ids"]
+            turns += 1
+    assert not answers, "each answer of the engine is in one rollout"
+    assert turns > 2 * SIZE, "some of several turns"
+    assert found.refused == []
+
+
+def test_members_of_a_group_have_one_first_prompt_and_groups_another(found: Found) -> None:
+    first = [one["first"] for one in found.streamed]
+    assert first[:SIZE] == [first[0]] * SIZE
+    assert first[SIZE : 2 * SIZE] == [first[SIZE]] * SIZE
+    assert first[0] != first[SIZE]
+
+
+def test_the_wrong_row_is_masked_and_no_other(found: Found) -> None:
+    masked = [one["config"].get("mask_reason") for one in found.streamed if one["config"]["mask_sample"]]
+    assert masked == ["row"]
+    assert (found.streamed[-1]["reward"], found.streamed[-1]["first"]) == (0.0, [0])
+
+
+def test_items_have_their_ids_as_text(found: Found) -> None:
+    for one in found.streamed[:-1]:
+        carriers = [item for item in one["items"] if "generation_str" in item]
+        assert len(carriers) == len(one["messages"]) // 2
+        assert all(item["prompt_str"].startswith(before["prompt_str"]) for before, item in pairwise(carriers))
+
+
+def test_a_killed_actor_is_said_and_takes_its_servers_with_it(found: Found) -> None:
+    assert found.told["dead"] in ("ActorDiedError", "RayActorError")
+    assert found.told["left"] == []
