@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.training.launch.launching import prepare
+from tests.training.launch.launching import CONFIG, prepare
 from tests.training.launch.one_node import await_that
 
 from paddock.cli import main
@@ -71,6 +71,24 @@ def test_variables_that_the_config_asks_for_go_with_the_job(
     (names,) = [word for word in told.splitlines()[-1].split() if word.startswith("--export=")]
     assert names.endswith(",POLICY_KEY")
     assert "xyzzy" not in told
+
+
+def test_a_config_reads_the_variables_of_its_launch(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MODEL_PATH")
+    config = folder / "mine.yaml"
+    config.write_text(CONFIG.read_text().replace("runs/train-demo/made/model", "${oc.env:MODEL_PATH}"))
+    words = ["launch", "MODEL_PATH=model", f"CONFIG_PATH={config}", "--run", "slurm", "--dry-run"]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "  export MODEL_PATH=model\n" in told
+    assert "MODEL_PATH" not in told.splitlines()[-1], "it stands in the script"
+
+
+def test_a_recipe_of_several_machines_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "--run", "slurm", "cluster.num_nodes=4"]) == 2
+    assert "cluster.num_nodes is 4" in capsys.readouterr().err
 
 
 def test_without_slurm_it_says_where_jobs_are_submitted(

@@ -18,7 +18,7 @@ import yaml
 from paddock.config.overrides import parse_override
 from paddock.errors import ConfigError
 from paddock.training.launch.overrides import hydra_override, words_of
-from paddock.training.launch.settings import ENTRY, RAY_JOB, LaunchSettings
+from paddock.training.launch.settings import ENTRY, RAY_JOB, LaunchSettings, variables_of
 from paddock.training.launch.shell import Script, Step, replaced_by
 
 GPUS_PER_NODE = 8
@@ -131,6 +131,8 @@ def _caches(settings: LaunchSettings, places: Places) -> dict[str, str]:
 def driver(settings: LaunchSettings, places: Places, more: Sequence[str]) -> Script:
     """What runs where Ray's head is."""
     exports = {
+        # Before what its launch script sets, by some of the same names.
+        **{name: _found(value) for name, value in variables_of(settings).items()},
         **_caches(settings, places),
         "NEMO_GYM_VENV_DIR": settings.gym_venv_dir,
         "NRL_FORCE_REBUILD_VENVS": str(settings.nrl_force_rebuild_venvs).lower(),

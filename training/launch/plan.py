@@ -14,7 +14,7 @@ from typing import NamedTuple
 from paddock.training.launch import built_in, nemo_rl
 from paddock.training.launch.overrides import refuse_secrets, words_of
 from paddock.training.launch.resolving import DEFAULT, Resolved
-from paddock.training.launch.settings import LaunchSettings
+from paddock.training.launch.settings import VARIABLES, LaunchSettings, variables_of
 from paddock.training.launch.shell import Script, Step, replaced_by, step_of_slurm
 from paddock.training.launch.slurm import names_passed, sbatch_words, srun_words
 
@@ -68,7 +68,9 @@ def plan(resolved: Resolved, asked: Asked, where: Where) -> Plan:
     """ConfigError for what can't be."""
     settings = resolved.settings
     refuse_secrets([*asked.overrides, *words_of(settings.extra_hydra_args)])
-    names = names_passed(settings, asked.reads, where.environ)
+    # Those of a launch stand in its script.
+    reads = [name for name in asked.reads if name not in VARIABLES.values()]
+    names = names_passed(settings, reads, where.environ)
     run = where.folder / built_in.RUNS / settings.exp_name
     launch = run / "launch"
     if settings.trainer == "nemo_rl":
@@ -88,9 +90,7 @@ def plan(resolved: Resolved, asked: Asked, where: Where) -> Plan:
 
 def _built_in(settings: LaunchSettings, asked: Asked, where: Where) -> Script:
     command = built_in.train_command(settings, asked.overrides)
-    exports = {"PYTHONUNBUFFERED": "1"}
-    if settings.python:
-        exports["PADDOCK_VLLM_PYTHON"] = settings.python
+    exports = {"PYTHONUNBUFFERED": "1", **variables_of(settings)}
     if settings.executor == "local":
         return Script(where.folder, exports, replaced_by(command))
     return Script(where.folder, exports, step_of_slurm(srun_words(settings, command, where.folder)))

@@ -174,6 +174,15 @@ def named(field: str) -> str:
     return VARIABLES.get(field, f"`{field}` of a profile")
 
 
+def variables_of(settings: LaunchSettings) -> dict[str, str]:
+    """What was said, as variables again: a config reads them, as `${oc.env:MODEL_PATH}`."""
+    said = {field: getattr(settings, field) for field in VARIABLES if field != "dry_run"}
+    given = {field: value for field, value in said.items() if value != LaunchSettings.model_fields[field].default}
+    return {
+        VARIABLES[field]: ",".join(value) if isinstance(value, tuple) else str(value) for field, value in given.items()
+    }
+
+
 def problems(settings: LaunchSettings) -> Iterator[str]:
     """What of the settings does not go together."""
     if not settings.config_path:

@@ -35,7 +35,7 @@ examples:
   paddock launch stage2_swe1.yaml --trainer nemo_rl NEMO_RL_DIR=~/RL --run cluster --dry-run"""
 
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
-_READ = re.compile(r"\$\{oc\.env:([A-Za-z_][A-Za-z0-9_]*)")
+_READ = re.compile(r"\$\{\s*oc\.env:\s*([A-Za-z_]\w*)")
 _PACKAGE = "paddock.training.launch"
 
 
@@ -127,21 +127,35 @@ def _resolved(args: argparse.Namespace, words: Words) -> "Resolved":
 def _asked(resolved: "Resolved", words: Words) -> tuple["Asked", Any]:
     """What the config says to a launch, and the config: None for NeMo-RL, which has its own reader."""
     from paddock.training.launch.built_in import overrides_of
+    from paddock.training.launch.nemo_rl import config_file
     from paddock.training.launch.plan import Asked
+    from paddock.training.launch.settings import variables_of
 
     settings = resolved.settings
+    os.environ.update(variables_of(settings))
     if settings.trainer == "nemo_rl":
-        return Asked(words.overrides), None
-    reading, rows, train = (
-        importlib.import_module(f"paddock.training.grpo.{name}") for name in ("reading", "rows", "train")
+        file = Path(settings.nemo_rl_dir).expanduser() / config_file(settings)
+        return Asked(words.overrides, reads=_reads(file, words.overrides)), None
+    reading, rows, train, lacking = (
+        importlib.import_module(f"paddock.training.grpo.{name}") for name in ("reading", "rows", "train", "lacking")
     )
     read = reading.read_config([settings.config_path], overrides_of(settings, words.overrides))
+    lacking.require_one_machine(read.config)
     if not settings.container:
         # What an image has elsewhere can't be looked for here.
         rows.rows_files(read.config.data)
         train.require_model(read.config.policy.model_name)
-    names = sorted(set(_READ.findall(read.environment.to_yaml())))
-    return Asked(words.overrides, read.config.cluster.gpus_per_node, names), read
+    names = {*_reads(Path(settings.config_path), words.overrides), *_READ.findall(read.environment.to_yaml())}
+    return Asked(words.overrides, read.config.cluster.gpus_per_node, sorted(names)), read
+
+
+def _reads(file: Path, overrides: list[str]) -> list[str]:
+    """Variables that a config names, or those that it stands on."""
+    from paddock.config.trees import strings
+
+    composing = importlib.import_module("paddock.training.grpo.composing")
+    written = [*overrides, *(text for _, text in strings(composing.compose([file], []).tree))]
+    return sorted({name for text in written for name in _READ.findall(text)})
 
 
 def _begin(planned: "Plan") -> int:

@@ -116,6 +116,7 @@ def test_what_a_stage_asks_for_besides_is_added(checkout: Path) -> None:
     assert "++policy.generation.vllm_kwargs.speculative_config.num_speculative_tokens=5" in words
     assert words[-1] == "a.b=last"
     assert "export SANDBOX_COMMAND=/start-with-nginx.sh" in plan_text(made)
+    assert "export SIF_DIR=/sif" in plan_text(made), "a config may read it"
 
 
 def test_what_only_images_and_sites_need_has_a_default_here(checkout: Path) -> None:

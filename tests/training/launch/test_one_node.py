@@ -61,3 +61,15 @@ def test_a_refusal_is_told_in_the_words_of_slurm(tmp_path: Path, slurm: Cluster)
     )
     assert done.returncode == 1
     assert "invalid partition specified: nowhere" in done.stderr
+
+
+@pytest.mark.long
+def test_a_job_that_is_requeued_goes_on_by_itself(tmp_path: Path, slurm: Cluster) -> None:
+    done = launch(tmp_path, "--run", "slurm", variables=prepare(tmp_path), environ=slurm.environ)
+    job = done.stdout.splitlines()[0].split()[1]
+    await_that(lambda: len(begun(tmp_path)) == 1, f"the run began\n{slurm.logs()}", 120)
+    slurm.ask("scontrol", "requeue", job)
+    await_that(lambda: slurm.state(job) == "COMPLETED", f"it began again, and ended\n{slurm.logs()}", 300)
+    assert [start["from"] for start in begun(tmp_path)] == [False, True]
+    told = (tmp_path / "runs" / "first" / "launch" / f"{job}.log").read_text()
+    assert told.index("interrupted") < told.index("at its end"), "the log has both"

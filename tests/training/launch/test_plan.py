@@ -57,7 +57,7 @@ def test_any_value_arrives_in_the_process_as_it_was(stub: Path, path: str, image
     (override,) = [parse_override(word) for word in words if word.startswith("data.train.data_path=")]
     assert override.value == path
     variables = dict(item.split("=", 1) for item in (stub / "got.environ").read_bytes().decode().split("\0")[:-1])
-    assert variables["PADDOCK_VLLM_PYTHON"] == python
+    assert (variables["PADDOCK_VLLM_PYTHON"], variables["TRAIN_PATH"]) == (python, path), "a config may read them"
     assert variables["PWD"] == str(folder)
 
 
