@@ -10,7 +10,7 @@ Errors  RefusedError, which has the first violation, where theirs raises while i
 from typing import Any
 
 from paddock.training.core.flaws import FlawRules
-from paddock.training.nemo_rl.checking.results import check_reward, is_masked, shape_flaw
+from paddock.training.nemo_rl.checking.results import check_mask, check_reward, is_masked, shape_flaw
 from paddock.training.nemo_rl.checking.rules import RULES
 from paddock.training.nemo_rl.checking.settings import CheckSettings
 from paddock.training.nemo_rl.checking.turns import ItemTurn, check_turns, turns_of
@@ -34,7 +34,7 @@ def postprocess(result: Result, detection: FlawRules = DETECTION, *, require_rou
     if flaw is not None:
         raise RefusedError(flaw)
     settings = CheckSettings(require_routed_experts=require_routed_experts)
-    for violation in (*check_turns(result, settings), *check_reward(result)):
+    for violation in (*check_turns(result, settings), *check_reward(result), *check_mask(result)):
         if RULES[violation.rule].effect != "silent":
             raise RefusedError(violation)
     messages: list[LoggedMessage] = []

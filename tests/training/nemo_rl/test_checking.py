@@ -47,6 +47,12 @@ def last(**more: Any) -> JsonObject:
     return result(response={"output": [first, told, {**second, **more}]})
 
 
+def routed(first: Any, second: Any) -> JsonObject:
+    given = last(routed_experts=second)
+    given["response"]["output"][0]["routed_experts"] = first
+    return given
+
+
 ROUTES = "nrlre1:int8:7x1x1:AAAAAAAAAA=="
 BROKEN_ALONE: list[tuple[str, JsonObject, CheckSettings, tuple[int | None, int | None, int | None]]] = [
     ("result", result(response={"output": {}}), CheckSettings(), (None, None, None)),
@@ -58,6 +64,7 @@ BROKEN_ALONE: list[tuple[str, JsonObject, CheckSettings, tuple[int | None, int |
     ("integer_ids", last(prompt_token_ids=[1, 2, 3, 4, "5"]), CheckSettings(), (2, 1, 4)),
     ("known_ids", last(generation_token_ids=[6, -1]), CheckSettings(), (2, 1, 1)),
     ("known_ids", result(), CheckSettings(vocabulary_size=7), (2, 1, 1)),
+    ("known_ids", last(generation_token_ids=[True, 7]), CheckSettings(), (2, 1, 0)),
     ("contiguous", last(prompt_token_ids=[1, 2, 3, 9, 5]), CheckSettings(), (2, 1, 3)),
     ("contiguous", last(prompt_token_ids=[1, 2, 3]), CheckSettings(), (2, 1, 3)),
     ("new_prompt", last(prompt_token_ids=[1, 2, 3, 4]), CheckSettings(), (2, 1, 4)),
@@ -76,6 +83,7 @@ BROKEN_ALONE: list[tuple[str, JsonObject, CheckSettings, tuple[int | None, int |
     ("routed_experts", last(routed_experts=[[[1]]] * 6), CheckSettings(), (2, 1, None)),
     ("routed_experts", last(routed_experts=[[[1]], [[1], [2]]]), CheckSettings(), (2, 1, None)),
     ("routed_experts", last(routed_experts={}), CheckSettings(), (2, 1, None)),
+    ("routed_experts", routed([[[1]]] * 4, [[[1, 2]]] * 7), CheckSettings(), (2, 1, None)),
     ("routed_experts", last(), CheckSettings(require_routed_experts=True), (0, 0, None)),
     ("too_long", result(), CheckSettings(max_total_sequence_length=6), (None, None, 6)),
     ("overlong", result(response={**result()["response"], "status": "incomplete"}), LONGEST, (None, None, None)),

@@ -83,6 +83,7 @@ def test_patterns_are_those_of_the_config_and_none_are_the_defaults() -> None:
         (result(item([1], [2], generation_log_probs=[float("nan")])), "log_prob_numbers"),
         (result(item([1], [2], routed_experts="x")), "routed_experts"),
         (result(item([1], [2]), reward=None), "reward"),
+        (result(item([1], [2]), instance_config="masked"), "instance_config"),
         (result(item([1], [2]), reward_components={"a": 2.0}), "reward_components"),
     ],
 )

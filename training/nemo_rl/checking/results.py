@@ -30,7 +30,7 @@ def check_result(result: Result, settings: CheckSettings = DEFAULTS) -> list[Vio
         *_input(result),
         *_overlong(result, settings),
         *check_reward(result),
-        *_mask(result),
+        *check_mask(result),
         *_metrics(result),
         *_agent(result),
         *_sampling(result, settings),
@@ -89,7 +89,7 @@ def _overlong(result: Result, settings: CheckSettings) -> Iterator[Violation]:
         yield broken("overlong", f"a budget cut it after {tokens} tokens, and it would be trained on: mask it")
 
 
-def _mask(result: Result) -> Iterator[Violation]:
+def check_mask(result: Result) -> Iterator[Violation]:
     config = result.get("instance_config")
     if config and not isinstance(config, dict):
         yield broken("instance_config", f"it is {type(config).__name__}, no object")

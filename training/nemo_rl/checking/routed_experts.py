@@ -2,7 +2,7 @@
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/utils/routed_experts_codec.py`: `nrlre1:<dtype>:<tokens>x<layers>x<k>:<base64>`, or
         nested lists.
-Errors  none: `routes` says what is wrong.
+Errors  none: what can't be read is said.
 """
 
 import base64
@@ -14,14 +14,12 @@ MAGIC = "nrlre1"
 ITEM_BYTES = {"int8": 1, "int16": 2, "int32": 4}
 
 
-def routes_flaw(given: Any, tokens: int) -> str | None:
-    """What is wrong with routes of so many tokens; None: nothing."""
+def routes_shape(given: Any) -> tuple[int, int, int] | str:
+    """Tokens, layers and k; or what is wrong."""
     shape = _envelope(given) if isinstance(given, str) else _shape(given)
     if isinstance(shape, str):
         return shape
-    if len(shape) != 3:
-        return f"shape {shape}, not [tokens, layers, k]"
-    return f"{shape[0]} rows for {tokens} tokens" if shape[0] < tokens else None
+    return (shape[0], shape[1], shape[2]) if len(shape) == 3 else f"shape {shape}, not [tokens, layers, k]"
 
 
 def _envelope(text: str) -> tuple[int, ...] | str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from paddock.training.nemo_rl.checking.routed_experts import routes_flaw
+from paddock.training.nemo_rl.checking.routed_experts import routes_shape
 from paddock.training.nemo_rl.checking.rules import broken
 from paddock.training.nemo_rl.checking.settings import CheckSettings
 from paddock.training.nemo_rl.records import Result, Violation
@@ -45,6 +45,7 @@ def turns_of(result: Result) -> Iterator[ItemTurn]:
 
 def check_turns(result: Result, settings: CheckSettings) -> Iterator[Violation]:
     seen: list[Any] = []
+    widths: set[tuple[int, int]] = set()
     n_turns = 0
     for turn in turns_of(result):
         n_turns += 1
@@ -57,7 +58,7 @@ def check_turns(result: Result, settings: CheckSettings) -> Iterator[Violation]:
             *_ids(turn, len(seen), settings),
             *_continued(turn, seen),
             *_log_probs(turn),
-            *_routes(turn, settings),
+            *_routes(turn, settings, widths),
         ):
             yield violation._replace(item=turn.item, turn=turn.nth)
         seen = [*turn.prompt, *turn.sampled]
@@ -75,14 +76,14 @@ def _ids(turn: ItemTurn, n_seen: int, settings: CheckSettings) -> Iterator[Viola
         ("generation_token_ids", turn.sampled, 0),
     ):
         new = ids[start:]
-        strange = next((nth for nth, one in enumerate(new) if type(one) is not int), None)
+        strange = next((nth for nth, one in enumerate(new) if not isinstance(one, int)), None)
         if strange is not None:
             yield broken("integer_ids", f"{name} has {new[strange]!r}, no integer", token=start + strange)
             continue
         limit = settings.vocabulary_size or 2**31
-        if new and not (min(new) >= 0 and max(new) < limit):
-            nth = next(nth for nth, one in enumerate(new) if not 0 <= one < limit)
-            yield broken("known_ids", f"{name} has {new[nth]}, not from 0 to {limit - 1}", token=start + nth)
+        unknown = next((nth for nth, one in enumerate(new) if isinstance(one, bool) or not 0 <= one < limit), None)
+        if unknown is not None:
+            yield broken("known_ids", f"{name} has {new[unknown]!r}, not from 0 to {limit - 1}", token=start + unknown)
 
 
 def _continued(turn: ItemTurn, seen: Sequence[Any]) -> Iterator[Violation]:
@@ -100,23 +101,32 @@ def _log_probs(turn: ItemTurn) -> Iterator[Violation]:
     if len(given) != len(turn.sampled):
         shorter = min(len(given), len(turn.sampled))
         yield broken("log_probs_length", f"{len(given)} log-probs for {len(turn.sampled)} sampled ids", token=shorter)
-    strange = next((nth for nth, one in enumerate(given) if not is_number(one) or math.isnan(one)), None)
+    strange = next((nth for nth, one in enumerate(given) if not isinstance(one, int | float) or one != one), None)
     if strange is not None:
         yield broken("log_prob_numbers", f"{given[strange]!r} is no log-prob", token=strange)
         return
-    infinite = next((nth for nth, one in enumerate(given) if math.isinf(one)), None)
+    infinite = next((nth for nth, one in enumerate(given) if isinstance(one, bool) or math.isinf(one)), None)
     if infinite is not None:
         yield broken("log_probs_finite", f"a log-prob is {given[infinite]!r}", token=infinite)
 
 
-def _routes(turn: ItemTurn, settings: CheckSettings) -> Iterator[Violation]:
+def _routes(turn: ItemTurn, settings: CheckSettings, widths: set[tuple[int, int]]) -> Iterator[Violation]:
+    """`widths`: layers and k of the turns before."""
     routes = turn.body.get("routed_experts")
-    if routes is not None:
-        flaw = routes_flaw(routes, len(turn.prompt) + len(turn.sampled))
-    else:
-        flaw = "there are none, and router replay needs them" if settings.require_routed_experts else None
-    if flaw:
-        yield broken("routed_experts", flaw)
+    if routes is None:
+        if settings.require_routed_experts:
+            yield broken("routed_experts", "there are none, and router replay needs them")
+        return
+    shape = routes_shape(routes)
+    if isinstance(shape, str):
+        yield broken("routed_experts", shape)
+        return
+    widths.add(shape[1:])
+    tokens = len(turn.prompt) + len(turn.sampled)
+    if shape[0] < tokens:
+        yield broken("routed_experts", f"{shape[0]} rows for {tokens} tokens")
+    elif len(widths) > 1:
+        yield broken("routed_experts", f"layers and k are {shape[1:]}, not those of the turns before")
 
 
 def is_number(value: Any) -> bool:
