@@ -97,6 +97,7 @@ def test_without_slurm_it_says_where_jobs_are_submitted(
     monkeypatch.setenv("PATH", str(folder))
     assert main(["launch", "--run", "slurm"]) == 2
     assert "there is no sbatch here" in capsys.readouterr().err
+    assert not (folder / "runs").exists()
 
 
 def test_what_is_fetched_before_follows_from_the_config(

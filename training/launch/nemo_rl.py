@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from paddock.config.overrides import parse_override
+from paddock.config.reading import read
 from paddock.errors import ConfigError
 from paddock.training.launch.overrides import hydra_override, words_of
 from paddock.training.launch.settings import ENTRY, RAY_JOB, LaunchSettings, variables_of
@@ -88,9 +87,7 @@ def _num_nodes(file: Path, above: tuple[Path, ...]) -> Any:
     """Of a config, or of those that it stands on."""
     if file in above or not file.is_file():
         return None
-    tree = yaml.safe_load(file.read_text())
-    if not isinstance(tree, dict):
-        return None
+    tree = read(file, str(file)).tree
     cluster = tree.get("cluster")
     if isinstance(cluster, dict) and "num_nodes" in cluster:
         return cluster["num_nodes"]

@@ -60,7 +60,7 @@ class Plan(NamedTuple):
         for path, text in self.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             beside = path.with_name(f"{path.name}.{os.getpid()}")
-            beside.write_text(text)
+            beside.write_text(text, encoding="utf-8", errors="surrogateescape")
             beside.replace(path)
 
 
@@ -73,46 +73,45 @@ def plan(resolved: Resolved, asked: Asked, where: Where) -> Plan:
     names = names_passed(settings, reads, where.environ)
     run = where.folder / built_in.RUNS / settings.exp_name
     launch = run / "launch"
-    if settings.trainer == "nemo_rl":
-        files, before, nodes, gpus = _nemo_rl(settings, asked, where, launch)
-    else:
-        files, before = {launch / "job.sh": _built_in(settings, asked, where)}, []
-        nodes, gpus = 1, asked.gpus if settings.gpus_per_node is None else settings.gpus_per_node
+    job = launch / "job.sh"
+    parts = (_nemo_rl if settings.trainer == "nemo_rl" else _built_in)(settings, asked, where, job)
     title = _TITLE.format(name=settings.exp_name)
-    texts = {path: script.text(title) for path, script in files.items()}
-    started = launch / "job.sh"
+    texts = {path: script.text(title) for path, script in parts.files.items()}
     if settings.executor == "local":
-        return Plan(resolved, texts, before, Step(["bash", str(started)]), run, None)
+        return Plan(resolved, texts, parts.before, Step(["bash", str(job)]), run, None)
     log = launch / "%j.log"
-    words = sbatch_words(settings, started, log, nodes=nodes, gpus=gpus, names=names)
-    return Plan(resolved, texts, before, Step(words), run, log, names)
-
-
-def _built_in(settings: LaunchSettings, asked: Asked, where: Where) -> Script:
-    command = built_in.train_command(settings, asked.overrides)
-    exports = {"PYTHONUNBUFFERED": "1", **variables_of(settings)}
-    if settings.executor == "local":
-        return Script(where.folder, exports, replaced_by(command))
-    return Script(where.folder, exports, step_of_slurm(srun_words(settings, command, where.folder)))
+    gpus = parts.gpus if settings.gpus_per_node is None else settings.gpus_per_node
+    words = sbatch_words(settings, job, log, nodes=parts.nodes, gpus=gpus, names=names)
+    return Plan(resolved, texts, parts.before, Step(words), run, log, names)
 
 
 class _Parts(NamedTuple):
+    """What differs by trainer."""
+
     files: dict[Path, Script]
     before: list[Step]
     nodes: int
     gpus: int
+    """For each node, where no setting says so."""
 
 
-def _nemo_rl(settings: LaunchSettings, asked: Asked, where: Where, launch: Path) -> _Parts:
-    places = nemo_rl.places_of(settings, where.package, launch)
+def _built_in(settings: LaunchSettings, asked: Asked, where: Where, job: Path) -> _Parts:
+    command = built_in.train_command(settings, asked.overrides)
+    exports = {"PYTHONUNBUFFERED": "1", **variables_of(settings)}
+    here = settings.executor == "local"
+    end = replaced_by(command) if here else step_of_slurm(srun_words(settings, command, where.folder))
+    return _Parts({job: Script(where.folder, exports, end)}, [], 1, asked.gpus)
+
+
+def _nemo_rl(settings: LaunchSettings, asked: Asked, where: Where, job: Path) -> _Parts:
+    places = nemo_rl.places_of(settings, where.package, job.parent)
     driver = nemo_rl.driver(settings, places, asked.overrides)
     before = nemo_rl.before(settings, places)
     if settings.executor == "local":
-        return _Parts({launch / "job.sh": driver}, before, 1, 0)
-    file = launch / "driver.sh"
-    files = {file: driver, launch / "job.sh": nemo_rl.job(settings, places, file)}
-    gpus = nemo_rl.GPUS_PER_NODE if settings.gpus_per_node is None else settings.gpus_per_node
-    return _Parts(files, before, nemo_rl.n_nodes(settings, asked.overrides), gpus)
+        return _Parts({job: driver}, before, 1, 0)
+    file = job.with_name("driver.sh")
+    files = {file: driver, job: nemo_rl.job(settings, places, file)}
+    return _Parts(files, before, nemo_rl.n_nodes(settings, asked.overrides), nemo_rl.GPUS_PER_NODE)
 
 
 def plan_text(planned: Plan) -> str:
@@ -129,7 +128,7 @@ def _lines(planned: Plan) -> Iterator[str]:
     yield from (f"note: {note}" for note in notes)
     for path, text in planned.files.items():
         yield f"writes {path}:"
-        yield from (f"  {line}" for line in text.splitlines())
+        yield from (f"  {line}" for line in text.rstrip("\n").split("\n"))
     if planned.names:
         yield f"variables that the job has from here: {', '.join(planned.names)}"
     yield "runs:"

@@ -98,10 +98,14 @@ def names_passed(settings: LaunchSettings, read: Sequence[str], environ: Mapping
     return [name for name in dict.fromkeys([*PASSED, *settings.env, *read]) if name in environ]
 
 
+def require_sbatch() -> None:
+    """Before anything is written."""
+    if shutil.which("sbatch") is None:
+        raise ConfigError("there is no sbatch here: SLURM's jobs are submitted from its login nodes", kind="slurm")
+
+
 def submit(words: Sequence[str]) -> str:
     """The job's number."""
-    if shutil.which(words[0]) is None:
-        raise ConfigError(f"there is no {words[0]} here: SLURM's jobs are submitted from its login nodes", kind="slurm")
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SUBMIT_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:

@@ -159,8 +159,10 @@ def _reads(file: Path, overrides: list[str]) -> list[str]:
 
 
 def _begin(planned: "Plan") -> int:
-    from paddock.training.launch.slurm import submit
+    from paddock.training.launch.slurm import require_sbatch, submit
 
+    if planned.log is not None:
+        require_sbatch()
     planned.write()
     for step in planned.before:
         subprocess.run(step.words, cwd=step.folder, check=True)
