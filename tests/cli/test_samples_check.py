@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.cli.test_samples import BRANCHED, WITHOUT_IDS, line, turn
+from tests.cli.test_samples import BRANCHED, WITHOUT_IDS, attempt, line, turn
 
 from paddock.cli import main
 from paddock.http import rollout_from_wire
@@ -96,6 +96,14 @@ def test_many_findings_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_where_all_is_masked_nothing_is_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = stored(tmp_path, group(WITHOUT_IDS, engine="text"))
     assert said(capsys, file, code=3) == ["4 results, 4 of them masked: accepted"]
+
+
+def test_a_member_that_failed_and_has_no_line_is_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stored(tmp_path, group()[:3])
+    assert "1 group_complete" in said(capsys, tmp_path, code=1)[-1]
+    (tmp_path / "failures.jsonl").write_bytes(attempt(3, "infra") + attempt(0, "infra"))
+    assert said(capsys, tmp_path, code=0) == ["3 results, 0 of them masked: accepted"]
+    assert "1 group_complete" in said(capsys, file, code=1)[-1]
 
 
 def test_a_torn_last_line_has_not_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

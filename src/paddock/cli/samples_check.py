@@ -1,8 +1,8 @@
 """`paddock samples check`: whether NeMo-RL would train on rollouts as they are meant, and if not, why.
 
 Source  a run's folder, or a file: of rollouts, each of which becomes what `inline` makes of it, or of inline lines. One
-        line in memory at a time, besides what tells groups apart. A torn last line had not ended: it is left out, and
-        said.
+        line in memory at a time, besides what tells groups apart. A folder knows too which members failed and have no
+        rollout. A torn last line had not ended: it is left out, and said.
 Output  per rule that is broken the line, the place and what would be right, as it is found; what is wrong between lines
         comes last. Then counts.
 """
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, source: Path) -> int:
     lines = _Lines(find_rollouts(source))
     rules: Counter[str] = Counter()
     wrong: set[int] = set()
-    for finding in check_results(lines.results(), settings):
+    for finding in check_results(lines.results(), settings, failed=_failed(source)):
         rules[finding.violation.rule] += 1
         wrong.add(finding.result)
         if rules.total() <= SHOWN:
@@ -73,6 +73,15 @@ def _settings(args: argparse.Namespace) -> "CheckSettings":
         return CheckSettings.model_validate({name: getattr(args, name) for name in CheckSettings.model_fields})
     except ValidationError as error:
         raise ConfigError(describe(error), kind="flag_invalid") from error
+
+
+def _failed(run: Path) -> Iterator[tuple[int, int]]:
+    """Group and member."""
+    from paddock.collect.folder import FAILURES
+    from paddock.collect.recovery import read_failures
+
+    if run.is_dir():
+        yield from (failed.key for failed in read_failures(run / FAILURES))
 
 
 class _Lines:

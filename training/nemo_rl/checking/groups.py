@@ -55,6 +55,8 @@ class _Group:
 
     def __init__(self) -> None:
         self.members: list[_Member] = []
+        self.absent: set[int] = set()
+        """Members that failed, and have no result."""
         self._prompt: Sequence[int] | None = None
         """Of the first member that did not fail."""
 
@@ -81,6 +83,11 @@ class _Group:
         )
         if len(self.members) == size:
             self._prompt = array("q")
+
+    def fail(self, member: int) -> None:
+        """A member that has no result, or another attempt's."""
+        if member not in {one.nth for one in self.members}:
+            self.absent.add(member)
 
     @property
     def prompts(self) -> set[bytes]:
@@ -126,12 +133,18 @@ class GroupChecker:
         key = (*(_plain(result.get(name)) for name in APART), task)
         self._groups.setdefault(key, _Group()).add(nth, result)
 
+    def fail(self, task: int, member: int) -> None:
+        """A member that has failed: its group does not miss it. It is known after all results."""
+        for key, group in self._groups.items():
+            if key[-1] == task:
+                group.fail(member)
+
     def findings(self) -> Iterator[Finding]:
         if self._groups:
             for nth in self._without:
                 yield Finding(nth, broken("task_index", f"it has no `{TASK}`, and others have one"))
         for group in self._groups.values():
-            yield from _check_members(group.members)
+            yield from _check_members(group.members, len(group.absent))
         yield from self._apart()
 
     def _apart(self) -> Iterator[Finding]:
@@ -168,19 +181,24 @@ def check_group(results: Sequence[Result], *, size: int | None = None) -> list[V
     return [one.violation._replace(text=f"result {one.result}: {one.violation.text}") for one in found]
 
 
-def check_results(results: Iterable[Result], settings: CheckSettings = DEFAULTS) -> Iterator[Finding]:
-    """One result in memory at a time. First what is wrong with each by itself, then between them."""
+def check_results(
+    results: Iterable[Result], settings: CheckSettings = DEFAULTS, *, failed: Iterable[tuple[int, int]] = ()
+) -> Iterator[Finding]:
+    """One result in memory at a time. First what is wrong with each by itself, then between them. `failed`: task and
+    member of those that failed and may have no result; asked for after all results."""
     groups = GroupChecker()
     for nth, result in enumerate(results, 1):
         found = check_result(result, settings)
         yield from (Finding(nth, violation) for violation in found)
         if not any(violation.rule == "result" for violation in found):
             groups.add(nth, result)
+    for task, member in failed:
+        groups.fail(task, member)
     yield from groups.findings()
 
 
-def _check_members(members: Sequence[_Member]) -> Iterator[Finding]:
-    yield from _complete(members)
+def _check_members(members: Sequence[_Member], n_absent: int = 0) -> Iterator[Finding]:
+    yield from _complete(members, n_absent)
     yield from _one_of_each(members)
     compared = [member for member in members if not member.failed and member.prompt]
     common = Counter(member.prompt for member in compared).most_common(1)
@@ -194,7 +212,7 @@ def _check_members(members: Sequence[_Member]) -> Iterator[Finding]:
         yield Finding(compared[0].result, broken("group_alone", text))
 
 
-def _complete(members: Sequence[_Member]) -> Iterator[Finding]:
+def _complete(members: Sequence[_Member], n_absent: int) -> Iterator[Finding]:
     places = Counter(member.nth for member in members if member.nth is not None)
     for member in members:
         if member.nth is not None and places[member.nth] > 1:
@@ -205,7 +223,7 @@ def _complete(members: Sequence[_Member]) -> Iterator[Finding]:
     sizes = {member.size for member in members if member.size is not None}
     if len(sizes) > 1:
         yield Finding(members[0].result, broken("group_complete", f"its members say sizes {sorted(sizes)}"))
-    elif sizes and len(members) < max(sizes):
+    elif sizes and len(members) + n_absent < max(sizes):
         text = f"{len(members)} of {max(sizes)} members are there"
         yield Finding(members[0].result, broken("group_complete", text))
 
