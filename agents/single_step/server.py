@@ -1,14 +1,18 @@
 """One model call, one verdict: the agent of pivot rows. No tool is executed.
 
-Row     `responses_create_params` is the history up to the step; it is sent as it is.
+Row     `responses_create_params` is the history up to the step; it is sent as it is, with the block's arguments of the
+        chat template.
 Outcome `truncated` when a token budget cut the answer, else `completed`; failures by their owner.
 """
 
 from typing import Literal
 
+from pydantic import Field
+
 from paddock.errors import RowError
 from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelReply, VerifyRequest
 from paddock.server import AgentConfig, AgentServer
+from paddock.server.fields import Block
 from paddock.server.rollout import Life, require_answer
 from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import is_cut
@@ -18,6 +22,8 @@ class SingleStepConfig(AgentConfig):
     tools: Literal["judge", "refuse"] = "judge"
     """Rows with tools: `judge`: a call is the step, and is judged; `refuse`: they are errors, because whoever made them
     means the calls to be run."""
+    chat_template_kwargs: Block = Field(default={})
+    """Arguments of the chat template, such as `enable_thinking`, over a row's own; the model server's stand over them."""
 
 
 class SingleStepAgent(AgentServer[SingleStepConfig]):
@@ -40,7 +46,7 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
         with life.stage("seed"):
             await self.resources.call(SEED, life.row, life.call)
         with life.stage("model"):
-            reply = await self.model.call(RESPONSES, life.row.responses_create_params, life.call, secret=life.secret)
+            reply = await self.model.call(RESPONSES, self._asked(life.row), life.call, secret=life.secret)
             if not isinstance(reply, dict):
                 raise RowError("responses_create_params.stream: a rollout asks for whole answers", kind="stream_asked")
             life.response = require_answer(reply)
@@ -49,3 +55,9 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
             life.verdict = await self.resources.call(
                 VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
             )
+
+    def _asked(self, row: Row) -> JsonObject:
+        params, ours = row.responses_create_params, self.config.chat_template_kwargs
+        if not ours:
+            return params
+        return {**params, "chat_template_kwargs": {**(params.get("chat_template_kwargs") or {}), **ours}}

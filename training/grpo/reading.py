@@ -62,7 +62,7 @@ def read_config(
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     changes = parse_overrides(overrides)
     composed = compose(files, [change for change in changes if not _of_servers(change)])
-    _register_resolvers()
+    register_resolvers()
     unset = stand_in(composed.tree) if plan else []
     parts = _parts(composed.tree)
     translated = translate(parts.own, composed, Resolver(composed.tree))
@@ -131,7 +131,7 @@ def _variables(tree: JsonObject) -> Iterator[str]:
             yield key
 
 
-def _register_resolvers() -> None:
+def register_resolvers() -> None:
     """The functions that recipes use in interpolations."""
     from omegaconf import OmegaConf
 

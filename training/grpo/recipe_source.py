@@ -18,6 +18,7 @@ from paddock.config.reading import read
 from paddock.config.trees import KeyPath, dotted, get_at, split, walk
 from paddock.training.grpo.blocks import Block
 from paddock.training.grpo.composing import Composed
+from paddock.training.grpo.recipe import rule_for
 from paddock.types import JsonObject
 
 _UNREAD = Path(__file__).with_name("recipe_unread.yaml")
@@ -78,8 +79,8 @@ def deviation_problems(recipe: RecipeConfig | None, composed: Composed) -> Itera
     for key, one in recipe.named.items() if recipe is not None else ():
         path = split(key)
         where = f"{composed.origin((*_PLACE, key))}: deviation `{key}`"
-        if path[0] not in composed.tree:
-            yield f"{where}: the recipe has no block `{path[0]}`"
+        if path[0] not in composed.tree and rule_for(path) is None:
+            yield f"{where}: recipes have no block `{path[0]}`"
         elif composed.given(path) and resolver.collect(path, []) == one.source:
             yield f"{where}: the value is the source's, {one.source!r}: take the deviation out"
         elif not composed.given(path) and one.source is None:
@@ -93,22 +94,31 @@ def deviation_lines(recipe: RecipeConfig, tree: JsonObject) -> Iterator[str]:
         return
     yield f"deviations from {recipe.source} ({len(recipe.named)}):"
     for key, one in recipe.named.items():
-        ours = _value(tree, split(key), "left out")
-        yield f"  {key}: {_word(ours)}, there {_word(one.source)}: {one.reason}"
+        ours = _word(_value(tree, split(key))) if _given(tree, split(key)) else "not given here"
+        theirs = "not given" if one.source is None else _word(one.source)
+        yield f"  {key}: {ours}, there {theirs}: {one.reason}"
 
 
 def _fits(known: KeyPath, path: KeyPath) -> bool:
     return len(known) == len(path) and all(key in ("*", own) for key, own in zip(known, path, strict=True))
 
 
-def _value(tree: JsonObject, path: KeyPath, default: Any = None) -> Any:
+def _given(tree: JsonObject, path: KeyPath) -> bool:
     try:
-        return get_at(tree, path)
+        get_at(tree, path)
     except KeyError:
-        return default
+        return False
+    return True
+
+
+def _value(tree: JsonObject, path: KeyPath) -> Any:
+    """None where it is not given."""
+    return get_at(tree, path) if _given(tree, path) else None
 
 
 def _word(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return ", ".join(f"{key} {_word(item)}" for key, item in value.items()) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_word(item)}" for key, item in value.items())
+    return f"{len(value)} entries" if isinstance(value, list) else str(value)
