@@ -225,6 +225,11 @@ def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
         assert turns == len(rollout.turns)
 
 
+def test_nemo_rl_would_take_each_rollout_as_it_is(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["samples", "check", str(played.lines)]) == 0
+    assert capsys.readouterr().out == f"{len(played.rollouts)} results, 0 of them masked: accepted\n"
+
+
 def test_the_engine_scores_each_sample_as_it_sampled_it(played: Played, harness_vllm: RealVllm) -> None:
     samples = [line.sample for line in played.samples("branch")]
     differences: list[float] = []

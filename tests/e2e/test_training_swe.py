@@ -125,6 +125,11 @@ class TestOfThreeSteps:
             assert (found.sample.ids, found.sample.loss_mask, found.sample.log_probs) == (ids, mask, log_probs)
             assert set(_versions(rollout)) <= {"0", "1", "2", "3"}
 
+    def test_nemo_rl_would_take_them_as_they_are(
+        self, trained: swe_run.Done, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["samples", "check", str(trained.out)]) == 0, capsys.readouterr().out
+
     def test_the_killed_member_is_masked_and_its_group_repaired(self, trained: swe_run.Done) -> None:
         (failed,) = trained.lines("failures.jsonl")
         assert (failed["outcome"], failed["kind"], failed["stage"]) == ("infra", "sandbox_gone", "model")

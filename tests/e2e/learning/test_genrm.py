@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.learning import runs
 
+from paddock.cli import main
+
 STEPS = 60
 PREFERRED = "parser"
 BEGINNER = 2
@@ -21,6 +23,7 @@ def test_what_the_judge_prefers_becomes_frequent(small_task: Path, tmp_path: Pat
     out = tmp_path / "run"
     state = f"+env.nemo_gym.genrm.resources_servers.genrm.state_dir={tmp_path / 'state'}"
     runs.train(out, "tests/e2e/learning/genrm.yaml", *runs.data(small_task), state, f"grpo.max_num_steps={STEPS}")
+    assert main(["samples", "check", str(out)]) == 0
     found = rates(out)
     assert runs.mean(found[:BEGINNER]) < 0.65, found
     assert runs.mean(found[-runs.ENDS :]) > 0.85, found

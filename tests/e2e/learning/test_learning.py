@@ -9,6 +9,8 @@ import pytest
 import yaml
 from tests.e2e.learning import runs
 
+from paddock.cli import main
+
 STEPS = 100
 ROOMS_STEPS = 120
 MODES = ("whole", "dynamic_history")
@@ -44,6 +46,7 @@ def test_an_answer_of_the_demonstration_ends_with_its_call(small_task: Path) -> 
 def test_the_reward_rises(small_task: Path, tmp_path: Path) -> None:
     runs.train(tmp_path / "run", *runs.SMALL, *runs.data(small_task), f"grpo.max_num_steps={STEPS}")
     assert runs.rise(tmp_path / "run") < 0.01, runs.rewards(tmp_path / "run")
+    assert main(["samples", "check", str(tmp_path / "run")]) == 0
 
 
 @pytest.mark.long

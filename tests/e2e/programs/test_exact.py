@@ -109,6 +109,10 @@ def test_the_mask_holds_what_was_sampled_and_nothing_else(played: native.Played)
     native.test_the_mask_holds_what_was_sampled_and_nothing_else(played)
 
 
+def test_nemo_rl_would_take_each_rollout_as_it_is(played: native.Played, capsys: pytest.CaptureFixture[str]) -> None:
+    native.test_nemo_rl_would_take_each_rollout_as_it_is(played, capsys)
+
+
 def test_the_engine_scores_each_sample_as_it_sampled_it(played: native.Played, vllm: RealVllm) -> None:
     differences: list[float] = []
     with httpx.Client(base_url=vllm.engine_url, timeout=60) as client:

@@ -14,7 +14,9 @@ from tests.e2e.programs import stand
 
 from paddock.testing.engines import ScriptedEngine, scripted_server
 from paddock.testing.vocabularies import small_vocabulary
-from paddock.tokens.export import rollout_samples, skipped
+from paddock.tokens.export import inline, rollout_samples, skipped
+from paddock.training.nemo_rl.checking import check_result
+from paddock.training.nemo_rl.postprocessing import postprocess
 from paddock.types import Rollout, TurnRecord
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
@@ -63,6 +65,10 @@ def require_branches(rollout: Rollout, engine: ScriptedEngine, *, at_least: int)
     trained = {turn.id for turn in rollout.turns} - masked
     assert len(masked) >= at_least - 1
     assert sum(span.trained for line in whole for span in line.sample.spans) == len(trained)
+    result = inline(rollout)
+    assert check_result(result) == []
+    assert postprocess(result).first_prompt == rollout.turns[0].prompt_ids
+    assert result["instance_config"]["off_path_turns"] >= at_least - 1
 
 
 COMPACTING = {"codex_cli": ("exec_command", "cmd", 2), "opencode_cli": ("bash", "command", 3)}
