@@ -89,6 +89,8 @@ def play_fixes() -> PlayFixes:
         status = main([*command, "--out", str(folder / "run"), *arguments])
         failures = folder / "run/failures.jsonl"
         assert status == 0, failures.read_text() if failures.exists() else "refused"
+        # What is played has no ids: all of it is masked, and NeMo-RL would take it.
+        assert main(["samples", "check", str(folder / "run")]) == 3
         lines = map(orjson.loads, (folder / "run/rollouts.jsonl").read_bytes().splitlines())
         return {(line["agent_ref"]["name"], line["instance_id"]): Solved(line) for line in lines}
 

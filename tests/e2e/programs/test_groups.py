@@ -10,6 +10,9 @@ import pytest
 from tests.e2e.programs import stand
 
 from paddock.testing.engines import scripted_server
+from paddock.tokens import inline
+from paddock.training.nemo_rl.checking import check_results
+from paddock.types import Rollout
 
 MEMBERS = 16
 AHEAD, BEHIND = "Etc/GMT-14", "Etc/GMT+12"
@@ -19,28 +22,30 @@ pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 @pytest.mark.parametrize("harness", stand.EACH)
 async def test_members_of_a_group_send_one_first_prompt(harness: str, home: Path, tmp_path: Path) -> None:
     stand.require(harness)
-    prompts: list[list[int]] = []
+    rollouts: list[Rollout] = []
     for nth, zone in enumerate((AHEAD, BEHIND)):
-        prompts += await prompts_of(harness, home, tmp_path / str(nth), zone, range(nth, MEMBERS, 2))
+        rollouts += await members_of(harness, home, tmp_path / str(nth), zone, range(nth, MEMBERS, 2))
+    prompts = [rollout.turns[0].prompt_ids for rollout in rollouts]
     assert len(prompts) == MEMBERS
     assert all(prompt == prompts[0] for prompt in prompts)
+    assert list(check_results(map(inline, rollouts))) == []
 
 
-async def prompts_of(harness: str, home: Path, folder: Path, zone: str, members: range) -> list[list[int]]:
-    """First prompts of some members, started where the clocks show `zone`'s time."""
+async def members_of(harness: str, home: Path, folder: Path, zone: str, members: range) -> list[Rollout]:
+    """Started where the clocks show `zone`'s time."""
     server = scripted_server(folder, lambda _prompt: "I am done.")
     slots = asyncio.Semaphore(4)
     block = {"harness_config": {"env": {"TZ": zone}}, "agent_max_turns": 1}
     async with stand.standing(harness, home, server, **block) as standing:
 
-        async def first_prompt(member: int) -> list[int]:
+        async def run(member: int) -> Rollout:
             async with slots:
                 rollout = await standing.run(7, member=member, size=MEMBERS)
             assert rollout.turns, rollout.failure
             assert rollout.turns[0].prompt_ids
-            return rollout.turns[0].prompt_ids
+            return rollout
 
-        return list(await asyncio.gather(*map(first_prompt, members)))
+        return list(await asyncio.gather(*map(run, members)))
 
 
 @pytest.mark.parametrize("harness", stand.INSIDE)
