@@ -5,7 +5,7 @@ Source  NVIDIA-NeMo/RL, `examples/nemo_gym/nemotron-3-super/super_launch.sh`: va
         one is used as it is in the checkout; what it is told is here.
 Files   `driver.sh` is COMMAND: the model's own code is loaded once, then the entry script takes its place. Names and
         paths reach it quoted; `ray.sub` itself quotes neither image nor mounts.
-Bounds  tried as far as the words of the commands: no cluster of several nodes has run this.
+Bounds  tried with stand-ins for Ray, containers and the entry script: no cluster has run this.
 """
 
 import shlex

@@ -134,7 +134,7 @@ def _lines(planned: Plan) -> Iterator[str]:
     yield "runs:"
     yield from (f"  {step.text()}" for step in (*planned.before, planned.last))
     if settings.trainer == "nemo_rl" and settings.executor == "slurm":
-        yield "not verified: no cluster has run this launch of NeMo-RL; look at the commands before you rely on them"
+        yield "not verified: no cluster has run such a launch; look at the commands before you rely on them"
 
 
 def _shown(value: object) -> str:

@@ -53,8 +53,8 @@ MinJobAge=300
 InactiveLimit=0
 JobRequeue=1
 SchedulerParameters=sched_min_interval=0,batch_sched_delay=0
-NodeName={host} NodeHostname={host} NodeAddr=127.0.0.1 Port={slurmd_port} CPUs={cpus} State=UNKNOWN
-PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={slurmd_port} CPUs={cpus} State=UNKNOWN
+PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
 
 
@@ -107,13 +107,13 @@ def one_node(*, kill_wait_s: int = 30) -> Iterator[Cluster]:
     cluster = Cluster(folder, {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")})
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        stack.callback(_remove_groups)
+        stack.callback(_remove_groups, folder)
         _write(folder, kill_wait_s)
         stack.enter_context(_daemon(cluster, _munged(folder)))
         await_that((folder / "munge.socket").exists, "munged answers", START_S)
         conf = str(folder / "slurm.conf")
         stack.enter_context(_daemon(cluster, ["slurmctld", "-D", "-f", conf]))
-        stack.enter_context(_daemon(cluster, ["slurmd", "-D", "-f", conf]))
+        stack.enter_context(_daemon(cluster, ["slurmd", "-D", "-f", conf, "-N", _node(folder)]))
         await_that(lambda: _is_idle(cluster), f"the node is idle\n{cluster.logs()}", START_S)
         try:
             yield cluster
@@ -121,11 +121,16 @@ def one_node(*, kill_wait_s: int = 30) -> Iterator[Cluster]:
             _end_jobs(cluster)
 
 
-def _remove_groups() -> None:
-    """What slurmd leaves of its control groups."""
-    for folder in sorted(_FREEZER.glob("slurm_*/**/"), key=lambda one: -len(one.parts)):
+def _node(folder: Path) -> str:
+    """Its own: control groups have the node's name, and there may be another SLURM beside this one."""
+    return folder.name.replace("_", "-")
+
+
+def _remove_groups(folder: Path) -> None:
+    """What slurmd leaves of them."""
+    for group in sorted(_FREEZER.glob(f"slurm_{_node(folder)}/**/"), key=lambda one: -len(one.parts)):
         with suppress(OSError):
-            folder.rmdir()
+            group.rmdir()
 
 
 def _write(folder: Path, kill_wait_s: int) -> None:
@@ -141,6 +146,7 @@ def _write(folder: Path, kill_wait_s: int) -> None:
     text = CONF.format(
         folder=folder,
         host=socket.gethostname().partition(".")[0],
+        node=_node(folder),
         ctld_port=ports[0],
         slurmd_port=ports[1],
         proctrack="proctrack/cgroup" if _FREEZER.is_dir() else "proctrack/linuxproc",
