@@ -9,6 +9,7 @@ Errors  ConfigError for what a run could start with nowhere, such as a server's 
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from paddock.config.reading import parse
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.lacking import machines, servers
+from paddock.training.grpo.megatron_config import MegatronConfig
+from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.reading import ReadConfig
 from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, rows_files
 
@@ -89,6 +92,7 @@ def _processes(read: ReadConfig) -> Iterator[str]:
     yield _line("driver", "this process: the loop, the buffer, checkpoints, metrics")
     torch = policy.torch_cfg
     shared = f", {torch.processes} processes share the weights (FSDP)" if torch.processes > 1 else ", one process"
+    shared = f", on Megatron-core, {_layout(policy.megatron_cfg)}" if policy.megatron_cfg.enabled else shared
     threads = f", {torch.threads} threads each" if torch.device == "cpu" and torch.threads is not None else ""
     yield _line("policy", f"{policy.model_name}, {policy.precision}, device {torch.device}{shared}{threads}")
     yield _line("rollout worker", "one process with these servers:")
@@ -102,6 +106,21 @@ def _processes(read: ReadConfig) -> Iterator[str]:
             place = _elsewhere(written[name][kind][implementation])
         yield f"  {name}: {kind} {implementation}{place}"
     yield _line("engines", _engines(read))
+
+
+def _layout(megatron: MegatronConfig) -> str:
+    """How its processes share the weights; a size of 1 is not told."""
+    sizes = {
+        "tensor": megatron.tensor_model_parallel_size,
+        "pipeline": megatron.pipeline_model_parallel_size,
+        "context": megatron.context_parallel_size,
+    }
+    sizes["data"] = megatron.world_size // prod(sizes.values())
+    told = " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
+    experts = megatron.expert_model_parallel_size
+    count = megatron.world_size
+    apart = f", experts over {experts}" if experts > 1 else ""
+    return f"{count} {'process' if count == 1 else 'processes'}{f': {told}' if told else ''}{apart}"
 
 
 def _elsewhere(block: Any) -> str:
@@ -157,9 +176,19 @@ def _batch(config: TrainConfig) -> Iterator[str]:
     yield _line(
         "optimiser",
         f"{_many(config.optimizer_steps, 'step')} of {config.global_batch_size} rows, forward passes of "
-        f"{policy.train_micro_batch_size}; {policy.optimizer.name.rpartition('.')[2]}, learning rate "
-        f"{policy.optimizer.kwargs.lr:g}{', scheduled' if policy.scheduler.parts else ''}",
+        f"{policy.train_micro_batch_size}; {_rate(policy)}",
     )
+
+
+def _rate(policy: PolicyConfig) -> str:
+    if not policy.megatron_cfg.enabled:
+        scheduled = ", scheduled" if policy.scheduler.parts else ""
+        return f"{policy.optimizer.name.rpartition('.')[2]}, learning rate {policy.optimizer.kwargs.lr:g}{scheduled}"
+    adam, scheduler = policy.megatron_cfg.optimizer, policy.megatron_cfg.scheduler
+    rises, falls = scheduler.lr_warmup_iters, scheduler.lr_decay_style
+    warm = f", from {scheduler.lr_warmup_init:g} in {_many(rises, 'step')}" if rises else ""
+    decay = f", {falls} decay to {adam.min_lr:g}" if falls != "constant" else ""
+    return f"Adam, learning rate {adam.lr:g}{warm}{decay}"
 
 
 def _asynchrony(config: TrainConfig) -> Iterator[str]:

@@ -123,3 +123,21 @@ def test_missing_packages_are_named_with_where_they_are(run_file: Path, capsys: 
     assert "says nothing here" in told
     assert "paddock[train]" in told
     assert "scripts/setup_vllm.sh" in told
+
+
+def test_the_layout_of_a_policy_on_megatron_core_is_told(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    megatron = {
+        "enabled": True,
+        "processes": 32,
+        "tensor_model_parallel_size": 2,
+        "pipeline_model_parallel_size": 4,
+        "sequence_parallel": True,
+        "optimizer": {"lr": 3e-6, "min_lr": 3e-6},
+        "scheduler": {"lr_warmup_iters": 10, "lr_warmup_init": 3e-7},
+    }
+    policy = {**RUN["policy"], "torch_cfg": {"device": "cpu"}, "megatron_cfg": megatron}
+    run_file.write_text(yaml.safe_dump({**RUN, "policy": policy}))
+    assert main(["train", str(run_file), "--dry-run"]) == 0
+    plan = " ".join(capsys.readouterr().out.split())
+    assert "on Megatron-core, 32 processes: tensor 2 x pipeline 4 x data 4, 1 threads each" in plan
+    assert "Adam, learning rate 3e-06, from 3e-07 in 10 steps" in plan

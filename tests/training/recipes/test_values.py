@@ -115,6 +115,7 @@ def test_nodes_make_whole_copies_of_the_model_and_whole_engines(name: str) -> No
     sizes = [found(one, f"policy.megatron_cfg.{size}_parallel_size") for size in ("tensor_model", "context")]
     copy = sizes[0] * sizes[1] * found(one, "policy.megatron_cfg.pipeline_model_parallel_size")
     training = (nodes - sampling - inside) * 8
+    assert found(one, "policy.megatron_cfg.processes") == training
     assert training % copy == 0
     assert MEASURED.get(name, training // copy) == training // copy
     engines = found(one, "policy.generation.vllm.launch.replicas")
