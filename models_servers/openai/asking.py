@@ -24,7 +24,8 @@ from paddock.types import JsonObject
 
 _OURS = ("stream", "stream_options", "n")
 """Keys that extras may not set: they change the form of the answer."""
-_ON_POLICY = ("temperature", "top_p")
+ON_POLICY = ("temperature", "top_p")
+"""What NeMo-RL's chat server holds against its trainer's; of another pair it says no more than that it failed."""
 _TOKENS_OF_VLLM: JsonObject = {"return_token_ids": True, "logprobs": True}
 _TOKENS_OF_NEMO_RL: JsonObject = {"logprobs": True, "top_logprobs": 0, "return_tokens_as_token_ids": True}
 
@@ -89,7 +90,7 @@ def _refused(found: JsonObject, row: JsonObject, drop: Callable[[str], None]) ->
 
 
 def _require_on_policy(params: JsonObject) -> None:
-    unset = [name for name in _ON_POLICY if name not in params]
+    unset = [name for name in ON_POLICY if name not in params]
     if unset:
         raise InfraError(
             f"{' and '.join(unset)}: NeMo-RL's chat server needs both temperature and top_p, as its trainer has them: "

@@ -13,9 +13,9 @@ import orjson
 
 from paddock.errors import BugError, InfraError
 from paddock.http import Peer
-from paddock.models_servers.openai.asking import ask
+from paddock.models_servers.openai.asking import ON_POLICY, ask
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.models_servers.openai.splicing import Splice, splice
+from paddock.models_servers.openai.splicing import Splice, length_of, splice, tokenizing
 from paddock.models_servers.openai.streaming import Reader
 from paddock.models_servers.openai.upstream import Upstream
 from paddock.server.dialects import Answer, Closed, Conversation
@@ -24,8 +24,9 @@ from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
 from paddock.server.exchange import Batch
-from paddock.server.recording import Asking, RecordingServer
+from paddock.server.recording import OVERFLOW, Asking, RecordingServer
 from paddock.server.upstream_exchange import Whole
+from paddock.server.upstream_failures import RefusedError, UpstreamError
 from paddock.tokens import Placed
 from paddock.types import Engine
 
@@ -71,14 +72,12 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             spliced.messages if spliced else None,
         )
         asking.sampling, asking.overridden = asked.sampling
-        secret, told = asking.secret, asking.conversation
         if not asked.stream:
-            answer = await self._upstream.whole(asked.body, lambda whole: self._read(whole, told), asking.call, secret)
-            if spliced is not None and spliced.turn is not None:
-                self._place(asking, spliced, answer)
+            answer = await self._whole(asked.body, asking, spliced)
             yield [*(Closed(nth, item) for nth, item in enumerate(answer.output)), answer]
             return
-        stream = await self._upstream.stream(asked.body, lambda: self._reader(told), asking.call, secret)
+        told = asking.conversation
+        stream = await self._upstream.stream(asked.body, lambda: self._reader(told), asking.call, asking.secret)
         try:
             async for batch in stream.batches():
                 if batch and isinstance(batch[-1], Answer):
@@ -86,6 +85,20 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
                 yield batch
         finally:
             await stream.aclose()
+
+    async def _whole(self, body: bytes, asking: Asking, spliced: Splice | None) -> Answer:
+        told = asking.conversation
+        try:
+            answer = await self._upstream.whole(body, lambda whole: self._read(whole, told), asking.call, asking.secret)
+        except UpstreamError as error:
+            if spliced is None or error.kind != "upstream_status":
+                raise
+            await self._require_room(body, asking)
+            pair = " and ".join(f"{name} {asking.sampling[name]}" for name in ON_POLICY)
+            raise UpstreamError(f"{error.message} (asked with {pair}: its trainer's?)", kind=error.kind) from error
+        if spliced is not None and spliced.turn is not None:
+            self._place(asking, spliced, answer)
+        return answer
 
     def recorded(self, asking: Asking, answer: Answer) -> None:
         if self.config.token_protocol == "nemo_rl" and asking.secret is not None and answer.tokens is not None:
@@ -96,6 +109,20 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             return None
         index = None if asking.secret is None else self.store.index(asking.secret)
         return splice(asking.conversation, asking.matched, index, self.config.reasoning_fields)
+
+    async def _require_room(self, body: bytes, asking: Asking) -> None:
+        """NeMo-RL's chat server does not say so where a prompt leaves no room only as it is spliced: it fails."""
+        try:
+            whole = await self._upstream.tokenized(tokenizing(body), asking.call, asking.secret)
+        except UpstreamError:
+            return
+        found = length_of(whole.content)
+        if found is not None and found.tokens >= found.limit:
+            raise RefusedError(
+                f"the prompt has {found.tokens} tokens, and the model takes {found.limit}, its answer included",
+                kind=OVERFLOW,
+                stage="model",
+            )
 
     def _place(self, asking: Asking, spliced: Splice, answer: Answer) -> None:
         assert answer.tokens is not None  # `_checked`

@@ -5,6 +5,8 @@ Splice  the last assistant message brings the ids of its turn's prompt and answe
         those up to the last assistant's, counts the end tokens of the latter, cuts the former at that many, and puts
         the ids before what is left. So nothing of the model's may stand after that message, and all that came after
         the turn has to.
+Room    a prompt that leaves none as the template writes it is refused; one that leaves none only as it is spliced makes
+        the server fail without a word, and `/tokenize` has to be asked.
 Law     only ids of the turn that the request continues are sent, on that turn's own message; a history that says more
         in the model's name is sent without ids, and starts a branch. A prompt that does not begin with the ids that
         were sent is a broken splice: its turn continues nothing, and says so.
@@ -13,11 +15,15 @@ Law     only ids of the turn that the request continues are sent, on that turn's
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from paddock.server.dialects import Conversation, chat_messages
 from paddock.server.dialects.items import CALLS
 from paddock.tokens import Matched, Placed, TurnIndex
 from paddock.types import JsonObject
 from paddock.types.responses import item_type
+
+_OF_PROMPTS = ("model", "messages", "tools", "chat_template_kwargs")
 
 
 class Splice(NamedTuple):
@@ -34,6 +40,29 @@ class Splice(NamedTuple):
         assert self.ids is not None
         end = len(self.ids)
         return Placed(self.turn, prompt_ids[end:]) if prompt_ids[:end] == self.ids else None
+
+
+class Length(NamedTuple):
+    """Of a prompt."""
+
+    tokens: int
+    limit: int
+    """Of prompt and answer."""
+
+
+def tokenizing(body: bytes) -> bytes:
+    """What of a chat request makes its prompt."""
+    asked = orjson.loads(body)
+    return orjson.dumps({key: asked[key] for key in _OF_PROMPTS if key in asked})
+
+
+def length_of(told: bytes) -> Length | None:
+    """By the answer of `/tokenize`; None: it does not say."""
+    try:
+        found = orjson.loads(told)
+        return Length(int(found["count"]), int(found["max_model_len"]))
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def splice(told: Conversation, matched: Matched, index: TurnIndex | None, fields: Iterable[str]) -> Splice:

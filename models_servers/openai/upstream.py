@@ -65,6 +65,14 @@ class Upstream:
 
         return await self._tried(attempt, call)
 
+    async def tokenized(self, body: bytes, call: Call, secret: str | None) -> Whole:
+        """What the endpoint's `/tokenize` (vLLM's, beside `/v1`) says of a chat request; tried once."""
+        url = self._url(secret)
+        url = url.copy_with(path=url.path.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")
+        limit_s = self._limit_s(call)
+        with attributed(host_of(url), limit_s):
+            return await post_whole(self._client, url, body, self._headers, limit_s)
+
     def _url(self, secret: str | None) -> httpx.URL:
         # A rollout keeps to one endpoint: its prefix is in that one's cache.
         number = next(self._turn) if secret is None else int.from_bytes(hashlib.sha256(secret.encode()).digest())

@@ -98,6 +98,18 @@ async def test_the_budget_is_cut_to_what_there_is_room_for(chat: NemoRlChat) -> 
     assert used["total_tokens"] == 60
 
 
+@pytest.mark.parametrize(("over", "status", "why"), [(0, 400, "max_tokens must be at least 1"), (1, 500, "no room")])
+async def test_a_prompt_that_leaves_no_room_only_as_it_is_spliced(
+    chat: NemoRlChat, over: int, status: int, why: str
+) -> None:
+    messages = [USER, {"role": "assistant", "content": "Said."}, USER]
+    tail = len(spliced(messages, [7])) - 1
+    ids = {"prompt_token_ids": [7] * (60 - tail + over), "generation_token_ids": []}
+    answer = await post(chat, {**GOOD, "messages": [USER, {**messages[1], **ids}, USER]})
+    assert answer.status_code == status
+    assert why in chat.refused[0]
+
+
 async def test_tokenize_gives_the_prompt_that_an_answer_would_get(chat: NemoRlChat) -> None:
     first = (await post(chat, GOOD)).json()["choices"][0]["message"]
     body = {**GOOD, "messages": [USER, first, USER]}

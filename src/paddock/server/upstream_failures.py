@@ -26,6 +26,7 @@ _TOO_LONG = (
     "longer than the model's context length",
     "available context size",
     "no room for output tokens",
+    "max_tokens must be at least 1, got 0",
 )
 MAX_TEXT = 300
 """Characters of the endpoint's own words in a message."""

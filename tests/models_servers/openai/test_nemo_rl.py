@@ -271,6 +271,30 @@ async def test_a_prompt_without_room_ends_the_rollout_as_clients_understand(
     assert (fits.status, len(record.turns), stand.chat.calls) == (200, 1, 2)
 
 
+@pytest.mark.parametrize("budget", [{}, {"max_output_tokens": 7}])
+async def test_a_prompt_that_has_no_room_only_as_it_is_spliced_ends_the_rollout_likewise(
+    tmp_path: Path, budget: JsonObject
+) -> None:
+    """The template drops what was thought, the splice keeps it: the server fails without a word of why."""
+    thinking = f"<think>\n{'hm ' * 60}\n</think>\n\nI look."
+    chat: JsonObject = {"template": "stripped_reasoning", "max_model_len": 150}
+    async with standing(tmp_path, Steps(thinking), config={"attempts": 2}, **chat) as stand:
+        first = await stand.client.ask("responses", BODY, "ro_1")
+        told = [GO, *first.body["output"], {"role": "user", "content": "Go on. " * 9}]
+        got = await stand.client.ask("responses", {**BODY, **budget, "input": told}, "ro_1")
+        record = await stand.server.turns("ro_1")
+    assert (got.status, got.body["error"]["code"]) == (400, "context_length_exceeded")
+    assert "leaves no room in 150" in stand.chat.refused[0]
+    assert (len(record.turns), stand.chat.calls) == (1, 3)
+
+
+async def test_a_server_that_fails_for_another_reason_fails_as_the_machine(tmp_path: Path) -> None:
+    async with standing(tmp_path, stepping(), fault=lambda nth: "500" if nth else None) as stand:
+        history = [GO, *(await stand.client.ask("responses", BODY, "ro_1")).body["output"], GO]
+        got = await stand.client.ask("responses", {**BODY, "input": history}, "ro_1")
+    assert (got.status, got.body["error"]["kind"], stand.chat.calls) == (InfraError.status, "upstream_status", 5)
+
+
 async def test_an_answer_ends_where_the_context_does(tmp_path: Path) -> None:
     async with standing(tmp_path, Steps("word " * 99), max_model_len=60) as stand:
         await stand.client.ask("responses", {**BODY, "max_output_tokens": 500}, "ro_1")
@@ -310,6 +334,7 @@ async def test_validation_samples_as_its_own_pair_says_and_another_pair_is_no_an
     assert good.status == 200
     assert (bad.body["error"]["kind"], stand.chat.calls) == ("upstream_status", 3)
     assert "have to be one of" in stand.chat.refused[0]
+    assert "temperature 0.6 and top_p 1.0: its trainer's?" in bad.body["error"]["message"]
 
 
 async def test_what_would_sample_or_splice_otherwise_is_never_sent_and_counted(tmp_path: Path) -> None:

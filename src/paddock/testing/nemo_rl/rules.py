@@ -2,7 +2,8 @@
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/models/generation/vllm/vllm_worker_async.py`, its route `/v1/chat/completions`.
 Rules   top_k unset or -1; top_p set; temperature and top_p exactly the trainer's pair, or that of its validation;
-        `top_logprobs` set where log-probs and token ids are asked for; one answer; a prompt that leaves room.
+        `top_logprobs` set where log-probs and token ids are asked for; one answer; a prompt that leaves room, as the
+        template writes it (400) and as it is spliced (500).
 Errors  FailedError: with status 500 and no word of why where the real one asserts, else with vLLM's error body.
 """
 
@@ -88,16 +89,27 @@ def required_prefix(body: JsonObject) -> list[int] | None:
     return None
 
 
-def require_room(length: int, max_model_len: int) -> None:
-    if length >= max_model_len:
+def require_room(body: JsonObject, rendered: int, max_model_len: int) -> None:
+    """`rendered`: tokens of the prompt as the template writes it: with a budget, one more has to fit."""
+    if rendered + (asked_budget(body) is not None) > max_model_len:
         raise refused(
-            f"This model's maximum context length is {max_model_len} tokens. However, your prompt has {length} tokens. "
-            "Please reduce the length of the messages."
+            f"This model's maximum context length is {max_model_len} tokens. However, your prompt contains {rendered} "
+            "input tokens. Please reduce the length of the input prompt."
         )
 
 
-def budget(body: JsonObject, room: int) -> int:
-    """Tokens of the answer."""
+def budget(body: JsonObject, length: int, max_model_len: int) -> int:
+    """Tokens of the answer. `length`: of the spliced prompt; one that leaves no room is an exception that nobody
+    catches, but where it is as long as the context and nobody said how many."""
+    asked = asked_budget(body)
+    room = max_model_len - length
+    if room == 0 and asked is None:
+        raise refused("max_tokens must be at least 1, got 0.")
+    asserted(room > 0, f"the prompt has {length} tokens, and leaves no room in {max_model_len}")
+    return room if asked is None else min(asked, room)
+
+
+def asked_budget(body: JsonObject) -> int | None:
     asked: Any = body.get("max_completion_tokens")
     asked = body.get("max_tokens") if asked is None else asked
-    return room if asked is None else min(int(asked), room)
+    return None if asked is None else int(asked)

@@ -154,17 +154,18 @@ class NemoRlChat:
         given = rules.required_prefix(body) or []
         rendered = self._renderer.rendered(body)
         if room:
-            rules.require_room(len(rendered), self._max_model_len)
+            rules.require_room(body, len(rendered), self._max_model_len)
         return self._renderer.spliced(body, rendered, given), given
 
     async def _answer(self, body: JsonObject, fault: Fault | None) -> JsonObject:
+        if fault == "overflow":
+            rules.require_room(body, self._max_model_len + 1, self._max_model_len)
         prompt, given = self._prompt(body, room=True)
         if fault == "broken_splice" and given:
             place = len(given) // 2
             prompt[place] = (prompt[place] + 1) % 256
-        rules.require_room(self._max_model_len if fault == "overflow" else len(prompt), self._max_model_len)
         params = {key: body[key] for key in _PASSED if body.get(key) is not None}
-        params["max_tokens"] = rules.budget(body, self._max_model_len - len(prompt))
+        params["max_tokens"] = rules.budget(body, len(prompt), self._max_model_len)
         sampled: list[int] = []
         log_probs: list[float] = []
         reason: str | None = None
