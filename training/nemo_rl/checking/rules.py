@@ -39,12 +39,7 @@ RULES = {
         Rule("log_probs_finite", "grpo", "silent", "log-probs are finite: ratios of an infinite one mean nothing"),
         Rule("log_probs_length", "messages", "silent", "there is one log-prob per sampled id: others are shifted"),
         Rule("trainable", "gym", "rollout", "one item at least has sampled ids"),
-        Rule(
-            "routed_experts",
-            "gym",
-            "rollout",
-            "routed experts are [tokens, layers, k] of one width, with a row per token",
-        ),
+        Rule("routed_experts", "gym", "rollout", "routes are [tokens, layers, k] of one width, with a row per token"),
         Rule("too_long", "grpo", "batch", "prompts and answers are no longer than the longest sequence"),
         Rule("overlong", "rollouts", "silent", "what a budget cut is as long as the longest sequence, or is masked"),
         Rule("reward", "rollouts", "batch", "the reward is a number"),
