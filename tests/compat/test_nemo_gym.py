@@ -56,28 +56,17 @@ class Pair(NamedTuple):
     said: Said
 
 
-def value(chance: random.Random) -> Any:
-    return chance.choice(
-        [
-            "ls",
-            "Ls",
-            "",
-            "pytest -q tests",
-            "tests  Pytest -q",
-            "cat a b c d",
-            "é è",
-            0,
-            1,
-            1.0,
-            1.0000001,
-            True,
-            None,
-            [],
-            [1, "two words"],
-            {"path": "a.py"},
-            {"path": "a.py", "line": 3},
-        ]
-    )
+VALUES: tuple[Any, ...] = (
+    *("ls", "Ls", "", "pytest -q tests", "tests  Pytest -q", "cat a b c d", "cat a x y z", "é è"),
+    *(0, 1, 1.0, 1.0000001, 1.1, True, False, None),
+    *([], [1, "two words"], [1, "other words"], [1], {"path": "a.py"}, {"path": "b.py"}, {"path": "a.py", "line": 3}),
+)
+
+
+def value(chance: random.Random, like: Any = None) -> Any:
+    """Of the kind of `like`, mostly."""
+    alike = [one for one in VALUES if type(one) is type(like)]
+    return chance.choice(alike if like is not None and chance.random() < 0.7 else VALUES)
 
 
 def pair(chance: random.Random) -> Pair:
@@ -93,7 +82,7 @@ def pair(chance: random.Random) -> Pair:
     actual = json.loads(expected.get("arguments", "{}"))
     for key in list(actual):
         if chance.random() < 0.35:
-            actual[key] = value(chance)
+            actual[key] = value(chance, actual[key])
     if chance.random() < 0.15:
         actual["extra"] = value(chance)
     if actual and chance.random() < 0.1:
