@@ -103,6 +103,8 @@ def test_without_slurm_it_says_where_jobs_are_submitted(
 def test_what_is_fetched_before_follows_from_the_config(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert main(["launch", "--prefetch", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "nothing to fetch\n"
     monkeypatch.delenv("PADDOCK_VLLM_PYTHON")
     row = {"instance_id": "astropy__astropy-1", "dataset": "swe_bench", "agent_ref": {"name": "swe"}}
     (folder / "train.jsonl").write_text(json.dumps(row) + "\n")

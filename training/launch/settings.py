@@ -96,9 +96,9 @@ class LaunchSettings(BaseModel):
     code_snapshot_dirname: str = Field(default="code_snapshots", pattern=r"^[A-Za-z0-9._-]+$")
     """Where in NeMo-RL's checkout snapshots are."""
     sif_dir: str = ""
-    """Folder of .sif images: the override `sif_dir`."""
+    """Folder of .sif images: NeMo-RL's override `sif_dir`; configs of ours read the variable."""
     container_formatter: str = ""
-    """Of the training agent: where rows' images are."""
+    """Where rows' images are: of NeMo-RL's training agent; configs of ours read the variable."""
     wandb_proj: str = ""
     """W&B's project; empty: the built-in loop sends it nothing, NeMo-RL's is nemotron-3-super-posttraining."""
     nrl_megatron_checkpoint_dir: str = ""
@@ -162,9 +162,8 @@ VARIABLES = {
 """Variable of a field."""
 NEMO_RL_ALONE = (
     *("sandbox_container", "nemo_rl_dir", "skip_code_snapshot", "refresh_code_snapshot", "code_snapshot_dirname"),
-    *("sif_dir", "container_formatter", "nrl_megatron_checkpoint_dir", "megatron_config_lock_dir", "gym_venv_dir"),
-    *("uv_http_timeout", "nrl_force_rebuild_venvs", "enable_mtp_inference", "num_speculative_tokens"),
-    *("max_num_batched_tokens", "setup_command"),
+    *("nrl_megatron_checkpoint_dir", "megatron_config_lock_dir", "gym_venv_dir", "uv_http_timeout", "setup_command"),
+    *("nrl_force_rebuild_venvs", "enable_mtp_inference", "num_speculative_tokens", "max_num_batched_tokens"),
 )
 """Fields that say nothing to the built-in loop."""
 
@@ -178,9 +177,13 @@ def variables_of(settings: LaunchSettings) -> dict[str, str]:
     """What was said, as variables again: a config reads them, as `${oc.env:MODEL_PATH}`."""
     said = {field: getattr(settings, field) for field in VARIABLES if field != "dry_run"}
     given = {field: value for field, value in said.items() if value != LaunchSettings.model_fields[field].default}
-    return {
-        VARIABLES[field]: ",".join(value) if isinstance(value, tuple) else str(value) for field, value in given.items()
-    }
+    return {VARIABLES[field]: _written(value) for field, value in given.items()}
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def problems(settings: LaunchSettings) -> Iterator[str]:

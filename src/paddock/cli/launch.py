@@ -185,8 +185,11 @@ def _prefetch(resolved: "Resolved", read: Any, package: Path) -> int:
     from paddock.cli.launch_needs import needs_of
     from paddock.training.launch.prefetch import works
 
+    found = list(works(resolved.settings, needs_of(resolved.settings, read), package))
+    if not found:
+        print("nothing to fetch")  # noqa: T201 - the command's voice
     failed = 0
-    for why, step in works(resolved.settings, needs_of(resolved.settings, read), package):
+    for why, step in found:
         print(f"{why}: {step.text()}", flush=True)  # noqa: T201 - the command's voice
         if not resolved.settings.dry_run and subprocess.run(step.words, check=False).returncode:
             failed += 1
