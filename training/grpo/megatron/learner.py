@@ -62,6 +62,12 @@ class MegatronLearner:
         return merged(one for own in self._answers(found) for one in own)
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> Stepped:
+        metrics, log_probs = self.gradient(rows, part, known)
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        return Stepped({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
+
+    def gradient(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> tuple[LossMetrics, LogProbs]:
+        """Into the models' buffers; what is returned is of all processes."""
         totals, micros = totals_of(rows, part), self._micro_batches(rows, part)
         scale = self._ranks.data_size * len(micros)
 
@@ -71,9 +77,7 @@ class MegatronLearner:
 
         self._zero()
         found = [one for own in self._answers(run(self.models, micros, self._shape, told, learn=True)) for one in own]
-        lr = float(self.optimizer.param_groups[0]["lr"])
-        metrics = sum((one for one, _ in found), LossMetrics()).metrics()
-        return Stepped({**metrics, "train/lr": lr, **self._update()}, merged(one for _, one in found))
+        return sum((one for one, _ in found), LossMetrics()), merged(one for _, one in found)
 
     def _update(self) -> dict[str, float]:
         self.optimizer.prepare_grads()

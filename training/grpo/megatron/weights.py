@@ -10,7 +10,8 @@ from paddock.training.grpo.megatron.ranks import Ranks
 
 
 def whole_weights(learner: MegatronLearner, ranks: Ranks, *, copy: bool = False) -> dict[str, torch.Tensor]:
-    """By their names in a checkpoint; with several processes, or as a copy, in memory of the CPU; empty but on rank 0."""
+    """By their names in a checkpoint; empty but on rank 0. With several processes, or as a copy, in memory of the
+    CPU."""
     for model in learner.models:
         if model.ddp_config.overlap_param_gather:
             model.start_param_sync(force_sync=True)

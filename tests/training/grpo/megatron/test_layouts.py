@@ -1,0 +1,80 @@
+"""The policy on Megatron-core computes, in every layout, what the policy on torch does alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training.grpo.megatron.launching import launched, make_models
+
+LOG_PROBS = 1e-5
+GRADIENTS = 1e-5
+"""Of each tensor's maximum."""
+WEIGHTS = 5e-4
+"""After five steps of Adam, which makes much of rounding where gradients are near 0."""
+SHARED_BY_HEADS = [f"model.layers.{layer}.self_attn.{one}_norm.weight" for layer in (0, 1) for one in "qk"]
+"""Of which each tensor-parallel process has the gradient of its own heads alone, until they are added up."""
+TWO: list[dict[str, Any]] = [
+    {"name": "tp2", "model": "dense", "megatron": {"tensor_model_parallel_size": 2}},
+    {"name": "pp2", "model": "dense", "megatron": {"pipeline_model_parallel_size": 2}},
+    {"name": "dp2", "model": "dense", "megatron": {"optimizer": {"use_distributed_optimizer": True}}},
+    {"name": "ep2", "model": "experts", "megatron": {"expert_model_parallel_size": 2}},
+    {
+        "name": "not added up",
+        "model": "dense",
+        "megatron": {"tensor_model_parallel_size": 2},
+        "without_finalizing": True,
+    },
+]
+FOUR: list[dict[str, Any]] = [
+    {
+        "name": "tp2 pp2",
+        "model": "dense",
+        "megatron": {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2},
+    }
+]
+RIGHT = ("tp2", "pp2", "dp2", "ep2", "tp2 pp2")
+pytestmark = pytest.mark.vllm
+
+
+@pytest.fixture(scope="module")
+def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("layouts")
+    make_models(vllm_python, folder)
+    told = [launched(vllm_python, "measure_layouts.py", folder, n, cases) for n, cases in ((2, TWO), (4, FOUR))]
+    return {name: one for part in told for name, one in part.items()}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_log_probs_are_those_of_torch(found: Any, name: str) -> None:
+    assert found[name]["log_probs"] < LOG_PROBS
+
+
+@pytest.mark.parametrize("name", [name for name in RIGHT if name != "dp2"])
+def test_each_gradient_is_that_of_torch(found: Any, name: str) -> None:
+    """With the distributed optimizer each process has a part of it alone."""
+    assert {one: error for one, error in found[name]["gradient"].items() if error >= GRADIENTS} == {}
+
+
+def test_without_what_adds_up_gradients_those_of_shared_weights_are_wrong_and_nothing_tells(found: Any) -> None:
+    told = found["not added up"]
+    assert told["log_probs"] < LOG_PROBS
+    assert told["metrics"][0]["train/loss"] == pytest.approx(told["torch"][0]["train/loss"], abs=1e-6)
+    assert all(told["gradient"][name] > 0.1 for name in SHARED_BY_HEADS)
+    assert all(found["tp2"]["gradient"][name] < GRADIENTS for name in SHARED_BY_HEADS)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_weights_after_five_steps_are_those_of_torch(found: Any, name: str) -> None:
+    assert found[name]["weights"] < WEIGHTS
+    assert found[name]["moved"] > 5 * WEIGHTS
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_metrics_are_those_of_torch(found: Any, name: str) -> None:
+    for ours, theirs in zip(found[name]["metrics"], found[name]["torch"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_exported_weights_are_the_imported_ones(found: Any, name: str) -> None:
+    assert found[name]["imported"]

@@ -1,0 +1,63 @@
+"""What a policy on Megatron-core stores and exports, and what it leaves as it is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training.grpo.megatron.launching import launched, make_models
+
+SAME = 1e-6
+TENSOR = {"tensor_model_parallel_size": 2}
+ROUTERS = ["model.layers.0.mlp.gate.weight", "model.layers.1.mlp.gate.weight"]
+EXPERTS = {"expert_model_parallel_size": 2, "moe_router_load_balancing_type": "aux_loss"}
+TWO: list[dict[str, Any]] = [
+    {"name": "stored", "model": "dense", "megatron": TENSOR, "save": "state"},
+    {"name": "again", "model": "dense", "megatron": TENSOR, "load": "state", "like": "stored"},
+    {"name": "frozen", "model": "experts", "megatron": EXPERTS, "policy": {"freeze_moe_router": True}},
+    {"name": "no balance", "model": "experts", "megatron": EXPERTS},
+    {
+        "name": "balance",
+        "model": "experts",
+        "megatron": {**EXPERTS, "moe_aux_loss_coeff": 0.5},
+        "like": "no balance",
+    },
+    {
+        "name": "never balance",
+        "model": "experts",
+        "megatron": {**EXPERTS, "moe_router_load_balancing_type": "none"},
+        "like": "no balance",
+    },
+]
+pytestmark = pytest.mark.vllm
+
+
+@pytest.fixture(scope="module")
+def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("states")
+    make_models(vllm_python, folder)
+    return launched(vllm_python, "measure_states.py", folder, 2, TWO)
+
+
+def test_a_step_after_a_load_is_the_one_without_it(found: Any) -> None:
+    told = found["again"]
+    assert (told["learnt"], told["after"]) == (0, 0)
+    assert told["metrics"] == found["stored"]["metrics"]
+
+
+def test_an_export_is_a_model_of_transformers_with_the_weights_that_are_sent(found: Any) -> None:
+    told = found["stored"]["exported"]
+    assert told["parameters"] == told["sent"]
+    assert told["same"]
+    assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= set(told["files"])
+
+
+def test_frozen_routers_stay_as_they_are_and_the_rest_is_learned(found: Any) -> None:
+    moved, all_moved = set(found["frozen"]["moved"]), set(found["no balance"]["moved"])
+    assert set(ROUTERS) <= all_moved
+    assert moved == all_moved - set(ROUTERS)
+
+
+def test_a_loss_for_balance_is_there_only_where_its_weight_is_above_0(found: Any) -> None:
+    """The model's own config has one, of 0.001."""
+    assert found["balance"]["after"] > 1e-4
+    assert found["never balance"]["after"] == 0
