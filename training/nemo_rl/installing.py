@@ -42,8 +42,10 @@ def use_actor() -> None:
     """From now on NeMo-RL makes our actor, also in modules that are imported already."""
     original = _import(ENVIRONMENTS).spinup_nemo_gym_actor
     for module in list(sys.modules.values()):
-        if getattr(module, "spinup_nemo_gym_actor", None) is original:
-            module.spinup_nemo_gym_actor = spinup_gym_actor  # type: ignore[attr-defined]
+        # Not `getattr`: some modules import others for each name that they are asked for.
+        own = getattr(module, "__dict__", {})
+        if own.get("spinup_nemo_gym_actor") is original:
+            own["spinup_nemo_gym_actor"] = spinup_gym_actor
 
 
 def spinup_gym_actor(

@@ -38,6 +38,8 @@ def module(name: str) -> ModuleType:
 
 def test_what_makes_their_actor_makes_ours_in_modules_of_before_and_after(nemo_rl: Path) -> None:
     grpo = module("nemo_rl.algorithms.grpo")
+    (nemo_rl / "nemo_rl" / "lazy.py").write_text("def __getattr__(name):\n    raise ImportError(name)\n")
+    module("nemo_rl.lazy")
     (nemo_rl / "later.py").write_text(FILES["nemo_rl/algorithms/grpo.py"])
     use_actor()
     assert grpo.spinup_nemo_gym_actor is spinup_gym_actor
