@@ -24,8 +24,8 @@ DOWNLOAD = """examples:
   paddock data download owner/name --file 'data/*.parquet' --revision v1.0 --out mine
 
 Short names: {names}.
-The commit is written to paddock_download.json in the folder; the same command again goes on with it. HF_ENDPOINT says
-where the hub is, HF_TOKEN who asks."""
+The commit is written to paddock_download.json in the folder; the same command again goes on with it. For what a branch
+is by now, name another folder. HF_ENDPOINT says where the hub is, HF_TOKEN who asks."""
 FILL = """examples:
   paddock data fill data_with_placeholders --out data_filled --source dapo=sources/dapo --source skywork=sources/skywork
   paddock data fill rlvr1.jsonl --out data_filled --source dapo=dapo-math-17k.parquet"""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from paddock.errors import ConfigError, InfraError, RowError
+from paddock.errors import ConfigError, InfraError, PaddockError, RowError
 from paddock.training.data.blends import PUBLISHED
 from paddock.training.data.tables import LINES, Entry, encode, read_table, tables_in
 from paddock.training.data.writing import new_file, refuse_same
@@ -53,7 +53,7 @@ def fill(args: argparse.Namespace) -> int:
             raise ConfigError(f"--source {text}: needs NAME=PLACE with a name of {known}", kind="flag_invalid")
         places[name] = Path(place)
     left_out = 0
-    for one in filling(_files(args.rows), args.out, places):
+    for one in filling(_distinct(args), args.out, places):
         for problem in one.problems:
             _say(problem)
         left_out += len(one.problems)
@@ -68,12 +68,7 @@ def split(args: argparse.Namespace) -> int:
 
     if args.last < 1:
         raise ConfigError(f"--last {args.last}: needs at least 1", kind="flag_invalid")
-    sources = _files(args.rows)
-    stems = [source.stem for source in sources]
-    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"two files are named {twice}: they would be one folder of {args.out}", kind="name_twice")
-    for source in sources:
+    for source in _distinct(args):
         done = split_last(source, args.out, last=args.last)
         held = f"{done.n_validation} in {done.validation.name}" if done.validation else "too few to hold any out"
         _tell(f"{done.train.parent}: {done.n_train} in {done.train.name}, {held}")
@@ -124,6 +119,8 @@ def convert(args: argparse.Namespace) -> int:
             except ValueError as error:
                 n_problems += 1
                 _say(f"{entry.where}: {error}")
+            except PaddockError as error:
+                raise ConfigError(f"{entry.where}: {error.message}", kind=error.kind) from error
     _tell(f"{args.out}: {n_rows} rows of {target.dataset}, {n_problems} left out")
     return 1 if n_problems else 0
 
@@ -194,6 +191,16 @@ def _list(args: argparse.Namespace, name: Callable[[JsonObject], str]) -> int:
 
 def _files(places: list[Path]) -> list[Path]:
     return [path for place in places for path in tables_in(place, kinds=(LINES,))]
+
+
+def _distinct(args: argparse.Namespace) -> list[Path]:
+    """The files, each of another name: what is made of them stands in one folder."""
+    sources = _files(args.rows)
+    names = [source.name for source in sources]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two files are named {twice}: they would be one in {args.out}", kind="name_twice")
+    return sources
 
 
 def _entries(paths: list[Path]) -> Iterator[Entry]:

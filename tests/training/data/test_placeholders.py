@@ -102,6 +102,9 @@ def test_a_source_that_is_needed_and_not_named_stops_all(capsys: pytest.CaptureF
     assert not Path("out").exists()
     assert fill("in.jsonl", "--out", "out", "--source", "wiki=dapo") == 2
     assert fill("in.jsonl", "--out", ".", "--source", "dapo=dapo") == 2
+    write("other/in.jsonl", {"a": 1})
+    assert fill("in.jsonl", "other", "--out", "out", "--source", "dapo=dapo") == 2
+    assert not Path("out").exists()
 
 
 def test_a_source_that_cannot_be_read_leaves_all_as_it_was() -> None:

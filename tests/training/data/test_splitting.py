@@ -57,7 +57,7 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("" if name == "empty.jsonl" else "{}\n")
     for words, named in (
-        (["a/rows.jsonl", "b/rows.jsonl"], "two files are named rows"),
+        (["a/rows.jsonl", "b/rows.jsonl"], "two files are named rows.jsonl"),
         (["empty.jsonl"], "has no rows"),
         (["a", "--last", "0"], "--last 0"),
         (["none.jsonl"], "none.jsonl"),
