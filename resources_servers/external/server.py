@@ -23,14 +23,14 @@ from paddock.types import JsonObject, Row, Session, Verdict
 class ExternalConfig(ServerConfig):
     """Where the server is."""
 
-    url: str
+    base_url: str
     """Its root, as http://10.0.0.7:5003."""
     token: SecretStr | None = Field(default=None, repr=False)
     """What it asks its callers for; None or empty: nothing."""
     needs: tuple[str, ...] = ()
     """What has to run beside it, such as a judge; told by `paddock train --dry-run`, read by nobody else."""
 
-    @field_validator("url")
+    @field_validator("base_url")
     @classmethod
     def _usable(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
@@ -63,7 +63,7 @@ class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
         return {SEED: self._pass_row, VERIFY: self._pass_response, AGGREGATE: self._aggregate}
 
     async def verify(self, task: AnyTask, row: Row, response: JsonObject) -> Verdict:
-        raise BugError(f"{self.name}: judges at {self.config.url}, not here: verify it there", kind="external")
+        raise BugError(f"{self.name}: judges at {self.config.base_url}, not here: verify it there", kind="external")
 
     async def _pass_row(self, row: Row, call: Call) -> Session:
         return await self._there.call(SEED, row, call)
@@ -75,4 +75,4 @@ class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
     def _there(self) -> HttpPeer:
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
-        return HttpPeer(self.name, self._client, self.config.url, token=told(self.config.token))
+        return HttpPeer(self.name, self._client, self.config.base_url, token=told(self.config.token))

@@ -48,6 +48,7 @@ MAY_CHANGE = (
     "train.policy.torch_cfg",
     "train.policy.train_micro_batch_size",
     "train.paddock.policy_timeout_s",
+    "train.paddock.recipe",
 )
 """Keys that a resumed run may have otherwise; places of servers and their patience besides."""
 

@@ -126,7 +126,7 @@ def _layout(megatron: MegatronConfig) -> str:
 def _elsewhere(block: Any) -> str:
     """Where a server runs, and what it needs there."""
     needs = f"; needs {', '.join(block['needs'])}" if block.get("needs") else ""
-    return f", elsewhere: {block.get('url')}{needs}"
+    return f", elsewhere: {block.get('base_url')}{needs}"
 
 
 def _missing(read: ReadConfig) -> Iterator[str]:

@@ -31,7 +31,7 @@ def answer(text: str = "yes") -> JsonObject:
 
 @asynccontextmanager
 async def external(url: str, **config: Any) -> AsyncIterator[Peer]:
-    server = ExternalServer(ExternalConfig(url=url, **config), name="elsewhere", peers={})
+    server = ExternalServer(ExternalConfig(base_url=url, **config), name="elsewhere", peers={})
     async with over("direct", server) as peers:
         yield peers["elsewhere"]
 
@@ -110,7 +110,7 @@ async def test_a_reply_without_a_reward_is_no_verdict() -> None:
 
 
 async def test_nothing_is_judged_here() -> None:
-    server = ExternalServer(ExternalConfig(url="http://127.0.0.1:9"), name="elsewhere", peers={})
+    server = ExternalServer(ExternalConfig(base_url="http://127.0.0.1:9"), name="elsewhere", peers={})
     with pytest.raises(BugError, match="not here"):
         await server.verify(AnyTask(), row(), answer())
     with pytest.raises(BugError, match="not started"):
@@ -119,4 +119,4 @@ async def test_nothing_is_judged_here() -> None:
 
 def test_a_url_is_one() -> None:
     with pytest.raises(ConfigError, match="needs the URL of a running server"):
-        validate(ExternalConfig, {"url": "127.0.0.1:5003"}, "elsewhere")
+        validate(ExternalConfig, {"base_url": "127.0.0.1:5003"}, "elsewhere")

@@ -87,7 +87,7 @@ def test_a_mistake_is_said_before_anything_starts(
 
 
 def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    env = {"nemo_gym": {**SERVERS, "judged": {"resources_servers": {"external": {"url": "${oc.env:JUDGED_URL}"}}}}}
+    env = {"nemo_gym": {**SERVERS, "judged": {"resources_servers": {"external": {"base_url": "${oc.env:JUDGED_URL}"}}}}}
     tree = {**RUN, "env": env, "policy": {**RUN["policy"], "model_name": "${oc.env:MODEL_FOLDER}"}}
     run_file.write_text(yaml.safe_dump(tree))
     changes = ["data.train.data_path=missing.jsonl", "cluster.num_nodes=2"]
@@ -99,7 +99,7 @@ def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: 
     for said in (
         "variable MODEL_FOLDER, read by `policy.model_name`",
         "data.train.data_path: no file missing.jsonl",
-        "`judged.resources_servers.external.url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not set",
+        "`judged.resources_servers.external.base_url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not set",
         "cluster.num_nodes is 2, and all processes of this loop are on one machine",
     ):
         assert said in missing

@@ -176,3 +176,8 @@ def test_a_mistake_is_said_before_a_folder_is_made(tmp_path: Path, read: Any, ov
     with pytest.raises(ConfigError, match=said):
         train(read(override), out, resume=False)
     assert not out.exists()
+
+
+def test_what_a_recipe_says_of_its_source_does_not_make_another_run(tmp_path: Path, read: Any) -> None:
+    begun(tmp_path, read("+paddock.recipe.source=a guide"))
+    claim(read("+paddock.recipe.source=a better guide"), tmp_path, resume=True)

@@ -68,7 +68,7 @@ def test_environments_elsewhere_are_listed_with_what_is_missing(capsys: pytest.C
         "  math_with_judge: resources_servers external, elsewhere: ${oc.env:MATH_WITH_JUDGE_URL}; needs a judge" in told
     )
     assert "environment variable MATH_WITH_JUDGE_URL is not set" in told
-    set_now = plan("super_rlvr1", capsys, "math_with_judge.resources_servers.external.url=http://10.0.0.7:5003")
+    set_now = plan("super_rlvr1", capsys, "math_with_judge.resources_servers.external.base_url=http://10.0.0.7:5003")
     assert "elsewhere: http://10.0.0.7:5003" in set_now
     assert "MATH_WITH_JUDGE_URL" not in set_now
 
