@@ -3,8 +3,8 @@
 Law     attempts, retries and outcomes are those of a collection (`paddock.collect.attempts`). A rollout or a row that
         failed is a masked result, counted and said aloud; it ends nothing else. Cancelling a rollout ends all that it
         holds, and nothing of it is written down.
-Errors  only what fails every rollout is raised: InfraError for a disk that refuses, and for a call after a server was
-        given up.
+Errors  only what fails every rollout is raised: InfraError for a disk that refuses, for a call after a server was given
+        up, and for rollouts in flight when the environment is shut down (kind `shut_down`).
 """
 
 import asyncio
@@ -45,12 +45,32 @@ class Rollouts:
         self._attempts = Attempts(runtime.peers, journal, composed.attempts)
         # Members of a group may wait for each other: rollouts are let in as they were asked for, groups together.
         self._room = asyncio.Semaphore(composed.at_once) if composed.at_once else nullcontext()
+        self._running: set[asyncio.Task[Result]] = set()
+        self._ending = False
 
     def asked(self, rows: Sequence[JsonObject]) -> list[Asked]:
         return asked(rows, self._router, run_id=self.run_id)
 
     async def run(self, asked: Asked) -> Result:
         self.require_running()
+        task = asyncio.create_task(self._run(asked))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._ending:
+                raise InfraError("the environment was shut down", kind="shut_down", retryable=False) from None
+            raise
+
+    async def end(self) -> None:
+        """What runs is cancelled, and waited for: it needs the servers to end in order."""
+        self._ending = True
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _run(self, asked: Asked) -> Result:
         async with self._room:
             ended = await self._attempts.run_member(asked.group, asked.member, 0)
         result = result_of(asked, ended)
@@ -92,4 +112,6 @@ async def open_rollouts(composed: Composed) -> AsyncIterator[Rollouts]:
         names = list(Router(composed.config).agents)
         runtime = await stack.enter_async_context(open_runtime(composed.config, names=names))
         _log.info("serving NeMo-RL: %s; rollouts in %s", ", ".join(runtime.servers), folder)
-        yield Rollouts(composed, runtime, journal)
+        rollouts = Rollouts(composed, runtime, journal)
+        stack.push_async_callback(rollouts.end)
+        yield rollouts

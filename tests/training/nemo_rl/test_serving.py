@@ -166,6 +166,17 @@ async def test_what_nobody_waits_for_any_more_ends(trainer: Trainer) -> None:
         await until(lambda: trainer.engine.left == 2)
 
 
+async def test_who_waits_when_the_environment_is_shut_down_is_told(trainer: Trainer) -> None:
+    trainer.engine.gate = asyncio.Event()
+    async with serving(trainer) as service:
+        waiting = asyncio.ensure_future(_first(service.run(rows("something quite long to say", size=2))))
+        await until(lambda: trainer.engine.begun == 2)
+    with pytest.raises(StatusError, match="shut down"):
+        await waiting
+    await until(lambda: trainer.engine.left == 2)
+    assert trainer.lines("failures.jsonl") == []
+
+
 async def test_awaitables_may_be_taken_all_at_once(trainer: Trainer) -> None:
     async with serving(trainer) as service:
         done = await asyncio.gather(*service.run(rows("yes", size=3)))

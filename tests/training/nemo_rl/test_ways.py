@@ -67,7 +67,7 @@ async def by_shim(dictionary: JsonObject, given: list[JsonObject]) -> JsonObject
             env={**os.environ, "PYTHONPATH": str(ROOT / "shims")},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=250,
             check=True,
         ).stdout
 
