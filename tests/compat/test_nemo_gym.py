@@ -171,6 +171,7 @@ def check_mixed(rewards: list[float]) -> None:
     ids=["tool_simulation_agent", "simple_agent"],
 )
 async def test_their_agent_over_our_model_and_our_pivot(python: str, agent: str, more: JsonObject) -> None:
+    """And their own verifier judges what their agent recorded over ours as ours does."""
     rewards = []
     async with model_and_pivot(THRESHOLD) as peers:
         urls = {name: peer.base_url for name, peer in peers.items()}
@@ -182,6 +183,7 @@ async def test_their_agent_over_our_model_and_our_pivot(python: str, agent: str,
         }
         with ExitStack() as stack:
             url = await asyncio.to_thread(stack.enter_context, theirs(python, agent, config, urls))
+            judge = await asyncio.to_thread(stack.enter_context, verifier(python, THRESHOLD))
             async with httpx.AsyncClient(timeout=120) as client:
                 for index in range(N_PAIRS):
                     answer = await client.post(f"{url}/run", json=row(index))
@@ -190,6 +192,9 @@ async def test_their_agent_over_our_model_and_our_pivot(python: str, agent: str,
                     assert rollout["note"] == {"kept": index}
                     expected = ours(index, rollout["response"], THRESHOLD)
                     assert (rollout["reward"], rollout["category"]) == expected, PAIRS[index]
+                    recorded = {key: one for key, one in rollout.items() if key not in ("reward", "category")}
+                    again = (await client.post(f"{judge}/verify", json=recorded)).json()
+                    assert (again["reward"], again["category"]) == expected, PAIRS[index]
                     rewards.append(rollout["reward"])
     check_mixed(rewards)
 
