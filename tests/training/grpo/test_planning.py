@@ -99,7 +99,7 @@ def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: 
     for said in (
         "variable MODEL_FOLDER, read by `policy.model_name`",
         "data.train.data_path: no file missing.jsonl",
-        "`judged.resources_servers.external.base_url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not set",
+        "`judged.resources_servers.external.base_url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not",
         "cluster.num_nodes is 2, and all processes of this loop are on one machine",
     ):
         assert said in missing
