@@ -77,8 +77,8 @@ def machines(config: TrainConfig) -> str | None:
     if count == 1:
         return None
     return (
-        f"cluster.num_nodes is {count}, and all processes of this loop are on one machine: run the recipe's source with "
-        "NeMo-RL (`paddock launch --trainer nemo_rl`), or make a smaller recipe and set cluster.num_nodes to 1"
+        f"cluster.num_nodes is {count}, and all processes of this loop are on one machine: run the recipe's source "
+        "with NeMo-RL (`paddock launch --trainer nemo_rl`), or make a smaller recipe and set cluster.num_nodes to 1"
     )
 
 
