@@ -2,9 +2,11 @@
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py`: `env.nemo_gym` without the trainer's own keys, and what
         `_spinup` adds to it: the policy's name, key and URLs, ports, limits of connections, the head server.
-Law     published `config_paths` compose our servers through the alias table; a key that says nothing here is a note,
-        one that nobody knows is refused. The policy is asked at NeMo-RL's chat server, which splices: `PATHS`.
-        All servers run in the actor's process and listen, where they do, on loopback: its `default_host` says nothing.
+Law     published `config_paths` compose our servers through the alias table. A key that says nothing here is a note,
+        one that nobody knows is refused; so is a server, but for what NeMo-Gym takes for none: a block without an
+        `entrypoint`, such as recipes inherit for files that they do not name.
+        The policy is asked at NeMo-RL's chat server, which splices: `PATHS`. All servers run in the actor's process and
+        listen, where they do, on loopback: its `default_host` says nothing.
 Errors  ConfigError; also where an agent asks a server whose answers have no ids: all its samples would be masked.
 """
 
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple
 
 from paddock.collect import EvalSettings
 from paddock.collect.routing import Router
-from paddock.config import Config, Note, load, resolve_class, validate
+from paddock.config import KINDS, Config, Note, alias_table, implementations, load, resolve_class, validate
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
 
@@ -42,9 +44,9 @@ class Composed(NamedTuple):
 
 def compose(given: Mapping[str, Any]) -> Composed:
     """`given`: the dictionary, plain or OmegaConf's."""
-    body = _plain(given)
+    body, notes = _of_servers(_plain(given))
     unsaid = [Note(_WHERE, "default_host", "inert", "servers of one process call each other, and listen on loopback")]
-    notes = unsaid if body.pop("default_host", None) is not None else []
+    notes += unsaid if body.pop("default_host", None) is not None else []
     try:
         config = load([], extra={"env": {"nemo_gym": body}}, stand_ins=PATHS)
     except ConfigError as error:
@@ -73,6 +75,30 @@ def _plain(given: Mapping[str, Any]) -> JsonObject:
         tree: Any = OmegaConf.to_container(given, resolve=False)
         return dict(tree)
     return dict(given)
+
+
+def _of_servers(body: JsonObject) -> tuple[JsonObject, list[Note]]:
+    """Without blocks of which NeMo-Gym would serve nothing."""
+    strange = [key for key, value in body.items() if isinstance(value, dict) and _is_no_server(value)]
+    text = "no server: nothing here has its name, and without `entrypoint` NeMo-Gym serves none either"
+    kept = {key: value for key, value in body.items() if key not in strange}
+    return kept, [Note(_WHERE, key, "inert", text) for key in strange]
+
+
+def _is_no_server(value: JsonObject) -> bool:
+    table = alias_table()
+    kinds = {key: table.kind(key) for key in value}
+    if not kinds or not set(kinds.values()) <= set(KINDS):
+        return False
+    named = [(kinds[key], name, block) for key, below in value.items() for name, block in (below or {}).items()]
+    return bool(named) and all(
+        table.implementation(kind, name) is None
+        and name not in implementations(kind)
+        and ":" not in name
+        and isinstance(block, dict)
+        and "entrypoint" not in block
+        for kind, name, block in named
+    )
 
 
 def _require_ids(config: Config) -> None:

@@ -89,6 +89,22 @@ def test_attempts_are_set_and_rows_are_the_trainers() -> None:
     assert compose({**SWE1, **SPUN_UP}).at_once is None, "as many as the trainer asks for"
 
 
+INHERITED: JsonObject = {"code_gen": {"resources_servers": {"code_gen": {"num_processes": 1024}}}}
+"""Of the recipe of another environment, which the published ones of Qwen3 stand on."""
+
+
+def test_settings_of_a_server_that_no_file_names_are_named_and_serve_nothing() -> None:
+    composed = compose({**SWE1, **SPUN_UP, **INHERITED})
+    assert set(composed.config.instances) == set(compose({**SWE1, **SPUN_UP}).config.instances)
+    assert "code_gen" in {note.key for note in composed.notes}
+    served = {"resources_servers": {"code_gen": {"entrypoint": "app.py"}}}
+    with pytest.raises(ConfigError, match="unknown implementation `code_gen`"):
+        compose({**SWE1, **SPUN_UP, "code_gen": served})
+    slip = {"responses_api_agents": {"swe_agents": {"agent_max_turn": 3}}}
+    with pytest.raises(ConfigError, match="agent_max_turn"):
+        compose({**SWE2, **SPUN_UP, "swe_agents_train": slip})
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"skip_venv_if_presnt": True}, "skip_venv_if_presnt"),
     ({"eval": {"max_attempt": 1}}, "max_attempts"),
