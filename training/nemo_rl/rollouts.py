@@ -4,7 +4,8 @@ Law     attempts, retries and outcomes are those of a collection (`paddock.colle
         failed is a masked result, counted and said aloud; it ends nothing else. Cancelling a rollout ends all that it
         holds, and nothing of it is written down.
 Errors  only what fails every rollout is raised: InfraError for a disk that refuses, for a call after a server was given
-        up, and for rollouts in flight when the environment is shut down (kind `shut_down`).
+        up, and for rollouts in flight when the environment is shut down (kind `shut_down`). ConfigError for a group
+        whose members wait for each other and can't all be in flight.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from paddock.collect.attempts import Attempts
 from paddock.collect.routing import Router
-from paddock.errors import InfraError
+from paddock.errors import ConfigError, InfraError
 from paddock.server.runtime import Runtime, open_runtime
 from paddock.training.nemo_rl.composing import Composed
 from paddock.training.nemo_rl.grouping import Asked, asked
@@ -44,12 +45,21 @@ class Rollouts:
         self._runtime = runtime
         self._attempts = Attempts(runtime.peers, journal, composed.attempts)
         # Members of a group may wait for each other: rollouts are let in as they were asked for, groups together.
+        self._at_once = composed.at_once
         self._room = asyncio.Semaphore(composed.at_once) if composed.at_once else nullcontext()
         self._running: set[asyncio.Task[Result]] = set()
         self._ending = False
 
     def asked(self, rows: Sequence[JsonObject]) -> list[Asked]:
-        return asked(rows, self._router, run_id=self.run_id)
+        found = asked(rows, self._router, run_id=self.run_id)
+        for one in found:
+            if self._at_once and one.group.agent and one.group.agent.group_wise and one.group.size > self._at_once:
+                raise ConfigError(
+                    f"eval.concurrency: {self._at_once} rollouts at once, but {one.group.agent.environment} judges the "
+                    f"{one.group.size} rollouts of a row together, and they wait for each other",
+                    kind="concurrency_too_low",
+                )
+        return found
 
     async def run(self, asked: Asked) -> Result:
         self.require_running()

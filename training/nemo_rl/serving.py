@@ -12,9 +12,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paddock.errors import InfraError
+from paddock.errors import InfraError, PaddockError
 from paddock.server.background import Background
 from paddock.training.nemo_rl.composing import compose
+from paddock.training.nemo_rl.records import Result
 from paddock.training.nemo_rl.rollouts import Rollouts, open_rollouts
 from paddock.training.nemo_rl.streaming import StatusError, Stream
 from paddock.types import JsonObject
@@ -32,8 +33,8 @@ class Service:
         """`given`: NeMo-RL's dictionary, see `composing`."""
         self.close()
         composed = compose(given)
-        for note in composed.notes:
-            _log.info("%s", note)
+        if composed.notes:
+            _log.warning("read otherwise than written:\n  %s", "\n  ".join(map(str, composed.notes)))
         self._background = Background(open_rollouts(composed))
 
     def poll(self) -> None:
@@ -46,11 +47,10 @@ class Service:
         rollouts = background.opened
         try:
             rollouts.require_running()
-        except InfraError as error:
+            asked = rollouts.asked(rows)
+        except PaddockError as error:
             raise StatusError.of(error) from error
-        work: list[asyncio.Future[JsonObject]] = [
-            background.answer(rollouts.run(asked)) for asked in rollouts.asked(rows)
-        ]
+        work: list[asyncio.Future[Result]] = [background.answer(rollouts.run(one)) for one in asked]
         return Stream(rows, work)
 
     @property

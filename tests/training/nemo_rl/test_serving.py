@@ -196,6 +196,26 @@ async def test_a_limit_lets_rollouts_in_by_groups(trainer: Trainer) -> None:
     assert len(found) == 4
 
 
+async def test_members_that_are_judged_together_are_let_in_together(trainer: Trainer) -> None:
+    judged = {
+        "environment": {
+            "resources_servers": {"genrm": {"genrm_model_server": {"type": "models_servers", "name": "judge"}}}
+        },
+        "judge": {"models_servers": {"paddock.testing.judges:ScriptedJudge": {"prefers": "longer"}}},
+    }
+    given = rows({"responses_create_params": {"input": "say yes"}}, size=3)
+    said = {**trainer.dictionary()["eval"], "concurrency": 2}
+    async with serving(trainer, **judged, eval=said) as service:
+        with pytest.raises(StatusError, match="judges the 3 rollouts of a row together") as raised:
+            service.run(given)
+        assert raised.value.status == 400
+    said["concurrency"] = 3
+    async with serving(trainer, **judged, eval=said) as service:
+        found = await results(service, given)
+    assert [reason(result) for result in found] == [None] * 3
+    assert len({result["reward"] for result in found}) == 1, "they said the same"
+
+
 async def test_what_was_never_started_says_so() -> None:
     service = Service()
     with pytest.raises(InfraError, match="not started, or this is an actor that Ray made anew"):
