@@ -5,11 +5,13 @@ native harness works in real sandboxes, several rollouts at once, through our mo
 """
 
 import asyncio
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import orjson
 import pytest
 from pydantic import BaseModel, ConfigDict
 
@@ -36,6 +38,17 @@ ROLLOUTS, TURNS = 6, 5
 MEAN, MAX = 2e-6, 1e-4
 RESPELLED = "else call.function.arguments | tojson", "else call.function.arguments | tojson(separators=(',', ':'))"
 """The model's own template, but that it writes calls of the past as no model sampled them."""
+READ = """
+import json, sys
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+
+found = []
+for body in json.load(open(sys.argv[1])):
+    messages = ChatCompletionRequest.model_validate(body).messages
+    kept = [each for each in messages if "prompt_token_ids" in each]
+    found.append([*kept[-1]["prompt_token_ids"], *kept[-1]["generation_token_ids"]] if kept else None)
+print(json.dumps(found))
+"""
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README.md": "A calculator.\n"}
 
 
@@ -61,6 +74,8 @@ class World(ResourcesServer[ServerConfig, Task]):
 class Played(NamedTuple):
     rollouts: list[Rollout]
     seen: list[Seen]
+    bodies: list[JsonObject]
+    """Of the requests."""
     refused: list[str]
     respelled: int
     """Prompts that the template would have written otherwise than they were spliced."""
@@ -95,7 +110,7 @@ async def _play(vllm: RealVllm, home: Path, folder: Path) -> Played:
             answered = [chat.rendered(body) for body in chat.bodies]
             prompts = {tuple(seen.prompt) for seen in chat.seen}
             respelled = sum(tuple(ids) not in prompts for ids in answered)
-            return Played(rollouts, chat.seen, chat.refused, respelled)
+            return Played(rollouts, chat.seen, chat.bodies, chat.refused, respelled)
     finally:
         await engine.stop()
 
@@ -164,6 +179,25 @@ def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
             assert item["prompt_token_ids"][: len(seen)] == seen
             seen = item["prompt_token_ids"] + item["generation_token_ids"]
         assert len(told) == len(rollout.turns)
+
+
+def test_vllms_own_form_of_a_request_keeps_the_ids_where_the_real_server_looks_for_them(
+    played: Played, vllm_python: str, tmp_path: Path
+) -> None:
+    """It drops what it does not know of some messages; NeMo-RL's server reads the messages that it has kept."""
+    (tmp_path / "bodies.json").write_bytes(orjson.dumps(played.bodies))
+    command = [vllm_python, "-c", READ, str(tmp_path / "bodies.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    read = orjson.loads(done.stdout.splitlines()[-1])
+    assert read == [spliced_ids(body) for body in played.bodies]
+    assert sum(ids is not None for ids in read) == sum(seen.spliced for seen in played.seen)
+
+
+def spliced_ids(body: JsonObject) -> list[int] | None:
+    spoken = [message for message in body["messages"] if message["role"] == "assistant"]
+    last = spoken[-1] if spoken else {}
+    return [*last["prompt_token_ids"], *last["generation_token_ids"]] if "prompt_token_ids" in last else None
 
 
 def test_the_engine_scores_each_sample_as_it_sampled_it(played: Played, real_vllm: RealVllm) -> None:
