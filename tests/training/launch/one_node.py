@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-DEADLINE_S = 3000
+DEADLINE_S = 7200
 START_S = 60.0
 STOP_S = 60.0
 _SBIN = "/usr/sbin"
