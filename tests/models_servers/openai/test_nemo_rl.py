@@ -78,8 +78,13 @@ async def test_what_is_asked_is_what_the_server_wants(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("more", ["", "And now?"])
-@pytest.mark.parametrize("template", [name for name, made in MADE.items() if made.marks == "chatml"])
+@pytest.mark.parametrize(
+    ("template", "more"),
+    [
+        *((name, "") for name, made in MADE.items() if made.marks == "chatml"),
+        *((name, "And now?") for name in ("stripped_reasoning", "bos_again")),
+    ],
+)
 async def test_a_template_may_do_to_the_past_what_it_likes(tmp_path: Path, template: str, more: str) -> None:
     """It drops reasoning, sorts or respells arguments, trims: no prompt holds any of that."""
     async with standing(tmp_path, stepping(thought=" hm "), template=template) as stand:

@@ -69,7 +69,7 @@ def tail(before: Turn, new: list[JsonObject]) -> str:
 @pytest.mark.parametrize("block", range(2))
 async def test_a_wandering_client_gets_exact_turns_and_no_splice_is_broken(tmp_path: Path, block: int) -> None:
     continued = 0
-    for seed, _ in zip(count(100 * block), range(8), strict=False):
+    for seed, _ in zip(count(100 * block), range(6), strict=False):
         walk = Walk(seed)
         async with standing(tmp_path / str(seed), walk.answer, max_model_len=1 << 20) as stand:
             await walk.ask(stand, walk.client.first())
@@ -78,4 +78,4 @@ async def test_a_wandering_client_gets_exact_turns_and_no_splice_is_broken(tmp_p
             record = await stand.server.turns("ro_1")
         require_exact(record.turns, stand.chat)
         continued += walk.continued
-    assert continued > 30
+    assert continued > 15
