@@ -305,6 +305,8 @@ def test_turns_that_cant_be_trained_on_are_named_with_the_reason() -> None:
         turn("whole", None, [1], [2]),
         turn("without ids", "whole", None, None),
         turn("after it", "without ids", [3], [4]),
+        turn("broken", None, [1, 2, 3], [4], splice_broken=True),
+        turn("after the break", "broken", [5], [6]),
         turn("empty", "whole", [3], []),
         turn("without log-probs", "whole", [3], [4], log_probs=None),
         turn("a shorter prompt was counted", "whole", [3], [4], usage=Usage(input_tokens=2, output_tokens=1)),
@@ -319,6 +321,8 @@ def test_turns_that_cant_be_trained_on_are_named_with_the_reason() -> None:
         assert skipped(record, mode) == [
             ("without ids", "no_ids"),
             ("after it", "no_ids_before"),
+            ("broken", "splice_broken"),
+            ("after the break", "no_ids_before"),
             ("empty", "nothing_sampled"),
             ("without log-probs", "no_log_probs"),
             ("a shorter prompt was counted", "lengths_differ"),
