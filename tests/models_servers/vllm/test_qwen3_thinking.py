@@ -52,7 +52,7 @@ def test_a_thought_in_the_text_is_told_as_one() -> None:
 
 def test_an_answer_that_was_thought_about_follows_its_prompt() -> None:
     random = Random(4)
-    for _ in range(200):
+    for _ in range(50):
         told = conversation(random)
         answer = {**told.steps[0].answer, "reasoning": "so"}
         prompt = rendered(told.start, tools=told.tools, prompt=True)
@@ -62,7 +62,7 @@ def test_an_answer_that_was_thought_about_follows_its_prompt() -> None:
 def test_what_was_written_is_the_start_of_what_is_written_later() -> None:
     """But between two results of tools, which are one message."""
     random = Random(3)
-    for _ in range(300):
+    for _ in range(60):
         told = conversation(random)
         ends = range(len(told.start), len(told.messages) + 1)
         whole = [end for end in ends if "tool" not in {one["role"] for one in told.messages[end : end + 1]}]
@@ -72,7 +72,7 @@ def test_what_was_written_is_the_start_of_what_is_written_later() -> None:
 
 def test_a_record_reads_as_the_whole_conversation() -> None:
     replayed, random = Replayed(SOURCE, "chatml", {}), Random(6)
-    for _ in range(200):
+    for _ in range(50):
         told = conversation(random)
         steps = [step._replace(answer={**step.answer, "reasoning": "so"}) for step in told.steps]
         replayed.check(told._replace(steps=steps), random)

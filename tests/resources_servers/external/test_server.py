@@ -89,7 +89,7 @@ async def test_a_server_of_another_make_says_a_reward() -> None:
 
 @pytest.mark.parametrize(
     ("grade", "keys", "kind"),
-    [("verifier", {}, VerifierError), ("infra", {}, InfraError), ("ok", {"answer": 3}, RowError)],
+    [("verifier", {}, VerifierError), ("ok", {"answer": 3}, RowError)],
 )
 async def test_errors_keep_their_owner(grade: str, keys: JsonObject, kind: type[PaddockError]) -> None:
     async with ours(grade=grade) as peer:
