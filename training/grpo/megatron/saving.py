@@ -23,6 +23,7 @@ from transformers import AutoConfig
 from paddock.errors import InfraError
 from paddock.training.grpo.megatron.learner import MegatronLearner
 from paddock.training.grpo.megatron.ranks import Ranks
+from paddock.training.grpo.megatron.torch_adam import loadable
 from paddock.training.grpo.megatron.weights import whole_weights
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.saving import copy_tokenizer
@@ -66,10 +67,11 @@ def load_state(folder: Path, learner: MegatronLearner) -> None:
     if not place.is_dir():
         raise InfraError(f"{folder} has no {STATE}: it is no state of a policy on Megatron-core", kind="checkpoint")
     try:
-        state = dist_checkpointing.load(_state(learner, loading=True), str(place))
-        for nth, model in enumerate(learner.models):
-            model.module.load_state_dict(state[f"model{nth}"])
-        learner.optimizer.load_state_dict(state["optimizer"])
+        with loadable(learner.optimizer):
+            state = dist_checkpointing.load(_state(learner, loading=True), str(place))
+            for nth, model in enumerate(learner.models):
+                model.module.load_state_dict(state[f"model{nth}"])
+            learner.optimizer.load_state_dict(state["optimizer"])
     except (CheckpointingException, KeyError, RuntimeError) as error:
         raise InfraError(f"{place} is not of this model: {error}", kind="checkpoint") from error
     learner.scheduler.load_state_dict(state["scheduler"])
@@ -89,9 +91,10 @@ def export_model(folder: Path, ranks: Ranks, learner: MegatronLearner, policy: P
 
 
 def _state(learner: MegatronLearner, *, loading: bool) -> dict[str, Any]:
+    told = dict(_FORMAT)  # core notes its groups in it
     found: dict[str, Any] = {
-        f"model{nth}": model.module.sharded_state_dict(metadata=_FORMAT) for nth, model in enumerate(learner.models)
+        f"model{nth}": model.module.sharded_state_dict(metadata=told) for nth, model in enumerate(learner.models)
     }
     shards = found["model0"] if len(learner.models) == 1 else dict(found)
-    found["optimizer"] = learner.optimizer.sharded_state_dict(shards, is_loading=loading, metadata=_FORMAT)
+    found["optimizer"] = learner.optimizer.sharded_state_dict(shards, is_loading=loading, metadata=told)
     return {**found, "scheduler": learner.scheduler.state_dict()}
