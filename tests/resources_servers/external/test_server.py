@@ -8,12 +8,16 @@ import pytest
 from aiohttp import web
 
 from paddock.config import validate
+from paddock.config.finding import PACKAGE
+from paddock.conformance import Subject, run_one, suite_for
 from paddock.conformance.scripted import EnvironmentConfig, ScriptedEnvironment
+from paddock.conformance.subjects import read_rows
 from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RowError, VerifierError
 from paddock.http import AGGREGATE, SEED, VERIFY, AggregateRequest, Call, DirectPeer, Peer, VerifyRequest
 from paddock.http.client import HttpPeer
 from paddock.resources_servers.external import ExternalServer
 from paddock.resources_servers.external.server import AnyTask, ExternalConfig
+from paddock.resources_servers.pivot import PivotServer
 from paddock.testing.transports import over
 from paddock.types import JsonObject, Row
 from paddock.types.responses import make_response, message_item
@@ -120,3 +124,17 @@ async def test_nothing_is_judged_here() -> None:
 def test_a_url_is_one() -> None:
     with pytest.raises(ConfigError, match="needs the URL of a running server"):
         validate(ExternalConfig, {"base_url": "127.0.0.1:5003"}, "elsewhere")
+
+
+@pytest.mark.slow
+async def test_it_behaves_as_the_server_elsewhere_does() -> None:
+    """The suite of resources servers, held against pivot at its URL."""
+    pivot = PivotServer(PivotServer.config_type(), name="pivot", peers={})
+    rows = read_rows(PACKAGE / "resources_servers/pivot/data/example.jsonl")[:3]
+    async with over("http", pivot) as peers:
+        at = peers["pivot"]
+        assert isinstance(at, HttpPeer)
+        subject = Subject("resources_servers", "external", ExternalServer, {"base_url": at.base_url}, rows)
+        results = [await run_one(one, subject) for one in suite_for("resources_servers")]
+    assert [one for one in results if one.outcome == "failed"] == []
+    assert sum(one.outcome == "passed" for one in results) > 12
