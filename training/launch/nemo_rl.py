@@ -143,7 +143,9 @@ def driver(settings: LaunchSettings, places: Places, more: Sequence[str]) -> Scr
     }
     python = ["python"] if settings.executor == "slurm" else ["uv", "run", "--frozen", "python"]
     load = shlex.join([*python, "-c", _LOAD, _found(settings.model_path)])
-    command = [*python, ENTRY, "--config", str(config_file(settings)), *overrides_of(settings, more)]
+    # By it NeMo-RL's actor of environments runs under this interpreter, not in an environment without our package.
+    script = [*python, "-m", "paddock.training.nemo_rl", ENTRY]
+    command = [*script, "--config", str(config_file(settings)), *overrides_of(settings, more)]
     path = [places.package / "shims", places.package / "src", places.code]
     return Script(places.code, exports, [load, *replaced_by(command)], path)
 

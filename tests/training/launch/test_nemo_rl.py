@@ -50,8 +50,9 @@ def driver_words(made: Plan) -> list[str]:
 
 def test_its_entry_script_has_the_published_overrides(checkout: Path) -> None:
     words = driver_words(planned(checkout, SITE, ["grpo.max_num_steps=3"]))
-    assert words[:5] == ["exec", "python", "examples/nemo_gym/run_grpo_nemo_gym.py", "--config", "stage.yaml"]
-    assert set(words[5:-1]) == {
+    entry = "examples/nemo_gym/run_grpo_nemo_gym.py"
+    assert words[:7] == ["exec", "python", "-m", "paddock.training.nemo_rl", entry, "--config", "stage.yaml"]
+    assert set(words[7:-1]) == {
         "env.nemo_gym.uv_venv_dir=/opt/gym_venvs",
         "env.nemo_gym.skip_venv_if_present=true",
         "policy.model_name=own/model",
@@ -123,7 +124,7 @@ def test_what_only_images_and_sites_need_has_a_default_here(checkout: Path) -> N
     made = planned(checkout, {})
     assert made.last.words[0] == "bash"
     (text,) = made.files.values()
-    assert "exec uv run --frozen python examples/nemo_gym/run_grpo_nemo_gym.py" in text
+    assert "exec uv run --frozen python -m paddock.training.nemo_rl examples/nemo_gym/run_grpo_nemo_gym.py" in text
 
 
 def test_what_is_missing_is_told_at_once(checkout: Path) -> None:
