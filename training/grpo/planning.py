@@ -137,6 +137,7 @@ def _missing(read: ReadConfig) -> Iterator[str]:
             yield f"{key}: no file {path}"
     for server in servers(read.environment):
         yield from server.problems
+    yield from _gpus(read)
     if (text := machines(read.config)) is not None:
         yield text
 
@@ -150,11 +151,31 @@ def _unread(read: ReadConfig) -> list[str]:
     ]
 
 
-def _engines(read: ReadConfig) -> str:
+def _engine_settings(read: ReadConfig) -> Any:
+    """None where they can't be told: a variable in them is not set."""
+    if not next(server for server in servers(read.environment) if server.name == read.model_server).can_be_checked:
+        return None
     implementation = read.environment.instance(read.model_server).implementation
-    settings: Any = read.environment.settings(
-        read.model_server, resolve_class(implementation, "models_servers").config_type
-    )
+    return read.environment.settings(read.model_server, resolve_class(implementation, "models_servers").config_type)
+
+
+def _gpus(read: ReadConfig) -> Iterator[str]:
+    """GPUs that are asked for and that one machine does not have; a recipe of several is told of as a whole."""
+    config, settings = read.config, _engine_settings(read)
+    has = config.cluster.gpus_per_node
+    if not has or config.cluster.num_nodes > 1 or settings is None:
+        return
+    launch = settings.launch
+    training = 0 if config.policy.torch_cfg.device == "cpu" else config.policy.n_processes
+    sampling = 0 if launch is None or launch.device == "cpu" else launch.replicas * launch.gpus_per_replica
+    if training + sampling > has:
+        yield f"{training} GPUs for the policy and {sampling} for engines: cluster.gpus_per_node is {has}"
+
+
+def _engines(read: ReadConfig) -> str:
+    settings = _engine_settings(read)
+    if settings is None:
+        return "vLLM, as variables say that are not set"
     launch = settings.launch
     if launch is None:
         return f"vLLM that runs already, at {', '.join(settings.urls)}; weights are sent to it"

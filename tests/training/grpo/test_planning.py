@@ -141,3 +141,21 @@ def test_the_layout_of_a_policy_on_megatron_core_is_told(run_file: Path, capsys:
     plan = " ".join(capsys.readouterr().out.split())
     assert "on Megatron-core, 32 processes: tensor 2 x pipeline 4 x data 4, 1 threads each" in plan
     assert "Adam, learning rate 3e-06, from 3e-07 in 10 steps" in plan
+
+
+def test_gpus_that_the_machine_does_not_have_are_told(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=3"]
+    assert main(["train", str(run_file), "--dry-run", *changes]) == 0
+    said = "2 GPUs for the policy and 2 for engines: cluster.gpus_per_node is 3"
+    assert said in capsys.readouterr().out
+    assert main(["train", str(run_file), "--dry-run", *changes, "cluster.gpus_per_node=4"]) == 0
+    assert "GPUs for the policy" not in capsys.readouterr().out
+
+
+def test_engines_whose_variables_are_not_set_are_planned_too(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(run_file), "--dry-run", "policy.generation.vllm.api_key=${oc.env:ENGINES_KEY}"]) == 0
+    plan = capsys.readouterr().out
+    assert "engines         vLLM, as variables say that are not set" in plan
+    assert "environment variable ENGINES_KEY is not set" in plan
