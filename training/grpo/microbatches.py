@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from paddock.errors import BugError
-from paddock.training.core.packing import shares
+from paddock.training.core.packing import packs, shares
 from paddock.training.core.records import TrainRow
 
 
@@ -30,6 +30,8 @@ class MicroBatch(NamedTuple):
     at: torch.Tensor
     engine_log_probs: torch.Tensor
     advantages: torch.Tensor
+    lengths: list[int]
+    """Of the rows of `ids`, without padding."""
 
     def flat(self, values: Mapping[int, torch.Tensor]) -> torch.Tensor:
         """Of values for each trained token of each row of the batch, those of this micro-batch."""
@@ -56,6 +58,17 @@ def micro_batches(
     own = [indices[nth] for nth in dealt[rank]]
     for start in range(0, max(map(len, dealt)), size):
         yield _micro_batch(rows, own[start : start + size], device)
+
+
+def packed_batches(
+    rows: Sequence[TrainRow], indices: Sequence[int], *, capacity: int, rank: int, world_size: int, device: torch.device
+) -> Iterator[MicroBatch]:
+    """The same by tokens: as many rows in each as there is room for, at least one."""
+    dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
+    packed = [packs([len(rows[indices[nth]].ids) for nth in one], capacity) for one in dealt]
+    for at in range(max(map(len, packed))):
+        chosen = packed[rank][at] if at < len(packed[rank]) else []
+        yield _micro_batch(rows, [indices[dealt[rank][nth]] for nth in chosen], device)
 
 
 def trained(row: TrainRow) -> list[int]:
@@ -87,4 +100,5 @@ def _micro_batch(rows: Sequence[TrainRow], own: list[int], device: torch.device)
         at=tensor([at for _, at in places], torch.long),
         engine_log_probs=tensor([chosen[nth].generation_log_probs[at] for nth, at in places]),
         advantages=tensor([chosen[nth].advantages[at] for nth, at in places]),
+        lengths=[len(row.ids) for row in chosen] or [length],
     )

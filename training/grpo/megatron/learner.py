@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from megatron.core import parallel_state
 from megatron.core.distributed import finalize_model_grads
+from megatron.core.models.gpt.gpt_layer_specs import HAVE_TE
 from megatron.core.utils import get_model_config
 
 from paddock.errors import ConfigError
@@ -20,10 +22,12 @@ from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo import learning
 from paddock.training.grpo.learning import Known, LogProbs, Stepped, loss_of, merged, totals_of
 from paddock.training.grpo.megatron.conversions import make_conversion
-from paddock.training.grpo.megatron.forward import Shape, run
+from paddock.training.grpo.megatron.forward import Forward
+from paddock.training.grpo.megatron.inputs import Form
 from paddock.training.grpo.megatron.optimizing import in_precision, make_optimizer, make_scheduler, with_gradients
 from paddock.training.grpo.megatron.ranks import Ranks
-from paddock.training.grpo.microbatches import MicroBatch, micro_batches
+from paddock.training.grpo.microbatches import MicroBatch, micro_batches, packed_batches
+from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import Trained
 from paddock.training.grpo.routers import freeze_routers
@@ -37,7 +41,7 @@ class MegatronLearner:
         self._settings = settings
         self._ranks = ranks
         policy = settings.policy
-        self._shape = Shape(policy.megatron_cfg.length_divisor, policy.generation.temperature)
+        self._forward = Forward(_form(policy), policy.generation.temperature)
         self.conversion = make_conversion(policy)
         stages = in_precision(self._loaded(), policy)
         self.models = with_gradients(stages, policy.megatron_cfg)
@@ -58,7 +62,7 @@ class MegatronLearner:
             return now.sum(), micro.by_row(now)
 
         models = self._reference if reference else self.models
-        found = run(models, self._micro_batches(rows, indices), self._shape, told, learn=False)
+        found = self._forward.run(models, self._micro_batches(rows, indices, learn=False), told, learn=False)
         return merged(one for own in self._answers(found) for one in own)
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> Stepped:
@@ -68,7 +72,7 @@ class MegatronLearner:
 
     def gradient(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> tuple[LossMetrics, LogProbs]:
         """Into the models' buffers; what is returned is of all processes."""
-        totals, micros = totals_of(rows, part), self._micro_batches(rows, part)
+        totals, micros = totals_of(rows, part), self._micro_batches(rows, part, learn=True)
         scale = self._ranks.data_size * len(micros)
 
         def told(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
@@ -76,7 +80,8 @@ class MegatronLearner:
             return loss * scale, (metrics, micro.by_row(now))
 
         self._zero()
-        found = [one for own in self._answers(run(self.models, micros, self._shape, told, learn=True)) for one in own]
+        own = self._forward.run(self.models, micros, told, learn=True)
+        found = [one for answers in self._answers(own) for one in answers]
         return sum((one for one, _ in found), LossMetrics()), merged(one for _, one in found)
 
     def _update(self) -> dict[str, float]:
@@ -98,17 +103,19 @@ class MegatronLearner:
         """Of each data-parallel group, in order; the same on every process."""
         return self._ranks.share(found if self._ranks.answers else [])
 
-    def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> list[MicroBatch]:
-        return list(
-            micro_batches(
-                rows,
-                indices,
-                size=self._settings.policy.train_micro_batch_size,
-                rank=self._ranks.data_rank,
-                world_size=self._ranks.data_size,
-                device=self._ranks.device,
-            )
-        )
+    def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int], *, learn: bool) -> list[MicroBatch]:
+        policy, packing = self._settings.policy, self._settings.policy.sequence_packing
+        mine: dict[str, Any] = {
+            "rank": self._ranks.data_rank,
+            "world_size": self._ranks.data_size,
+            "device": self._ranks.device,
+        }
+        if not packing.enabled:
+            return list(micro_batches(rows, indices, size=policy.train_micro_batch_size, **mine))
+        capacity = packing.train_mb_tokens or policy.max_total_sequence_length * policy.train_micro_batch_size
+        if not learn:
+            capacity = packing.logprob_mb_tokens or capacity
+        return list(packed_batches(rows, indices, capacity=capacity, **mine))
 
     def _loaded(self) -> list[Any]:
         config = self._settings.policy.megatron_cfg
@@ -132,3 +139,19 @@ class MegatronLearner:
         config.grad_scale_func = self.optimizer.scale_loss
         if self._settings.policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce:
             config.no_sync_func = self.models[0].no_sync
+
+
+def _form(policy: PolicyConfig) -> Form:
+    size = policy.megatron_cfg.context_parallel_size
+    if size > 1 and not HAVE_TE:
+        raise ConfigError(
+            "policy.megatron_cfg.context_parallel_size above 1 needs TransformerEngine, which is not there",
+            kind="transformer_engine",
+        )
+    return Form(
+        divisor=policy.megatron_cfg.length_divisor,
+        packed=policy.sequence_packing.enabled,
+        fused=HAVE_TE,
+        context_size=size,
+        context_rank=parallel_state.get_context_parallel_rank(),
+    )

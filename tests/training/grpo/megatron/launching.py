@@ -4,14 +4,15 @@ import json
 import os
 import socket
 import subprocess
-import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
-TIMEOUT_S = 800
+TIMEOUT_S = 800.0
 MAKE = "import pathlib, sys, tests.training.grpo.megatron.tiny as t; t.make_models(pathlib.Path(sys.argv[1]))"
 
 
@@ -36,18 +37,39 @@ def free_ports(n: int) -> list[int]:
     return found
 
 
-def _started(*command: str) -> subprocess.Popen[str]:
+class Started(NamedTuple):
+    process: subprocess.Popen[bytes]
+    out: IO[bytes]
+    err: IO[bytes]
+
+
+def _started(*command: str) -> Started:
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+    return Started(subprocess.Popen(command, stdout=out, stderr=err, env=env), out, err)
 
 
-def _ended(processes: Sequence[subprocess.Popen[str]]) -> str:
-    """Output of the first; the others are ended with one that fails."""
+def _ended(started: Sequence[Started]) -> str:
+    """Output of the first; where one fails, the others would wait for it."""
+    deadline = time.monotonic() + TIMEOUT_S
     try:
-        told = [one.communicate(timeout=TIMEOUT_S) for one in processes]
+        while any(one.process.poll() is None for one in started) and time.monotonic() < deadline:
+            if any(one.process.returncode for one in started):
+                break
+            time.sleep(0.05)
+        codes = [one.process.poll() for one in started]
+        said = [_text(one.err) for one in started]
+        failed = next((nth for nth, code in enumerate(codes) if code), 0)
+        assert codes == [0] * len(started), f"{codes}: {said[failed][-4000:]}"
+        return _text(started[0].out)
     finally:
-        for one in processes:
-            one.kill()
-    sys.stderr.write("".join(err for _, err in told))
-    assert [one.returncode for one in processes] == [0] * len(processes), told[-1][1][-4000:]
-    return told[0][0]
+        for one in started:
+            one.process.kill()
+            one.process.wait()
+            one.out.close()
+            one.err.close()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")

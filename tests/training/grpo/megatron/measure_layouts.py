@@ -27,7 +27,6 @@ from paddock.training.grpo.sharding import Processes
 
 Weights = Mapping[str, torch.Tensor]
 STEPS = 5
-NOT_KNOWN = Known(None, None)
 
 
 class Torch(NamedTuple):
@@ -43,7 +42,7 @@ def of_torch(own: PolicySettings) -> Torch:
     learner = Learner(own, Processes(ALONE, torch.device("cpu")))
     model, rows = learner.model.model, batch().rows
     log_probs = learner.scored(rows, range(len(rows)))
-    learner.gradient(rows, range(len(rows)), NOT_KNOWN)
+    learner.gradient(rows, range(len(rows)), Known(None, log_probs))
     found = {n: torch.zeros_like(v) if v.grad is None else v.grad.clone() for n, v in model.named_parameters()}
     gradient = checkpoint_form(model, found)
     metrics = [learner.train(batch(step)).metrics for step in range(STEPS)]
@@ -79,7 +78,8 @@ class Megatron:
 
     def _gradient(self) -> Weights:
         rows = batch().rows
-        self.learner.gradient(rows, range(len(rows)), NOT_KNOWN)
+        known = Known(None, self.learner.scored(rows, range(len(rows)), reference=True))
+        self.learner.gradient(rows, range(len(rows)), known)
         parameters = [one for model in self.learner.models for one in model.parameters()]
         kept = [one.detach().clone() for one in parameters]
         with torch.no_grad():

@@ -32,8 +32,42 @@ FOUR: list[dict[str, Any]] = [
         "megatron": {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2},
     }
 ]
+DISTRIBUTED = {"optimizer": {"use_distributed_optimizer": True}}
+SHARP = {"tensor_model_parallel_size": 2, "sequence_parallel": True}
+OVERLAPPED = {"overlap_grad_reduce": True, "overlap_param_gather": True}
+MORE: list[dict[str, Any]] = [
+    {
+        "name": "packed",
+        "model": "dense",
+        "megatron": SHARP,
+        "policy": {"sequence_packing": {"enabled": True, "train_mb_tokens": 48}},
+    },
+    {
+        "name": "packed, three steps",
+        "model": "dense",
+        "megatron": {},
+        "policy": {"sequence_packing": {"enabled": True}, "train_global_batch_size": 2},
+    },
+    {
+        "name": "experts apart from layers",
+        "model": "experts",
+        "megatron": {**SHARP, **DISTRIBUTED, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1},
+    },
+    {
+        "name": "overlapped, with a reference",
+        "model": "dense",
+        "megatron": {**DISTRIBUTED, "distributed_data_parallel_config": OVERLAPPED, "activation_checkpointing": True},
+        "loss": {"reference_policy_kl_penalty": 0.01},
+    },
+    {
+        "name": "at a temperature",
+        "model": "dense",
+        "megatron": {"tensor_model_parallel_size": 2},
+        "policy": {"generation": {"temperature": 0.7}},
+    },
+]
 RIGHT = ("tp2", "pp2", "dp2", "ep2", "tp2 pp2")
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +112,22 @@ def test_metrics_are_those_of_torch(found: Any, name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_exported_weights_are_the_imported_ones(found: Any, name: str) -> None:
     assert found[name]["imported"]
+
+
+@pytest.fixture(scope="module")
+def more(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("more")
+    make_models(vllm_python, folder)
+    return launched(vllm_python, "measure_layouts.py", folder, 2, MORE)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [case["name"] for case in MORE])
+def test_nor_does_it_change_what_rows_share_and_where_experts_are(more: Any, name: str) -> None:
+    told = more[name]
+    assert told["log_probs"] < LOG_PROBS
+    assert max((told["gradient"] or {"none": 0.0}).values()) < GRADIENTS
+    assert told["weights"] < WEIGHTS
+    assert told["imported"]
+    for ours, theirs in zip(told["metrics"], told["torch"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)

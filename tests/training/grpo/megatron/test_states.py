@@ -40,7 +40,7 @@ TWO: list[dict[str, Any]] = [
         "like": "no balance",
     },
 ]
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
