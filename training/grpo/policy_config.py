@@ -106,7 +106,7 @@ class SchedulerConfig(Block):
 
 class SequencePackingConfig(Block):
     """`policy.sequence_packing`, of a policy on Megatron-core: rows one after the other in one sequence, in which each
-    attends to itself alone. Needs TransformerEngine."""
+    attends to itself alone."""
 
     enabled: bool = False
     train_mb_tokens: int | None = Field(default=None, ge=1)

@@ -23,6 +23,7 @@ from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.claiming import claim
 from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.fitting import require_fitting
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.loop import Ended, Loop, LoopSettings
 from paddock.training.grpo.policy_settings import PolicySettings
@@ -104,6 +105,7 @@ async def _run(
 
 def _told(read: ReadConfig, out: Path) -> "_Told":
     require_model(read.config.policy.model_name)
+    require_fitting(read.config.policy)
     worker = worker_settings(read, out)
     devices = devices_of(read.config, os.environ.get(_VISIBLE))
     return _Told(worker, _loop_settings(read.config, out), devices)

@@ -9,6 +9,7 @@ Export  weights in the computation's precision under the names of the checkpoint
 Errors  InfraError for a folder without a state, or with that of another model, and when the disk refuses one.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,15 @@ def export_model(folder: Path, ranks: Ranks, learner: MegatronLearner, policy: P
     config = AutoConfig.from_pretrained(policy.model_name)
     config.dtype = next(iter(weights.values())).dtype
     config.save_pretrained(folder)
+    _copy_generation(policy.model_name, folder)
     copy_tokenizer(policy.tokenizer.name or policy.model_name, folder)
+
+
+def _copy_generation(model: str, folder: Path) -> None:
+    """What the model says of sampling, where it says something."""
+    file = Path(model).expanduser() / "generation_config.json"
+    if file.is_file():
+        shutil.copyfile(file, folder / file.name)
 
 
 def _state(learner: MegatronLearner, *, loading: bool) -> dict[str, Any]:
