@@ -262,12 +262,31 @@ def _batch(step: int, rows: Sequence[TrainRow]) -> Batch:
     return Batch(step, list(rows), [], [], [])
 
 
-async def courses(plan: Plan, processes: Processes) -> dict[str, Course]:
+class Found(NamedTuple):
+    courses: dict[str, Course]
+    """By backend."""
+    vllm: dict[str, float]
+    """What vLLM and Hugging Face make of the same tokens, before anything is sent."""
+
+
+async def both(plan: Plan, processes: Processes) -> Found:
     n_policy = max(settings(plan, backend).policy.n_processes for backend in BACKENDS)
     async with engine_of(plan, n_policy) as engine:
         batches = [await engine.rows(step, 0) for step in range(plan.steps)]
-        batches[0] = by_hugging_face(plan, batches[0])
-        return {backend: await course(plan, backend, processes, batches, engine) for backend in BACKENDS}
+        sampled, batches[0] = batches[0], by_hugging_face(plan, batches[0])
+        courses = {backend: await course(plan, backend, processes, batches, engine) for backend in BACKENDS}
+    return Found(courses, differences(sampled, batches[0]))
+
+
+def differences(one: Sequence[TrainRow], other: Sequence[TrainRow]) -> dict[str, float]:
+    """Of log-probs of the same trained tokens."""
+    found = [
+        abs(a - b)
+        for own, its in zip(one, other, strict=True)
+        for a, b, on in zip(own.generation_log_probs, its.generation_log_probs, own.loss_mask, strict=True)
+        if on
+    ]
+    return {"mean": sum(found) / len(found), "max": max(found)}
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -312,22 +331,27 @@ def figures(plan: Plan, one: Course) -> dict[str, float | str]:
     }
 
 
-def report(plan: Plan, found: dict[str, Course]) -> None:
-    told = {backend: figures(plan, one) for backend, one in found.items()}
-    weights_apart = apart(plan, found)
+def report(plan: Plan, found: Found) -> None:
+    told = {backend: figures(plan, one) for backend, one in found.courses.items()}
+    weights_apart = apart(plan, found.courses)
     machine = torch.cuda.get_device_name() if plan.device == "cuda" else "CPU"
     about = {"machine": machine, "precision": plan.precision, "megatron_cfg": plan.megatron, "rows": plan.rows}
-    whole = {"about": about, **told, "weights apart after the steps": weights_apart}
+    further = {
+        "weights apart after the steps": weights_apart,
+        "vLLM against Hugging Face, before anything is sent": found.vllm,
+    }
+    whole = {"about": about, **told, **further}
     (plan.folder / "report.json").write_text(json.dumps(whole, indent=2, default=str) + "\n")
     print(f"{machine}, {plan.precision}, {plan.rows} rows of {plan.length} tokens, megatron_cfg {plan.megatron}\n")
     print("| | " + " | ".join(told) + " |\n|" + "---|" * (len(told) + 1))
     for name in told[BACKENDS[0]]:
         print(f"| {name} | " + " | ".join(_written(one[name]) for one in told.values()) + " |")
-    print("\nweights apart after the steps: " + ", ".join(f"{key} {_written(v)}" for key, v in weights_apart.items()))
+    for name, values in further.items():
+        print(f"\n{name}: " + ", ".join(f"{key} {_written(value)}" for key, value in values.items()))
 
 
 def _written(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
+    return value if isinstance(value, str) else f"{value:.5g}"
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
@@ -377,7 +401,7 @@ def main() -> None:
     plan = plan_of(parser.parse_args())
     make(plan)
     with local_ray(plan.folder / "logs") as processes:
-        found = asyncio.run(courses(plan, processes))
+        found = asyncio.run(both(plan, processes))
     report(plan, found)
 
 

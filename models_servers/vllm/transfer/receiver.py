@@ -3,9 +3,10 @@
 Law     an update replaces all weights layer by layer; between `start` and `finish` the model can't run, so vLLM has to
         be paused (`/pause?mode=keep`, whose default clears the KV cache: what was computed with the old weights is
         computed again at `/resume`).
-CPU     two defects of vLLM 0.32 are made up for. The base's `update_weights` synchronises an accelerator, and raises
+CPU     three defects of vLLM 0.32 are made up for. The base's `update_weights` synchronises an accelerator, and raises
         where there is none. An output head that is tied to the embedding keeps a packed copy of it, made at load; it
-        is packed again after each update, or logits would be those of the old embedding.
+        is packed again after each update, or logits would be those of the old embedding. Experts are packed when they
+        are loaded first, and not after an update, whose weights would be read in a wrong order: so they are here.
 Death   a trainer may die in the middle of an update. What it left is undone before the next one starts, whose layers
         would else be loaded from both. Until then the model can't run: vLLM stays paused.
 Errors  what loading raises, after all of the update was received: the trainer, which sends on, is not left hanging.
@@ -112,6 +113,8 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
         for head, embedding in self._tied:
             head.weight = embedding.weight
             head.quant_method.process_weights_after_loading(head)
+        if self.device.type == "cpu":
+            _pack_experts(self.model)
 
     def shutdown(self) -> None:
         if self._group is not None:
@@ -154,3 +157,10 @@ def _tied(model: Any) -> tuple[tuple[Any, Any], ...]:
         for embedding in embeddings
         if head.weight.data_ptr() == embedding.weight.data_ptr()
     )
+
+
+def _pack_experts(model: Any) -> None:
+    for layer in model.modules():
+        kernel = getattr(getattr(layer, "quant_method", None), "moe_kernel", None)
+        if kernel is not None and "w13_weight" in layer._parameters:
+            kernel.fused_experts.process_weights_after_loading(layer)
