@@ -23,7 +23,7 @@ class SingleStepConfig(AgentConfig):
     """Rows with tools: `judge`: a call is the step, and is judged; `refuse`: they are errors, because whoever made them
     means the calls to be run."""
     chat_template_kwargs: Block = Field(default={})
-    """Arguments of the chat template, such as `enable_thinking`, over a row's own; the model server's stand over them."""
+    """Arguments of the chat template, such as `enable_thinking`, over a row's own and under the server's."""
 
 
 class SingleStepAgent(AgentServer[SingleStepConfig]):

@@ -14,8 +14,8 @@ Masked  a rollout without a reward, or without a turn to train on, has `instance
         any ends a whole batch. The placeholder's prompt is no group's, so that it enters no baseline. Its reward is the
         rollout's, or 0 where there is none: the form knows no null. `mask_reason` is the outcome, or
         `no_trainable_turn`, or `off_path`: what could be trained on does not begin with the rollout's first prompt.
-Splices `broken_splices` counts the turns whose engine did not go on from the ids that it was told to; a rollout with any
-        is masked, with `mask_reason` `splice_broken`: what its reward is for is not what its ids say.
+Splices `broken_splices` counts the turns whose engine did not go on from the ids that it was told to; a rollout with
+        any is masked, with `mask_reason` `splice_broken`: what its reward is for is not what its ids say.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
