@@ -45,6 +45,7 @@ async def test_a_comparison_in_roles(judging: Judging, vllm_python: str, tmp_pat
         "serve_kwargs": {"chat_template": str(template)},
     }
     config = {"base_url": None, "model": str(model), "launch": launch, "api_key": "geheim", "reasoning_parser": "qwen3"}
+    others = set(psutil.Process().children(recursive=True))
     async with judging(**config) as (client, server):
         got = await client.ask("responses", ASKED)
         assert got.status == 200, got.body
@@ -66,5 +67,5 @@ async def test_a_comparison_in_roles(judging: Judging, vllm_python: str, tmp_pat
             marks = (await vllm.post(f"{root}/tokenize", json={"model": str(model), "prompt": "<|im_start|>"})).json()
         assert text == f"{rendered}<|im_start|>assistant"
         assert ids.count(marks["tokens"][-1]) == 5, "no mark but the template's"
-        family = psutil.Process().children(recursive=True)
-    assert not [process for process in family if process.is_running()]
+        left = set(psutil.Process().children(recursive=True)) - others
+    assert not [process for process in left if process.is_running()]
