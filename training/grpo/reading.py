@@ -152,24 +152,33 @@ def _validated(tree: JsonObject, composed: Composed, problems: Sequence[str]) ->
     try:
         config = TrainConfig.model_validate(tree)
     except ValidationError as error:
-        raise_all([*problems, *_problems(error, tree, composed)])
+        found = _problems(error, tree, composed)
+        # What could not be resolved is no value: that it is none of the right type would be noise.
+        raise_all(
+            [*problems, *(one.text for one in found if not any(known.startswith(f"`{one.key}`") for known in problems))]
+        )
         raise
     raise_all(problems)
     return config
 
 
-def _problems(error: ValidationError, tree: JsonObject, composed: Composed) -> Iterator[str]:
+class _Problem(NamedTuple):
+    text: str
+    key: str
+
+
+def _problems(error: ValidationError, tree: JsonObject, composed: Composed) -> Iterator[_Problem]:
     explained = explain(error, TrainConfig, tree, ())
     for item, (path, text) in zip(error.errors(include_url=False), explained, strict=True):
         where = composed.origin(path)
         if item["type"] == "extra_forbidden":
             for stray in _strays(path, get_at(tree, path)):
-                yield f"{composed.origin(stray)}: unknown key `{dotted(stray)}`{_hint(stray)}"
+                yield _Problem(f"{composed.origin(stray)}: unknown key `{dotted(stray)}`{_hint(stray)}", dotted(stray))
         elif item["type"] == "value_error":
             said = str(item["ctx"]["error"]) if "ctx" in item else item["msg"]
-            yield f"{where}: `{dotted(path)}`: {said}" if path else said
+            yield _Problem(f"{where}: `{dotted(path)}`: {said}" if path else said, dotted(path))
         else:
-            yield f"{where}: {text}"
+            yield _Problem(f"{where}: {text}", dotted(path))
 
 
 def _strays(path: KeyPath, node: Any) -> Iterator[KeyPath]:

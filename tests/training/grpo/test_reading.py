@@ -247,3 +247,10 @@ def test_agents_that_ask_another_model_than_the_trained_one_are_refused(folder: 
     assert "agents ask off too, but a run trains one model server, `policy_model`" in refused(
         folder, {"env": {"nemo_gym": servers}}
     )
+
+
+def test_a_variable_that_is_not_set_is_said_once(folder: Path) -> None:
+    said = refused(folder, {"data": {"train": {"data_path": "${oc.env:PADDOCK_TEST_ROWS}"}}, "grpo": {"seed": "x"}})
+    assert "environment variable PADDOCK_TEST_ROWS is not set" in said
+    assert said.count("data.train.data_path") == 1
+    assert "`grpo.seed`" in said
