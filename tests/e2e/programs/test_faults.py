@@ -41,6 +41,8 @@ COMMANDS = {"codex_cli": "codex", "opencode_cli": "opencode", "claude_code": "cl
 """What the program's processes are called."""
 FEW = {"codex_cli": DURING[::2], "opencode_cli": DURING[2:3], "mini_swe_agent": DURING[2:3]}
 """Points that are tried beside those of `make test-slow`."""
+PATIENT = ("opencode_cli", "model")
+"""It asks a model that is gone again for minutes."""
 KEEPER = "keeper.py"
 Strike = Callable[[], Awaitable[None]]
 
@@ -206,7 +208,7 @@ def cases() -> list[Any]:
     for harness in stand.PROGRAMS:
         for what in ("program", "tunnel", "model", "agent"):
             points = POINTS if what in ("agent", "model") else DURING
-            few = FEW.get(harness, ())
+            few = () if (harness, what) == PATIENT else FEW.get(harness, ())
             for point in points:
                 marks = () if point in few else pytest.mark.long
                 made.append(pytest.param(harness, what, point, marks=marks))
