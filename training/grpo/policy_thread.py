@@ -1,0 +1,54 @@
+"""What policies on torch and on Megatron-core share: one thread that does all work, and who sends weights.
+
+Law     all work is done in one thread, a call after the other, so that the event loop stays free, and settings of torch
+        that belong to a thread hold. A cancelled call ends its waiting, not what was begun.
+        Of several processes each has its own policy, and every method is called on all of them with the same arguments
+        at the same time (`PolicyProcesses` does); rank 0 writes, sends and answers.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+from paddock.training.grpo.policy_settings import Place, PolicySettings
+from paddock.training.grpo.sending import Sender, vllm_sender
+from paddock.training.grpo.sharding import device_of
+
+T = TypeVar("T")
+
+
+class ThreadedPolicy:
+    """`sender` None: to vLLM, by NCCL from GPUs, else by gloo."""
+
+    def __init__(self, settings: PolicySettings, place: Place, sender: Sender | None) -> None:
+        self._settings = settings
+        self._device = device_of(settings.policy.torch_cfg, place)
+        self._sender = sender or vllm_sender(
+            backend="nccl" if self._device.type == "cuda" else "gloo", device=self._device, address=place.master_address
+        )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy", initializer=self._prepare)
+
+    async def stop(self) -> None:
+        await self._run(self._end)
+        self._thread.shutdown(wait=False)
+
+    def _end(self) -> None:
+        """In the thread, at last."""
+        self._sender.close()
+
+    def _made(self, make: Callable[[], T]) -> T:
+        """In the thread, waiting for it."""
+        return self._thread.submit(make).result()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _prepare(self) -> None:
+        threads = self._settings.policy.torch_cfg.threads
+        if threads is not None and self._device.type == "cpu":
+            torch.set_num_threads(threads)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
