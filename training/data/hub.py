@@ -16,8 +16,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paddock.collect.new_file import new_file
 from paddock.errors import ConfigError, InfraError, boundary
-from paddock.training.data.writing import new_file
 from paddock.types import JsonObject
 
 RECORD = "paddock_download.json"

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from paddock.collect.new_file import new_file, refuse_same
 from paddock.errors import ConfigError
 from paddock.training.data.blends import PUBLISHED, SOURCES
 from paddock.training.data.tables import encode, numbered_lines, read_table, tables_in
-from paddock.training.data.writing import new_file, refuse_same
 from paddock.types import JsonObject
 
 MARK = "_hf_placeholder"

@@ -7,9 +7,9 @@ Law     lines are copied byte for byte, empty ones left out; `NAME/train-split.j
 from pathlib import Path
 from typing import NamedTuple
 
+from paddock.collect.new_file import new_file, refuse_same
 from paddock.errors import ConfigError
 from paddock.training.data.tables import numbered_lines
-from paddock.training.data.writing import new_file, refuse_same
 
 TRAIN, VALIDATION = "train-split.jsonl", "val-split.jsonl"
 

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from paddock.collect.new_file import new_file, refuse_same
 from paddock.errors import ConfigError, InfraError, PaddockError, RowError
 from paddock.training.data.blends import PUBLISHED
 from paddock.training.data.tables import LINES, Entry, encode, read_table, tables_in
-from paddock.training.data.writing import new_file, refuse_same
 from paddock.types import JsonObject
 
 MAX_WARNINGS = 20

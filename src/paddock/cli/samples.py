@@ -11,9 +11,9 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from paddock.cli import samples_check
 
@@ -202,24 +202,11 @@ def _failures(run: Path, members: set[tuple[int | None, int | None]]) -> "Iterat
 @contextmanager
 def _opened(target: Path | None) -> Iterator[BinaryIO]:
     """stdout, or a new file that takes its place when everything is in it."""
-    from paddock.errors import ConfigError
+    from paddock.collect.new_file import new_file
 
     if target is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if target.exists() and not target.is_file():
-        raise ConfigError(f"--out {target}: is no file", kind="out_unwritable")
-    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
-    try:
-        try:
-            with beside.open("wb") as file:
-                yield cast("BinaryIO", file)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(target)
-        finally:
-            with suppress(OSError):
-                beside.unlink()
-    except OSError as error:
-        raise ConfigError(f"--out {target}: {error.strerror or error}", kind="out_unwritable") from error
+    with new_file(target, make_folder=False) as file:
+        yield file

@@ -15,14 +15,15 @@ from paddock.errors import ConfigError
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[BinaryIO]:
-    """A file that becomes `target` when the block ends well."""
+def new_file(target: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
+    """A file that becomes `target` when the block ends well. `make_folder`: that of `target`, if it is not there."""
     if target.exists() and not target.is_file():
         raise ConfigError(f"{target}: is there and is no file", kind="out_unwritable")
     beside = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            if make_folder:
+                target.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("wb", buffering=1 << 20) as file:
                 yield file
                 file.flush()

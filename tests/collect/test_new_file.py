@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from paddock.collect.new_file import new_file, refuse_same
 from paddock.errors import ConfigError
-from paddock.training.data.writing import new_file, refuse_same
 
 
 @pytest.mark.parametrize("before", [None, b"of another day"])
