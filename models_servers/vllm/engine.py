@@ -34,11 +34,12 @@ from paddock.server.dialects import EventReader
 from paddock.server.exact.engine import Chunk
 from paddock.server.upstream_exchange import retry_wait_s
 from paddock.server.upstream_failures import RefusedError, UpstreamError, attributed
+from paddock.tokens import GrowingIds
 from paddock.types import JsonObject, WeightSpan
 
 
 class _Request(NamedTuple):
-    prompt_ids: list[int]
+    prompt_ids: GrowingIds
     sampled: JsonObject
     stream: bool
 
@@ -68,7 +69,7 @@ class VllmEngine:
     async def generate(
         self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
     ) -> AsyncGenerator[Chunk, None]:
-        ids = prompt_ids if isinstance(prompt_ids, list) else list(prompt_ids)
+        ids = prompt_ids if isinstance(prompt_ids, GrowingIds) else GrowingIds(prompt_ids)
         sampled = sampling(params, self._room(len(prompt_ids)))
         request = _Request(ids, sampled, stream)
         call = call.within(self._config.timeout_s)
@@ -100,8 +101,9 @@ class VllmEngine:
         count = 0
         with replica.use():
             before = await weight_version(endpoint, limit_s) if asked else None
+            prompt = orjson.Fragment(request.prompt_ids.json())
             body = orjson.dumps(
-                request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
+                request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream)
             )
             path, watched, client = PATHS[traits.form], replica.watched, self._client
             if request.stream:

@@ -11,6 +11,8 @@ Errors  ConfigError `engine_not_exact`, `model_unknown`: it must be started othe
 
 from typing import Any, Literal, NamedTuple
 
+import orjson
+
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.reading import Form, read_whole
@@ -74,7 +76,9 @@ async def world_size(endpoint: Endpoint, timeout_s: float) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def request_body(form: Form, model: str, prompt_ids: list[int], sampled: JsonObject, *, stream: bool) -> JsonObject:
+def request_body(
+    form: Form, model: str, prompt_ids: list[int] | orjson.Fragment, sampled: JsonObject, *, stream: bool
+) -> JsonObject:
     """One answer to `prompt_ids`, with ids and log-probs."""
     body: JsonObject = {"model": model, "stream": stream}
     if stream:

@@ -9,15 +9,15 @@ Bounds  of each rollout the latest histories, in memory as long as its turns are
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from paddock.server.dialects import Conversation, Dialect, History, conversation, history_key
-from paddock.tokens import MAX_PATHS, Asked, Begun, TurnIndex, read_asked
+from paddock.server.dialects import Conversation, Dialect, continued, conversation, history_key
+from paddock.tokens import MAX_PATHS, Asked, Begun, TurnIndex, private, read_asked
 from paddock.types import JsonObject
 
 
 class _Heard(NamedTuple):
     dialect: Dialect
     begun: Begun
-    history: History
+    told: Conversation
 
 
 class Hearing:
@@ -33,15 +33,26 @@ class Hearing:
 
     def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, asked: Asked) -> Conversation:
         """`asked`: the request, as `asked` has just read it."""
-        if asked.begun is None:
+        begun = asked.begun
+        if begun is None:
             return conversation(dialect, request)
         heard = self._heard.setdefault(index, [])
         place = next((nth for nth, each in enumerate(heard) if each.begun is asked.earlier), None)
-        request = {**request, history_key(dialect): asked.begun.history.items}
-        told = conversation(dialect, request, earlier=None if place is None else heard[place].history)
+        told = _told(dialect, request, begun, None if place is None else heard[place])
         if place is not None:
             del heard[place]
         if told.history is not None:
-            heard.append(_Heard(dialect, asked.begun, told.history))
+            heard.append(_Heard(dialect, begun, told))
         del heard[:-MAX_PATHS]
         return told
+
+
+def _told(dialect: Dialect, request: JsonObject, begun: Begun, earlier: _Heard | None) -> Conversation:
+    """`earlier`: of the same dialect, with whose history this one begins."""
+    if earlier is not None and earlier.begun.besides == begun.besides:
+        told = continued(dialect, earlier.told, begun.history.items)
+        if told is not None:
+            return told
+    request = {**request, history_key(dialect): begun.history.items}
+    told = conversation(dialect, request, earlier=earlier.told.history if earlier else None)
+    return told._replace(**private({"tools": told.tools, "arguments": told.arguments, "params": told.params}))

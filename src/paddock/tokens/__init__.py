@@ -21,6 +21,7 @@ from paddock.tokens.export import (
     samples,
     skipped,
 )
+from paddock.tokens.growing import GrowingIds
 from paddock.tokens.matching import MAX_PATHS, Matched, TurnIndex, root_of
 from paddock.tokens.private import private
 from paddock.tokens.prompting import Prompter
@@ -37,6 +38,7 @@ __all__ = [
     "ChatTemplate",
     "Decoder",
     "FrozenError",
+    "GrowingIds",
     "Matched",
     "Mode",
     "Placed",

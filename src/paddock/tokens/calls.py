@@ -30,13 +30,20 @@ def rollout_of(call: Call) -> str | None:
 
 
 class Begun(NamedTuple):
-    """The beginning of a request: all that is hashed up to the end of its history."""
+    """A request, begun: what was asked, hashed up to the end of its history."""
 
     before: bytes
     """What stands before the history."""
     history: Copied
     hashed: "hashlib._Hash"
     """SHA-256 of both, without the history's closing bracket; not to be updated."""
+    after: bytes
+    """What stands behind the history."""
+
+    @property
+    def besides(self) -> tuple[bytes, bytes]:
+        """What its request asks besides its history."""
+        return self.before, self.after
 
 
 class Asked(NamedTuple):
@@ -61,7 +68,7 @@ def read_asked(body: JsonObject, key: str = "input", known: Iterable[Begun] = ()
         before = b'%b%b"%b":' % (before, b"," if len(before) > 1 else b"", key.encode())
         after = canonical({name: value for name, value in asked.items() if name > key})[1:]
         earlier = max((each for each in known if each.history.begins(history)), key=_length, default=None)
-        begun = _begun(before, history, earlier)
+        begun = _begun(before, history, after, earlier)
     except orjson.JSONEncodeError as error:
         raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
     digest = begun.hashed.copy()
@@ -69,17 +76,17 @@ def read_asked(body: JsonObject, key: str = "input", known: Iterable[Begun] = ()
     return Asked(digest.hexdigest(), begun, earlier)
 
 
-def _begun(before: bytes, history: list[Any], earlier: Begun | None) -> Begun:
+def _begun(before: bytes, history: list[Any], after: bytes, earlier: Begun | None) -> Begun:
     """`earlier`: of a history with which this one begins."""
     if earlier is None:
-        earlier = Begun(before, NOTHING, hashlib.sha256(before + b"["))
+        earlier = Begun(before, NOTHING, hashlib.sha256(before + b"["), after)
     known = earlier.history
     same = earlier.before == before
     hashed = earlier.hashed.copy() if same else hashlib.sha256(before + canonical(known.items)[:-1])
     new = history[len(known.items) :]
     if new:
         hashed.update(b"%b%b" % (b"," if known.items else b"", canonical(new)[1:-1]))
-    return Begun(before, known.and_more(new), hashed)
+    return Begun(before, known.and_more(new), hashed, after)
 
 
 def _length(begun: Begun) -> int:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.tokens.deltas import full_ids
+from paddock.tokens.growing import GrowingIds
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import calls, content_text, item_type, messages, output_items
 
@@ -102,7 +103,7 @@ class TurnIndex:
         self._continued: set[str] = set()
         self._paths: list[_Path] = []
         """The latest last; one for each conversation of the rollout."""
-        self._joined: tuple[str | None, list[int]] = (None, [])
+        self._joined: tuple[str | None, GrowingIds] = (None, GrowingIds())
         """A turn, and all ids up to its end."""
 
     def add(self, turn: Turn, history: str | None) -> None:
@@ -130,11 +131,11 @@ class TurnIndex:
         found.reverse()
         return found
 
-    def full_ids(self, turn_id: str) -> list[int]:
-        """All ids up to the turn's end; the list is the caller's. ValueError where a turn has none."""
+    def full_ids(self, turn_id: str) -> GrowingIds:
+        """All ids up to the turn's end; they are the caller's. ValueError where a turn has none."""
         known, ids = self._joined
-        self._joined = (None, [])
-        return ids if known == turn_id else full_ids(self.chain(turn_id))
+        self._joined = (None, GrowingIds())
+        return ids if known == turn_id else GrowingIds(full_ids(self.chain(turn_id)))
 
     def keep_ids(self, turn_id: str, prompt: list[int]) -> None:
         """`prompt`: the turn's whole one, which its caller gives away. The next call joins nothing anew."""
@@ -144,7 +145,7 @@ class TurnIndex:
         # Equal ids in the turn's own objects: those are shared between all turns, the prompt's would live beside them.
         prompt[len(prompt) - len(turn.prompt_ids) :] = turn.prompt_ids
         prompt += turn.sampled_ids
-        self._joined = (turn_id, prompt)
+        self._joined = (turn_id, prompt if isinstance(prompt, GrowingIds) else GrowingIds(prompt))
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> Matched:
         """`root`: what stands before all items (`root_of`)."""

@@ -11,6 +11,7 @@ Errors  ConfigError `template_invalid`, with the line, for a source that doesn't
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from jinja2 import TemplateError, TemplateSyntaxError, nodes
@@ -21,6 +22,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from paddock.errors import ConfigError, RequestError
 from paddock.tokens.messages import template_messages, template_tools, with_empty_arguments
 from paddock.types import JsonObject
+
+_OF_DICTS = frozenset(dir(dict))
+"""What a template gets of an object by name before it gets what is in it."""
 
 
 class ChatTemplate:
@@ -76,8 +80,17 @@ def _refused(error: Exception) -> RequestError:
     return RequestError(f"chat template: {words}", kind="template_refused")
 
 
+class _Environment(ImmutableSandboxedEnvironment):
+    """The sandbox, which needs no exception to find what is in an object of JSON."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is not dict or attribute in _OF_DICTS:
+            return super().getattr(obj, attribute)
+        return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+
+
 def _environment(clock: Callable[[], datetime]) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
+    environment = _Environment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )  # no HTML comes of it, so nothing is escaped
     environment.filters["tojson"] = _to_json
@@ -107,7 +120,16 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    if isinstance(separators, list):  # a template may write it so
+        separators = (separators[0], separators[1])
+    return _encoder(ensure_ascii, indent, separators, sort_keys).encode(value)
+
+
+@lru_cache(maxsize=64)
+def _encoder(
+    ensure_ascii: bool, indent: int | None, separators: tuple[str, str] | None, sort_keys: bool
+) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _raise(message: str) -> NoReturn:

@@ -6,7 +6,13 @@
 """
 
 from paddock.server.dialects.answers import Answer, Counts, Dialect, Tokens
-from paddock.server.dialects.conversation import Conversation, History, conversation, history_key, require_renderable
+from paddock.server.dialects.conversation import (
+    Conversation,
+    continued,
+    conversation,
+    history_key,
+    require_renderable,
+)
 from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply
 from paddock.server.dialects.items import custom_call_item, reasoning_item, with_ids
 from paddock.server.dialects.messages_replies import message_body
@@ -35,6 +41,7 @@ __all__ = [
     "body_of",
     "chat_messages",
     "completion_body",
+    "continued",
     "conversation",
     "custom_call_item",
     "dialect_of",

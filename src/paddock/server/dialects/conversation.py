@@ -88,6 +88,21 @@ def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | No
     return Conversation(items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params, history)
 
 
+def continued(dialect: Dialect, told: Conversation, given: list[Any]) -> Conversation | None:
+    """`told`, gone on: that of a request which says the same besides its list of items or messages, and whose list,
+    `given`, begins with the one that was told. None: the whole request has to be read."""
+    earlier = told.history
+    if earlier is None:
+        return None
+    key = history_key(dialect)
+    history = _history(dialect, given, take(dialect, {key: given[earlier.length :]}), earlier.shown, earlier)
+    if len(history.added) > len(earlier.added):
+        return None
+    system = told.items[: len(told.items) - len(earlier.items)]
+    dropped = [*told.dropped, *history.dropped[len(earlier.dropped) :]]
+    return told._replace(items=[*system, *history.items], dropped=dropped, history=history)
+
+
 def _rest(given: list[Any], earlier: History) -> list[Any]:
     """What is new, behind the tools that were told before."""
     told = [{"type": ADDED_TOOLS, "tools": earlier.added}] if earlier.added else []

@@ -27,7 +27,7 @@ from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
 from paddock.server.sampling import merged
-from paddock.tokens import Decoder, Placed, Prompter, Vocabulary, root_of
+from paddock.tokens import Decoder, GrowingIds, Placed, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import item_type
 
@@ -112,7 +112,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
                     yield parts
         yield answer.end(prompt, asking.handle, self.model_name)
 
-    def _prompt(self, asking: Asking) -> list[int]:
+    def _prompt(self, asking: Asking) -> GrowingIds:
         """The ids that the engine is given; notes what is to be recorded of them, and how they are to be sampled."""
         told = asking.conversation
         require_renderable(asking.request, told)
@@ -125,8 +125,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         before = self._before(asking)
         new = self._new(asking, before)
         asking.placed = Placed(asking.matched.turn, new)
-        # No third list: a long prompt costs as much to copy as the rest of a call.
-        prompt = before
+        prompt = before  # no third list: a long prompt costs as much to copy as the rest of a call
         prompt += new
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
@@ -137,9 +136,9 @@ class ExactServer(RecordingServer[ExactConfigT]):
             )
         return prompt
 
-    def _before(self, asking: Asking) -> list[int]:
+    def _before(self, asking: Asking) -> GrowingIds:
         if asking.secret is None or asking.matched.turn is None:
-            return []
+            return GrowingIds()
         return self.store.index(asking.secret).full_ids(asking.matched.turn)
 
     def recorded(self, asking: Asking, answer: Answer) -> None:
@@ -194,7 +193,7 @@ class _Answering:
         delta = self._parser.feed(text, chunk.ids, finished=finished) if text or chunk.ids or finished else None
         return list(self._items.delta(delta)) if delta else []
 
-    def end(self, prompt: list[int], handle: str | None, model: str) -> Batch:
+    def end(self, prompt: GrowingIds, handle: str | None, model: str) -> Batch:
         """The parts that are left, and the answer."""
         last = self._last
         if last is None or last.finish_reason is None:
