@@ -30,6 +30,15 @@ class _Answer(NamedTuple):
     retry_after: str | None
 
 
+class Post(NamedTuple):
+    """What is asked."""
+
+    path: str
+    body: bytes
+    sent: Callable[[], object]
+    """Called when it is on its way."""
+
+
 class Stream:
     """An answer whose head has come. To be closed."""
 
@@ -91,14 +100,12 @@ class Endpoint:
         """Whether `/health` says so; raises where it is not answered."""
         return (await self._send("GET", "/health", None, timeout_s)).status == 200
 
-    async def stream(
-        self, client: LeanClient, path: str, body: bytes, due: float, limit_s: float, watched: Watched
-    ) -> Stream:
+    async def stream(self, client: LeanClient, post: Post, due: float, limit_s: float, watched: Watched) -> Stream:
         """An answer that is a stream. `due`, `limit_s`: see `Stream`."""
         clock = asyncio.timeout_at(due)
         with attributed(self.host, limit_s), watched(clock):
             async with clock:
-                received = await client.post(self._target, path, body)
+                received = await client.post(self._target, *post)
         kind = received.headers.get("content-type", "")
         if received.status < 300 and "text/event-stream" in kind:
             return Stream(self.host, received, due, limit_s)
@@ -112,14 +119,12 @@ class Endpoint:
         finally:
             received.close()
 
-    async def whole(
-        self, client: LeanClient, path: str, body: bytes, due: float, limit_s: float, watched: Watched
-    ) -> Any:
+    async def whole(self, client: LeanClient, post: Post, due: float, limit_s: float, watched: Watched) -> Any:
         """The JSON of an answer that is no stream. `due`, `limit_s`: see `Stream`."""
         clock = asyncio.timeout_at(due)
         with attributed(self.host, limit_s), watched(clock):
             async with clock:
-                received = await client.post(self._target, path, body)
+                received = await client.post(self._target, *post)
                 try:
                     answer = await _received(received)
                 finally:

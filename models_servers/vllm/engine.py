@@ -13,7 +13,7 @@ Errors  those of `paddock.server.upstream_failures`: `abort` at vLLM is `upstrea
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from math import inf
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from paddock.errors import InfraError
 from paddock.http import Call
 from paddock.http.lean import LeanClient
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Stream, Watched
+from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Post, Stream, Watched
 from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
 from paddock.models_servers.vllm.replica import Replica
 from paddock.models_servers.vllm.replicas import Replicas
@@ -42,6 +42,7 @@ class _Request(NamedTuple):
     prompt_ids: GrowingIds
     sampled: JsonObject
     stream: bool
+    asked: Callable[[], object]
 
 
 class VllmEngine:
@@ -67,11 +68,18 @@ class VllmEngine:
         return self.replicas.max_tokens
 
     async def generate(
-        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
+        self,
+        prompt_ids: Sequence[int],
+        params: JsonObject,
+        call: Call,
+        *,
+        rollout: str | None,
+        stream: bool = True,
+        asked: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         ids = prompt_ids if isinstance(prompt_ids, GrowingIds) else GrowingIds(prompt_ids)
         sampled = sampling(params, self._room(len(prompt_ids)))
-        request = _Request(ids, sampled, stream)
+        request = _Request(ids, sampled, stream, asked)
         call = call.within(self._config.timeout_s)
         failed = 0
         while True:
@@ -102,15 +110,13 @@ class VllmEngine:
         with replica.use():
             before = await weight_version(endpoint, limit_s) if asked else None
             prompt = orjson.Fragment(request.prompt_ids.json())
-            body = orjson.dumps(
-                request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream)
-            )
-            path, watched, client = PATHS[traits.form], replica.watched, self._client
+            body = orjson.dumps(request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream))
+            post, watched, client = Post(PATHS[traits.form], body, request.asked), replica.watched, self._client
             if request.stream:
-                stream = await endpoint.stream(client, path, body, due, limit_s, watched)
+                stream = await endpoint.stream(client, post, due, limit_s, watched)
                 chunks = _streamed(stream, traits.form, watched)
             else:
-                answer = await endpoint.whole(client, path, body, due, limit_s, watched)
+                answer = await endpoint.whole(client, post, due, limit_s, watched)
                 chunks = _whole(endpoint, answer, traits.form, limit_s)
             async with aclosing(chunks):
                 async for chunk in chunks:

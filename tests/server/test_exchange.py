@@ -4,7 +4,6 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import pytest
 
@@ -49,8 +48,11 @@ class Source:
         self.ends = getattr(self, "ends", 0) + 1
 
 
-async def read(reader: Reader, **options: Any) -> list[Batch]:
-    return [batch async for batch in reader.batches(**options)]
+async def read(reader: Reader, *, beat_s: float = 60.0) -> list[Batch]:
+    found: list[Batch] = []
+    while (batch := await reader.batch(beat_s)) is not None:
+        found.append(batch)
+    return found
 
 
 async def turn_over() -> None:
@@ -77,12 +79,11 @@ async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
     source = Source([WORD], [WORD], [HELLO])
     exchange = source.exchange()
     slow, quick = exchange.join(), exchange.join()
-    batches = slow.batches()
-    assert await anext(batches) == [WORD]
+    assert await slow.batch(60.0) == [WORD]
     source.go.set()
     assert await quick.whole() is HELLO
     quick.close()
-    assert [batch async for batch in batches] == [[WORD], [HELLO]]
+    assert await read(slow) == [[WORD], [HELLO]]
     exchange.close()
 
 
@@ -109,12 +110,10 @@ async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_bef
     await first.begun(9.0)
     source.go.set()
     for reader in (first, second):
-        seen = []
+        assert await reader.batch(60.0) == [WORD]
         with pytest.raises(InfraError, match="it broke"):
-            async for batch in reader.batches():
-                seen.append(batch)
-        assert seen == [[WORD]]
-    assert (exchange.failed, exchange.answer, source.ends) == (True, None, 1)
+            await reader.batch(60.0)
+    assert (exchange.error is None, exchange.answer, source.ends) == (False, None, 1)
 
 
 async def test_an_engine_without_an_answer_is_a_bug() -> None:
@@ -128,7 +127,7 @@ async def test_without_news_there_are_empty_batches() -> None:
     source = Source([WORD], [HELLO])
     reader = source.exchange().join()
     seen: list[Batch] = []
-    async for batch in reader.batches(beat_s=0.005):
+    while (batch := await reader.batch(0.005)) is not None:
         seen.append(batch)
         if seen.count([]) == 3:
             source.go.set()

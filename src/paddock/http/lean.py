@@ -25,6 +25,10 @@ from paddock.http.transport import KEEPALIVE_S
 MAX_UNREAD = 1 << 20
 
 
+def _nothing() -> None:
+    return None
+
+
 class Target(NamedTuple):
     """A server, as each request names it."""
 
@@ -143,14 +147,15 @@ class LeanClient:
         self._open: set[_Connection] = set()
         self._tls: ssl.SSLContext | None = None
 
-    async def post(self, target: Target, path: str, body: bytes) -> Received:
-        """The answer, once its head is there."""
+    async def post(self, target: Target, path: str, body: bytes, sent: Callable[[], object] = _nothing) -> Received:
+        """The answer, once its head is there. `sent`: called when the request is on its way."""
         connection = self._take(target) or await self._connect(target)
         received = connection.send(
             b"POST %b%b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n%b"
             % (target.path, path.encode("ascii"), target.head, len(body), body)
         )
         try:
+            sent()
             while not received.status:
                 await received.news()
         except BaseException:
@@ -221,6 +226,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # of a stream; uvloop's is no subclass
+        self.transport.set_write_buffer_limits(0)  # uvloop's would wait for the end of its round before it sends
         self._all_open.add(self)
 
     def eof_received(self) -> None:

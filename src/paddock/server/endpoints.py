@@ -104,7 +104,8 @@ class _Caller:
         loop = asyncio.get_running_loop()
         self._task = task
         self._ended = self._forgotten = False
-        self._listening = loop.create_task(self._listen(receive))
+        self._listening: asyncio.Task[None] | None = None
+        loop.call_soon(self._begin, receive)  # a round later than what the task itself starts: that goes first
         self._due = None if waits_s is None else loop.call_later(waits_s, self._end)
 
     def ended_it(self) -> bool:
@@ -113,9 +114,14 @@ class _Caller:
 
     def forget(self) -> None:
         self._forgotten = True
-        self._listening.cancel()
+        if self._listening is not None:
+            self._listening.cancel()
         if self._due is not None:
             self._due.cancel()
+
+    def _begin(self, receive: Receive) -> None:
+        if not self._forgotten:
+            self._listening = self._task.get_loop().create_task(self._listen(receive))
 
     async def _listen(self, receive: Receive) -> None:
         try:

@@ -8,7 +8,6 @@ Errors  the engine's, to every reader. Cancelling a reader cancels nothing else.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 
 from paddock.errors import BugError, InfraError
 from paddock.server.dialects import Answer, Part
@@ -24,13 +23,14 @@ class Exchange:
         """`on_end`: called once, when nobody can join it any more."""
         self.answer: Answer | None = None
         """Once it is whole."""
-        self.failed = False
-        self._batches: list[Batch] = []
-        self._error: BaseException | None = None
+        self.batches: list[Batch] = []
+        """Those that have come."""
+        self.error: Exception | None = None
+        """Once it has failed."""
         self._grace_s = grace_s
         self._on_end: Callable[[], None] | None = on_end
         self._readers = 0
-        self._news = asyncio.Event()
+        self._waiting: list[asyncio.Future[bool]] = []
         self._orphaned: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._pump(source))
@@ -49,29 +49,20 @@ class Exchange:
             self._orphaned.cancel()
             self._orphaned = None
         self._end()
-        if self.answer is None and not self.failed:
+        if self.answer is None and self.error is None:
             self._task.cancel()
             self._fail(error or _given_up())  # here: a task that has not begun would not come to tell it
 
-    async def read(self, beat_s: float | None) -> AsyncGenerator[Batch, None]:
-        """All batches, from the first; an empty one after each `beat_s` seconds without any."""
-        nth = 0
-        while True:
-            while nth < len(self._batches):
-                nth += 1
-                yield self._batches[nth - 1]
-            if self._error is not None:
-                raise self._error
-            if self.answer is not None:
-                return
-            if beat_s is None:
-                await self._news.wait()
-                continue
-            try:
-                async with asyncio.timeout(beat_s):
-                    await self._news.wait()
-            except TimeoutError:
-                yield []
+    async def news(self, limit_s: float | None = None) -> bool:
+        """Wait for another batch, or the end; False: `limit_s` seconds were over before."""
+        waiting: asyncio.Future[bool] = self._loop.create_future()
+        self._waiting.append(waiting)
+        late = None if limit_s is None else self._loop.call_later(limit_s, _say, waiting)
+        try:
+            return await waiting
+        finally:
+            if late is not None:
+                late.cancel()
 
     def left(self) -> None:
         """A reader has gone."""
@@ -93,12 +84,12 @@ class Exchange:
             async for batch in source:
                 if batch and isinstance(batch[-1], Answer):
                     self.answer = batch[-1]
-                self._batches.append(batch)
+                self.batches.append(batch)
                 self._tell()
             if self.answer is None:
                 raise BugError("an engine's parts ended without an answer", kind="no_answer")
         except asyncio.CancelledError:
-            if not self.failed:
+            if self.error is None:
                 self._fail(_given_up())
         except Exception as error:  # noqa: BLE001 - it is the readers' to raise
             self._fail(error)
@@ -106,8 +97,7 @@ class Exchange:
             await source.aclose()
 
     def _fail(self, error: Exception) -> None:
-        self._error = error
-        self.failed = True
+        self.error = error
         self._tell()
         self._end()
 
@@ -117,42 +107,67 @@ class Exchange:
             on_end()
 
     def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            _say(each, news=True)
 
 
 class Reader:
-    """One client's. To be closed; one that is forgotten closes itself."""
+    """One client's. To be closed; one that is forgotten closes itself. Its methods raise what the engine raised."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange: Exchange | None = exchange
+        self._read = 0
+        """Batches so far."""
 
     def __del__(self) -> None:
         if self._exchange is not None:
             self._exchange.forgotten()
 
     async def begun(self, limit_s: float) -> None:
-        """Wait for the first batch, but no longer; raises what the engine raised before it."""
-        async with aclosing(self.batches(beat_s=limit_s)) as batches:
-            await anext(batches)
+        """Wait for the first batch, but no longer."""
+        exchange = self._open
+        if not exchange.batches and exchange.error is None:
+            await exchange.news(limit_s)
+        if not exchange.batches and exchange.error is not None:
+            raise exchange.error
 
     async def whole(self) -> Answer:
-        async with aclosing(self.batches()) as batches:
-            async for batch in batches:
-                if batch and isinstance(batch[-1], Answer):
-                    return batch[-1]
-        raise BugError("an engine's parts ended without an answer", kind="no_answer")
+        exchange = self._open
+        while exchange.answer is None:
+            if exchange.error is not None:
+                raise exchange.error
+            await exchange.news()
+        return exchange.answer
 
-    def batches(self, *, beat_s: float | None = None) -> AsyncGenerator[Batch, None]:
-        """See `Exchange.read`."""
-        if self._exchange is None:
-            raise BugError("this reader was closed", kind="closed")
-        return self._exchange.read(beat_s)
+    async def batch(self, beat_s: float) -> Batch | None:
+        """The next one, from the first on; an empty one after `beat_s` seconds without any; None: that was all."""
+        exchange = self._open
+        while self._read == len(exchange.batches):
+            if exchange.error is not None:
+                raise exchange.error
+            if exchange.answer is not None:
+                return None
+            if not await exchange.news(beat_s):
+                return []
+        self._read += 1
+        return exchange.batches[self._read - 1]
 
     def close(self) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.left()
+
+    @property
+    def _open(self) -> Exchange:
+        if self._exchange is None:
+            raise BugError("this reader was closed", kind="closed")
+        return self._exchange
+
+
+def _say(waiting: "asyncio.Future[bool]", *, news: bool = False) -> None:
+    if not waiting.done():
+        waiting.set_result(news)
 
 
 def _given_up() -> InfraError:

@@ -13,8 +13,9 @@ import logging
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from pydantic import Field, ValidationError
@@ -27,6 +28,7 @@ from paddock.server.dialects import (
     Conversation,
     Counts,
     Dialect,
+    Writer,
     body_of,
     conversation,
     make_writer,
@@ -79,6 +81,8 @@ class Asking:
     """What the engine is given."""
     overridden: list[str] = field(default_factory=list)
     """Of it, what the config or the row set over the client's."""
+    meanwhile: Callable[[], object] = lambda: None
+    """Makes ready what its client is told first; `sample` may call it once the engine works."""
 
     @property
     def handle(self) -> str | None:
@@ -203,13 +207,15 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             running = joined or self._begin(self._heard(dialect, request, call, secret, asked))
         reader = running.exchange.join()
         if request.get("stream") is True:
+            opened = _Opened(dialect, request, self.model_name, running.asking.handle)
+            running.asking.meanwhile = opened.make
             try:
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
                 await reader.begun(self.config.beat_interval_s)
             except BaseException:
                 reader.close()
                 raise
-            return EventStream(self._events(dialect, request, running, reader))
+            return EventStream(self._events(*opened.make(), running, reader))
         try:
             answer = await reader.whole()
             self._record(running, answer)
@@ -250,24 +256,23 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
-        self, dialect: Dialect, request: JsonObject, running: _Running, reader: Reader
-    ) -> AsyncIterator[bytes]:
-        writer = make_writer(dialect, request, model=self.model_name, handle=running.asking.handle)
+        self, writer: Writer, unsent: bytes, running: _Running, reader: Reader
+    ) -> AsyncGenerator[bytes, None]:
+        """`unsent`: what the writer started with; it goes with the first batch."""
+        sent_at = time.monotonic()
         try:
-            yield writer.start()
-            sent_at = time.monotonic()
-            async for batch in reader.batches(beat_s=self.config.beat_interval_s):
+            while (batch := await reader.batch(self.config.beat_interval_s)) is not None:
                 if batch and isinstance(batch[-1], Answer):
                     self._record(running, batch[-1])
-                events = b"".join(map(writer.write, batch))
+                events = unsent + b"".join(map(writer.write, batch))
                 # What a batch says may be held back: then, too, the client is told that the stream lives.
                 if not events and time.monotonic() - sent_at >= self.config.beat_interval_s:
                     events = writer.beat()
                 if events:
-                    sent_at = time.monotonic()
+                    unsent, sent_at = b"", time.monotonic()
                     yield events
         except PaddockError as error:
-            yield writer.fail(error.message, error.kind)
+            yield unsent + writer.fail(error.message, error.kind)
         finally:
             reader.close()
 
@@ -320,7 +325,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             del held[asking.hash]
             if not held:
                 del self._running[asking.secret or ""]
-        if asking.secret is not None and not (running.recorded or running.exchange.failed):
+        if asking.secret is not None and not running.recorded and running.exchange.error is None:
             self.given_up += 1
             _log.warning("%s: an answer was given up: nobody came back for it", self.name)
 
@@ -329,6 +334,20 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
         for running in list(self._running.get(secret, {}).values()):
             running.exchange.close(error or over)
+
+
+class _Opened:
+    """A stream's writer and its first events, made once."""
+
+    def __init__(self, dialect: Dialect, request: JsonObject, model: str, handle: str | None) -> None:
+        self._writer = partial(make_writer, dialect, request, model=model, handle=handle)
+        self._made: tuple[Writer, bytes] | None = None
+
+    def make(self) -> tuple[Writer, bytes]:
+        if self._made is None:
+            writer = self._writer()
+            self._made = writer, writer.start()
+        return self._made
 
 
 def sampled_tokens(turns: Iterable[Turn]) -> int:

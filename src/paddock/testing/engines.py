@@ -89,10 +89,18 @@ class ScriptedEngine:
         return
 
     async def generate(
-        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
+        self,
+        prompt_ids: Sequence[int],
+        params: JsonObject,
+        call: Call,
+        *,
+        rollout: str | None,
+        stream: bool = True,
+        asked: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         prompt = list(prompt_ids)
         self.begun += 1
+        asked()
         said = self._answer(prompt)
         if isinstance(said, Exception):
             raise said

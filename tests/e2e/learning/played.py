@@ -5,7 +5,7 @@ Plays   one for each rollout, in the order in which rollouts ask for the first t
 Tokens  of a small vocabulary, with log-probs that say nothing; the weights are the first of a run.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 import orjson
 
@@ -32,12 +32,19 @@ class PlayedEngine(ScriptedEngine):
         self._by_rollout: dict[str | None, Iterator[str]] = {}
 
     async def generate(
-        self, prompt_ids: Sequence[int], params: JsonObject, call: Call, *, rollout: str | None, stream: bool = True
+        self,
+        prompt_ids: Sequence[int],
+        params: JsonObject,
+        call: Call,
+        *,
+        rollout: str | None,
+        stream: bool = True,
+        asked: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         if rollout not in self._by_rollout:
             self._by_rollout[rollout] = self._left.pop(0)
         self._said = next(self._by_rollout[rollout])
-        async for chunk in super().generate(prompt_ids, params, call, rollout=rollout, stream=stream):
+        async for chunk in super().generate(prompt_ids, params, call, rollout=rollout, stream=stream, asked=asked):
             yield chunk
 
 

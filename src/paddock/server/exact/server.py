@@ -98,19 +98,25 @@ class ExactServer(RecordingServer[ExactConfigT]):
         prompt = self._prompt(asking)
         told = asking.conversation
         stream = asking.request.get("stream") is True
-        answer = _Answering(
-            parsers(told.tools, prompt),
-            ChatItems(told.custom, told.namespaces),
-            vocabulary.decoder(),
-            Stopper(stop_texts(asking.sampling.get("stop"))),
-            stream=stream,
+        made: _Answering | None = None
+
+        def answer() -> _Answering:
+            nonlocal made
+            if made is None:
+                items = ChatItems(told.custom, told.namespaces)
+                stopper = Stopper(stop_texts(asking.sampling.get("stop")))
+                made = _Answering(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
+                asking.meanwhile()
+            return made
+
+        chunks = engine.generate(
+            prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream, asked=answer
         )
-        chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
-                if parts := answer.take(chunk):
+                if parts := answer().take(chunk):
                     yield parts
-        yield answer.end(prompt, asking.handle, self.model_name)
+        yield answer().end(prompt, asking.handle, self.model_name)
 
     def _prompt(self, asking: Asking) -> GrowingIds:
         """The ids that the engine is given; notes what is to be recorded of them, and how they are to be sampled."""
