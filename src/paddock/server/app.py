@@ -21,6 +21,7 @@ from paddock.errors import RequestError
 from paddock.http import VERIFY, Route
 from paddock.http.context import API_KEY
 from paddock.server.base import ResourcesServer, Server
+from paddock.server.bodies import GrowingBodies
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
 
@@ -31,8 +32,10 @@ _SECRET = "secret"
 
 def build_app(server: Server[Any], *, token: str | None = None) -> FastAPI:
     """The server's app; it does not start or stop the server."""
+    bodies = GrowingBodies()
     endpoints = {
-        route: Endpoint(route, handler, long=_is_long(route, server)) for route, handler in server.handlers().items()
+        route: Endpoint(route, handler, bodies, long=_is_long(route, server))
+        for route, handler in server.handlers().items()
     }
     app = _App(endpoints, token, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")

@@ -1,6 +1,6 @@
 """Calls of one route over ASGI: a body and headers in, one reply out, and nothing between.
 
-Bodies  parsed and written by orjson, once.
+Bodies  parsed and written by orjson, once; of a list that grows from call to call, what is new (`bodies`).
 Errors  those of the handler by their owner's status (`dialects.error_reply`); what is no error of ours is a bug; a body
         that is no JSON object is 400.
 Ends    a long route's handler is cancelled when its caller has gone or its deadline has passed, a stream when its
@@ -17,6 +17,7 @@ from starlette.types import Receive, Send
 from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
 from paddock.server.base import Handler
+from paddock.server.bodies import GrowingBodies
 from paddock.server.dialects import error_reply
 
 Headers = list[tuple[bytes, bytes]]
@@ -61,10 +62,11 @@ class Events(NamedTuple):
 
 
 class Endpoint:
-    """One route of a server."""
+    """One route of a server. `bodies`: the server's."""
 
-    def __init__(self, route: Route[Any, Any], handler: Handler, *, long: bool) -> None:
+    def __init__(self, route: Route[Any, Any], handler: Handler, bodies: GrowingBodies, *, long: bool) -> None:
         self._route = route
+        self._bodies = bodies
         self._long = long
         self._handler = handler
         self._has_body = route.method in ("POST", "PUT")
@@ -73,8 +75,8 @@ class Endpoint:
         """`headers`: of the request, their names in lower case; `path`: the values of the route's parameters."""
         route = self._route
         try:
-            body = route.from_wire(_object(await _read(receive)) if self._has_body else {})
             call = Call.from_headers(_named(headers), path)
+            body = route.from_wire(self._object(await _read(receive), call) if self._has_body else {})
             work = self._handler(body, call)
             reply = await (_unless_gone(work, receive, call) if self._long else work)
             if isinstance(reply, EventStream):
@@ -85,6 +87,16 @@ class Endpoint:
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever is left is a bug of ours
             kind = type(error).__name__
             return refusal(route.path, BugError(f"{route.path}: {kind}: {error}", kind=kind))
+
+    def _object(self, body: bytes, call: Call) -> dict[str, Any]:
+        client, grows = call.path.get("secret") or call.bearer, self._route.grows
+        try:
+            wire = orjson.loads(body) if client is None or grows is None else self._bodies.read(client, grows, body)
+        except orjson.JSONDecodeError as error:
+            raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
+        if not isinstance(wire, dict):
+            raise RequestError(f"body: needs a JSON object, got {type(wire).__name__}", kind="body_invalid")
+        return wire
 
 
 def refusal(
@@ -152,13 +164,13 @@ async def _unless_gone(work: Awaitable[Any], receive: Receive, call: Call) -> An
 async def _read(receive: Receive) -> bytes:
     """The whole body."""
     message = await receive()
-    body: bytes = message.get("body", b"")
+    parts: list[bytes] = [message.get("body", b"")]
     while message.get("more_body"):
         message = await receive()
-        body += message.get("body", b"")
+        parts.append(message.get("body", b""))
     if message["type"] == "http.disconnect":
         raise _gone()
-    return body
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _gone() -> CancelledError:
@@ -168,13 +180,3 @@ def _gone() -> CancelledError:
 def _named(headers: Headers) -> dict[str, str]:
     """Of several of one name, the first."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        wire = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
-    if not isinstance(wire, dict):
-        raise RequestError(f"body: needs a JSON object, got {type(wire).__name__}", kind="body_invalid")
-    return wire
