@@ -8,7 +8,7 @@ import pytest
 from paddock.errors import RequestError
 from paddock.server.dialects import Conversation, Dialect, conversation, require_renderable
 from paddock.server.hearing import Hearing
-from paddock.tokens import TurnIndex, request_hash
+from paddock.tokens import TurnIndex, request_hash, root_of
 from paddock.types import JsonObject
 
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,eA=="}
@@ -43,6 +43,17 @@ SAID: dict[Dialect, tuple[str, list[JsonObject]]] = {
 }
 
 
+TOOLS: list[list[JsonObject]] = [
+    [{"type": "function", "name": "bash", "parameters": {"type": "object"}}, {"type": "web_search"}],
+    [{"type": "custom", "name": "patch"}],
+    [],
+]
+
+
+def root(told: Conversation) -> bytes:
+    return root_of(told.tools, told.arguments)
+
+
 def requests(dialect: Dialect, seed: int) -> list[JsonObject]:
     """That go on, start again in the middle, and change what was said."""
     rng = random.Random(seed)
@@ -54,30 +65,33 @@ def requests(dialect: Dialect, seed: int) -> list[JsonObject]:
         history = [*history, *rng.choices(items, k=rng.randint(1, 3))]
         instructed = dialect != "chat" and rng.random() < 0.5
         more: JsonObject = {"instructions" if dialect == "responses" else "system": "Be exact."} if instructed else {}
+        more["tools"] = rng.choice([TOOLS[0], *TOOLS])
+        more |= rng.choice([{}, {}, {"temperature": 0.5}, {"chat_template_kwargs": {"thinking": True}}, {"odd": 1}])
         found.append({"model": "m", key: history, **more})
     return found
 
 
 def hear(hearing: Hearing, index: TurnIndex, dialect: Dialect, request: JsonObject) -> Conversation:
-    return hearing.hear(index, dialect, request, hearing.asked(index, dialect, request))
+    return hearing.hear(index, dialect, request, hearing.asked(index, dialect, request)).told
 
 
 @pytest.mark.parametrize("dialect", SAID)
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int) -> None:
-    hearing, index = Hearing(), TurnIndex()
+    hearing, index = Hearing(root), TurnIndex()
     for request in requests(dialect, seed):
         asked = hearing.asked(index, dialect, request)
         assert asked.hash == request_hash(request)
         heard = hearing.hear(index, dialect, request, asked)
         whole = conversation(dialect, request)
-        assert heard.items == whole.items
-        assert heard._replace(items=[], history=None) == whole._replace(items=[], history=None)
+        assert heard.told.items == whole.items
+        assert heard.told._replace(items=[], history=None) == whole._replace(items=[], history=None)
+        assert heard.root == root(whole)
 
 
 @pytest.mark.parametrize("dialect", SAID)
 def test_what_was_heard_before_is_not_read_again(dialect: Dialect) -> None:
-    hearing, index = Hearing(), TurnIndex()
+    hearing, index = Hearing(root), TurnIndex()
     key, items = SAID[dialect]
     before, after = (hear(hearing, index, dialect, {key: items[:count]}) for count in (2, 4))
     assert 1 < len(before.items) < len(after.items)
@@ -85,7 +99,7 @@ def test_what_was_heard_before_is_not_read_again(dialect: Dialect) -> None:
 
 
 def test_tools_of_a_namespace_that_came_within_the_input_rename_the_calls_before() -> None:
-    hearing, index = Hearing(), TurnIndex()
+    hearing, index = Hearing(root), TurnIndex()
     tools = [{"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]} for name in ("a", "b")]
     call = {"type": "function_call", "call_id": "c", "name": "f", "namespace": "a", "arguments": "{}"}
     told: list[JsonObject] = [{"type": "additional_tools", "tools": [tool]} for tool in tools]
@@ -101,7 +115,7 @@ def test_tools_of_a_namespace_that_came_within_the_input_rename_the_calls_before
 
 
 def test_numbers_and_booleans_are_not_taken_for_each_other() -> None:
-    hearing, index = Hearing(), TurnIndex()
+    hearing, index = Hearing(root), TurnIndex()
     values: list[Any] = [1, True, 1.0, "1"]
     for value in values:
         call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": {"a": value}}
@@ -111,7 +125,7 @@ def test_numbers_and_booleans_are_not_taken_for_each_other() -> None:
 
 
 def test_a_client_that_changes_its_own_items_is_heard_anew() -> None:
-    hearing, index = Hearing(), TurnIndex()
+    hearing, index = Hearing(root), TurnIndex()
     item: JsonObject = {"role": "user", "content": "Before."}
     request: JsonObject = {"input": [item]}
     hear(hearing, index, "responses", request)
@@ -121,8 +135,20 @@ def test_a_client_that_changes_its_own_items_is_heard_anew() -> None:
     assert [told["content"] for told in heard.items] == ["After.", "More."]
 
 
+def test_a_client_that_changes_its_own_tools_is_heard_anew() -> None:
+    hearing, index = Hearing(root), TurnIndex()
+    parameters: JsonObject = {"type": "object"}
+    request: JsonObject = {"tools": [{"type": "function", "name": "f", "parameters": parameters}], "input": []}
+    for changed in ({}, {"title": "Other."}, {"title": "Third."}, {}):
+        parameters.pop("title", None)
+        parameters.update(changed)
+        request["input"].append({"role": "user", "content": "More."})
+        heard = hear(hearing, index, "responses", request)
+        assert heard.tools[0]["function"]["parameters"] == {"type": "object", **changed}
+
+
 def test_an_image_that_was_heard_before_is_still_refused() -> None:
-    hearing, index = Hearing(), TurnIndex()
+    hearing, index = Hearing(root), TurnIndex()
     shown: JsonObject = {"role": "user", "content": [IMAGE]}
     for history in ([shown], [shown, RESPONSES[0]]):
         request: JsonObject = {"input": history}

@@ -6,6 +6,7 @@ Law     what is heard is what `conversation` reads of the whole request, and its
 Bounds  of each rollout the latest histories, in memory as long as its turns are.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,45 +15,57 @@ from paddock.tokens import MAX_PATHS, Asked, Begun, TurnIndex, private, read_ask
 from paddock.types import JsonObject
 
 
-class _Heard(NamedTuple):
+class Heard(NamedTuple):
+    """What a request tells."""
+
+    told: Conversation
+    root: bytes
+    """Of what it tells besides its history."""
+
+
+class _Begun(NamedTuple):
+    """A request that another may go on from."""
+
     dialect: Dialect
     begun: Begun
-    told: Conversation
+    heard: Heard
 
 
 class Hearing:
-    """Of one server's rollouts."""
+    """Of one server's rollouts. `root`: see `Heard`."""
 
-    def __init__(self) -> None:
-        self._heard: WeakKeyDictionary[TurnIndex, list[_Heard]] = WeakKeyDictionary()
+    def __init__(self, root: Callable[[Conversation], bytes]) -> None:
+        self._root = root
+        self._begun: WeakKeyDictionary[TurnIndex, list[_Begun]] = WeakKeyDictionary()
 
     def asked(self, index: TurnIndex, dialect: Dialect, request: JsonObject) -> Asked:
         """What identifies a request; changes nothing."""
-        known = [each.begun for each in self._heard.get(index, ()) if each.dialect == dialect]
+        known = [each.begun for each in self._begun.get(index, ()) if each.dialect == dialect]
         return read_asked(request, history_key(dialect), known)
 
-    def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, asked: Asked) -> Conversation:
+    def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, asked: Asked) -> Heard:
         """`asked`: the request, as `asked` has just read it."""
         begun = asked.begun
         if begun is None:
-            return conversation(dialect, request)
-        heard = self._heard.setdefault(index, [])
-        place = next((nth for nth, each in enumerate(heard) if each.begun is asked.earlier), None)
-        told = _told(dialect, request, begun, None if place is None else heard[place])
+            told = conversation(dialect, request)
+            return Heard(told, self._root(told))
+        known = self._begun.setdefault(index, [])
+        place = next((nth for nth, each in enumerate(known) if each.begun is asked.earlier), None)
+        heard = self._read(dialect, request, begun, None if place is None else known[place])
         if place is not None:
-            del heard[place]
-        if told.history is not None:
-            heard.append(_Heard(dialect, begun, told))
-        del heard[:-MAX_PATHS]
-        return told
+            del known[place]
+        if heard.told.history is not None:
+            known.append(_Begun(dialect, begun, heard))
+        del known[:-MAX_PATHS]
+        return heard
 
-
-def _told(dialect: Dialect, request: JsonObject, begun: Begun, earlier: _Heard | None) -> Conversation:
-    """`earlier`: of the same dialect, with whose history this one begins."""
-    if earlier is not None and earlier.begun.besides == begun.besides:
-        told = continued(dialect, earlier.told, begun.history.items)
-        if told is not None:
-            return told
-    request = {**request, history_key(dialect): begun.history.items}
-    told = conversation(dialect, request, earlier=earlier.told.history if earlier else None)
-    return told._replace(**private({"tools": told.tools, "arguments": told.arguments, "params": told.params}))
+    def _read(self, dialect: Dialect, request: JsonObject, begun: Begun, earlier: _Begun | None) -> Heard:
+        """`earlier`: of the same dialect, with whose history this one begins."""
+        if earlier is not None and earlier.begun.besides == begun.besides:
+            gone_on = continued(dialect, earlier.heard.told, begun.history.items)
+            if gone_on is not None:
+                return earlier.heard._replace(told=gone_on)
+        request = {**request, history_key(dialect): begun.history.items}
+        told = conversation(dialect, request, earlier=earlier.heard.told.history if earlier else None)
+        told = told._replace(**private({"tools": told.tools, "arguments": told.arguments, "params": told.params}))
+        return Heard(told, self._root(told))

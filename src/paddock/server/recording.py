@@ -55,6 +55,7 @@ OVERFLOW = "context_length_exceeded"
 MAX_NAMES = 1000
 """Different names of dropped things that are counted; clients choose them."""
 ANEW = Matched(None, [], "")
+NO_SETTINGS = RolloutSettings()
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +73,9 @@ class Asking:
     turn_id: str = field(default_factory=lambda: new_id("turn"))
     """Of the turn that its answer will be."""
     matched: Matched = ANEW
-    settings: RolloutSettings = field(default_factory=RolloutSettings)
+    root: bytes = b""
+    """Of what is told besides the history (`RecordingServer.root`); of a rollout's request."""
+    settings: RolloutSettings = NO_SETTINGS
     placed: Placed | None = None
     """Where the prompt hangs; None: by the ids that come with the answer, else by what was told."""
     splice_broken: bool = False
@@ -124,7 +127,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self._opened: TurnStore | None = None
         self._running: dict[str, dict[str, _Running]] = {}
         """By secret and request hash."""
-        self._hearing = Hearing()
+        self._hearing = Hearing(self.root)
 
     @property
     @abstractmethod
@@ -225,16 +228,15 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         return body_of(dialect, told, request, model=self.model_name)
 
     def _heard(self, dialect: Dialect, request: JsonObject, call: Call, secret: str, asked: Asked) -> Asking:
-        told = self._hearing.hear(self.store.index(secret), dialect, request, asked)
-        return Asking(dialect, request, call, told, secret, asked.hash)
+        heard = self._hearing.hear(self.store.index(secret), dialect, request, asked)
+        return Asking(dialect, request, call, heard.told, secret, asked.hash, root=heard.root)
 
     def _begin(self, asking: Asking) -> _Running:
         secret = asking.secret
         if secret is not None:
-            told = asking.conversation
             index = self.store.index(secret)
             asking.settings = self.store.settings(secret)
-            asking.matched = index.match(told.items, root=self.root(told))
+            asking.matched = index.match(asking.conversation.items, root=asking.root)
             self._require_not_over(asking, len(index.by_id))
         grace_s = 0.0 if secret is None else self.config.orphan_grace_s
         running: _Running

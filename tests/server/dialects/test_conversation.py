@@ -161,7 +161,7 @@ def test_tools_of_a_namespace_are_offered_by_name_alone_while_that_is_clear() ->
         "functions__wait": ("functions", "wait"),
         "agents__wait": ("agents", "wait"),
     }
-    assert told.dropped == ["input.tool_search_call", "tools.tool_search"]
+    assert told.dropped == ["tools.tool_search", "input.tool_search_call"]
     assert "lark grammar" in told.tools[0]["function"]["description"]
     assert [item.get("name") for item in told.items] == [None, "exec", None, "agents__wait"]
     chat = chat_request(take("responses", CODE_MODE).body)

@@ -50,7 +50,7 @@ class Conversation(NamedTuple):
     namespaces: Mapping[str, tuple[str, str]]
     """Namespace and own name of the tools within one, by the name that the model is shown."""
     dropped: list[str]
-    """What of the request is not here, by name."""
+    """What of the request is not here, by name; last what of its history is not."""
     params: JsonObject
     """What the client says about sampling, under the names of Chat, and its further keys for the engine."""
     history: History | None = None
@@ -72,7 +72,7 @@ def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | No
     shown = shown_names(offered.namespaces)
     if earlier is not None and earlier.shown != shown:
         return conversation(dialect, request)
-    dropped = taken.dropped[: len(taken.dropped) - taken.dropped_of_messages]
+    dropped = [*taken.dropped[: len(taken.dropped) - taken.dropped_of_messages], *offered.dropped]
     history: History | None = None
     if isinstance(body.get("input"), str):
         items = told_history(body, dropped, offered.namespaces)
@@ -84,7 +84,6 @@ def conversation(dialect: Dialect, request: JsonObject, *, earlier: History | No
     extra = dict(taken.extra_body)
     arguments = extra.pop(_TEMPLATE, {})
     params = {**chat_params(body), **extra}
-    dropped += offered.dropped
     return Conversation(items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params, history)
 
 
