@@ -2,7 +2,7 @@
 
 Law     what is read is what `orjson` reads of the whole body. A body goes on from an earlier one of the same client
         where its bytes begin with the other's, up to the end of the list's last item; those are not parsed again.
-        Objects of the list are shared between the bodies that tell them, and are not to be changed.
+        Objects of the list are shared between the bodies that tell them (`FixedList`).
 Bounds  `MAX_BODIES` of each client (its conversations), `max_bytes` of all. A client whose bodies do not go on from one
         another is not followed after `MAX_MISSES` of them: where a list's items end is found out by Python's own
         scanner, which takes longer than `orjson`.
@@ -16,6 +16,8 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import orjson
+
+from paddock.types import FixedList
 
 MAX_BODIES = 8
 MAX_MISSES = 3
@@ -83,8 +85,11 @@ def _read(known: _Client, key: str, body: bytes) -> Any:
         return went_on.wire
     wire = orjson.loads(body)
     known.misses += 1
-    if known.misses <= MAX_MISSES and isinstance(wire, dict) and (begun := _begun(key, body)) is not None:
-        known.begun = [*known.begun, begun][-MAX_BODIES:]
+    if isinstance(wire, dict) and isinstance(wire.get(key), list):
+        begun = _begun(key, body) if known.misses <= MAX_MISSES else None
+        if begun is not None:
+            known.begun = [*known.begun, begun][-MAX_BODIES:]
+        wire[key] = FixedList(wire[key])
     return wire
 
 
@@ -110,7 +115,7 @@ def _went_on(earlier: _Begun, key: str, body: bytes) -> _WentOn | None:
         return None
     items = [*earlier.items, *new]
     data = body[: len(earlier.data) + len(text[:end].encode())] if more else earlier.data
-    return _WentOn({**earlier.before, key: items, **found}, _Begun(data, earlier.before, items))
+    return _WentOn({**earlier.before, key: FixedList(items), **found}, _Begun(data, earlier.before, items))
 
 
 def _begun(key: str, body: bytes) -> _Begun | None:

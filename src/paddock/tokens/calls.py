@@ -14,7 +14,7 @@ import orjson
 from paddock.errors import RequestError
 from paddock.http import Call
 from paddock.tokens.private import NOTHING, Copied, canonical
-from paddock.types import JsonObject
+from paddock.types import FixedList, JsonObject
 
 SECRET_PREFIX = "ro_"
 HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
@@ -86,7 +86,7 @@ def _begun(before: bytes, history: list[Any], after: bytes, earlier: Begun | Non
     new = history[len(known.items) :]
     if new:
         hashed.update(b"%b%b" % (b"," if known.items else b"", canonical(new)[1:-1]))
-    return Begun(before, known.and_more(new), hashed, after)
+    return Begun(before, known.and_more(new, fixed=isinstance(history, FixedList)), hashed, after)
 
 
 def _length(begun: Begun) -> int:

@@ -25,12 +25,12 @@ class Copied(NamedTuple):
     numbered: list[int]
     """Indices of items that hold a number or a boolean."""
 
-    def and_more(self, given: Sequence[Any]) -> Self:
-        """With copies of what comes behind."""
+    def and_more(self, given: Sequence[Any], *, fixed: bool = False) -> Self:
+        """With copies of what comes behind; with that itself where it is `fixed`."""
         items, numbered = [*self.items], self.numbered
         for nth, item in enumerate(given, len(items)):
             copied, holds_number = _copied(item)
-            items.append(copied)
+            items.append(item if fixed else copied)
             if holds_number:
                 numbered = [*numbered, nth]
         return self._replace(items=items, numbered=numbered)
@@ -41,7 +41,10 @@ class Copied(NamedTuple):
         # Strings, nulls and containers are equal to their like alone: only what holds a number is looked at again.
         if len(given) < length or given[:length] != self.items:
             return False
-        return all(canonical(given[nth]) == canonical(self.items[nth]) for nth in self.numbered)
+        return all(
+            given[nth] is self.items[nth] or canonical(given[nth]) == canonical(self.items[nth])
+            for nth in self.numbered
+        )
 
 
 NOTHING = Copied([], [])

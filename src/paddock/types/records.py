@@ -15,6 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Json = Any
 JsonObject = dict[str, Any]
+
+
+class FixedList(list[Any]):
+    """JSON values that nobody changes any more: they may be held by several, and need no copies."""
+
+
 Outcome = Literal["completed", "truncated", "infra", "row", "verifier", "leak", "cancelled"]
 Owner = Literal["row", "policy", "infra", "verifier", "us", "user"]
 Engine = Literal["exact", "spliced", "text"]
