@@ -39,14 +39,17 @@ class Reply(NamedTuple):
         await send({"type": "http.response.body", "body": self.body})
 
 
-class Events(NamedTuple):
-    """A stream."""
+class Events:
+    """A stream. `caller`: who waits for it, if that is known."""
 
-    events: AsyncIterator[bytes]
-    status: int = 200
+    status = 200
+
+    def __init__(self, events: AsyncIterator[bytes], caller: "_Caller | None" = None) -> None:
+        self.events = events
+        self._caller = caller
 
     async def send(self, receive: Receive, send: Send) -> None:
-        caller = _Caller(receive)
+        caller = self._caller or _Caller(receive)
         try:
             await send({"type": "http.response.start", "status": self.status, "headers": _EVENTS})
             async for chunk in self.events:
@@ -78,9 +81,10 @@ class Endpoint:
             call = Call.from_headers(_named(headers), path)
             body = route.from_wire(self._object(await _read(receive), call) if self._has_body else {})
             work = self._handler(body, call)
-            reply = await (_unless_gone(work, receive, call) if self._long else work)
+            caller = _Caller(receive, call.remaining_s) if self._long else None
+            reply = await (work if caller is None else _unless_gone(work, caller))
             if isinstance(reply, EventStream):
-                return Events(reply.events)
+                return Events(reply.events, caller)
             return Reply(200, orjson.dumps(route.reply_to_wire(body, reply)))
         except PaddockError as error:
             return refusal(route.path, error)
@@ -124,12 +128,16 @@ class _Caller:
         """Of a cancellation that was caught: nobody else asked for it."""
         return self._ended and self._task.uncancel() == 0
 
-    def forget(self) -> None:
-        self._forgotten = True
-        if self._listening is not None:
-            self._listening.cancel()
+    def waits(self) -> None:
+        """However long it takes."""
         if self._due is not None:
             self._due.cancel()
+
+    def forget(self) -> None:
+        self._forgotten = True
+        self.waits()
+        if self._listening is not None:
+            self._listening.cancel()
 
     def _begin(self, receive: Receive) -> None:
         if not self._forgotten:
@@ -148,17 +156,22 @@ class _Caller:
             self._task.cancel()
 
 
-async def _unless_gone(work: Awaitable[Any], receive: Receive, call: Call) -> Any:
-    """The handler's reply; cancels it when the caller disconnects or its deadline has passed."""
-    caller = _Caller(receive, call.remaining_s)
+async def _unless_gone(work: Awaitable[Any], caller: _Caller) -> Any:
+    """The handler's reply; cancels it when the caller disconnects or its deadline has passed. A stream goes on without
+    a deadline, and its caller is still listened to."""
+    reply: Any = None
     try:
-        return await work
+        reply = await work
     except asyncio.CancelledError as error:
         if not caller.ended_it():
             raise
         raise _gone() from error
     finally:
-        caller.forget()
+        if isinstance(reply, EventStream):
+            caller.waits()
+        else:
+            caller.forget()
+    return reply
 
 
 async def _read(receive: Receive) -> bytes:
