@@ -1,0 +1,153 @@
+"""Frames of templates that were never written by anyone: random expressions over what messages say."""
+
+import re
+from copy import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jinja2.filters import FILTERS
+from jinja2.tests import TESTS
+
+from paddock.errors import ConfigError, RequestError
+from paddock.tokens import ChatTemplate
+from paddock.tokens.endings import Endings
+from paddock.types import JsonObject
+
+_ATOMS = ["m.content"] * 4 + [
+    "m.tool_call_id",
+    "m.role",
+    "'a'",
+    "'b%s'",
+    "''",
+    "1",
+    "0",
+    "none",
+    "true",
+    "m",
+    "messages",
+]
+_ATOMS += ["[m.content]", "{'a': m.content}", "t", "ns.t", "w(m.content)", "loop.previtem", "loop.previtem.content"]
+_ATOMS += ["nothing", "messages[1].tool_calls[0].id", "loop.changed(m.content)", "messages | map(attribute='content')"]
+_FILTERS = sorted(set(FILTERS) - {"random"}) + ["list", "first", "default", "string"] * 4
+_TESTS = [name for name in TESTS if name.isalpha()] + ["string", "defined", "none"] * 4
+_METHODS = [
+    "strip",
+    "upper",
+    "split",
+    "items",
+    "get",
+    "keys",
+    "format",
+    "join",
+    "startswith",
+    "isdigit",
+    "encode",
+    "count",
+]
+_METHODS += ["index", "translate", "maketrans", "format_map", "replace", "center", "partition", "zfill", "title"]
+_OPERATORS = ["~", "+", "or", "and", "==", "!=", "<", "in", "not in", "%", "*", "-", "//", "**"] + ["~", "+"] * 3
+
+
+def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    def made(form: str, *strategies: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        return st.tuples(*strategies).map(lambda parts: form.format(*parts))
+
+    filters, tests, methods = map(st.sampled_from, (_FILTERS, _TESTS, _METHODS))
+    return st.one_of(
+        made("({0} {1} {2})", inner, st.sampled_from(_OPERATORS), inner),
+        made("({0} {1} {2})", inner, st.sampled_from(_OPERATORS), inner),
+        made("({0} | {1})", inner, filters),
+        made("({0} | {1}({2}))", inner, filters, inner),
+        made("({0} is {1})", inner, tests),
+        made("({0} is not {1}({2}))", inner, tests, inner),
+        made("({0}.{1}())", inner, methods),
+        made("({0}.{1}({2}))", inner, methods, inner),
+        made("({0}.{1}({2}, {3}))", inner, methods, inner, inner),
+        made("({0}[{1}])", inner, inner),
+        made("({0}[:{1}])", inner, inner),
+        made("({0} if {1} else {2})", inner, inner, inner),
+        made("([{0}, {1}])", inner, inner),
+        made("({{'a': {0}, {1}: 1}})", inner, inner),
+        made("namespace(t={0}).t", inner),
+        made("dict(a={0})", inner),
+        made("w({0})", inner),
+        made("(messages | map('{0}', {1}) | list)", filters, inner),
+        made("([{1}] | map('{0}') | list)", filters, inner),
+        made("([{1}, {2}] | select('{0}') | list)", tests, inner, inner),
+        made("(messages | selectattr('content', '{0}', {1}) | list | length)", tests, inner),
+        made("cycler({0}, {1}).next()", inner, inner),
+        made("(not {0})", inner),
+        made("(-{0})", inner),
+    )
+
+
+EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _grown, max_leaves=5)
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    said, other = draw(EXPRESSIONS), draw(EXPRESSIONS)
+    return draw(
+        st.sampled_from(
+            [
+                "{{ m.content }}",
+                f"{{{{ {said} }}}}",
+                f"{{% if {said} %}}{{{{ {other} }}}}{{% else %}}x{{% endif %}}",
+                f"{{% set t = {said} %}}",
+                f"{{% set ns.t = {said} %}}",
+                f"{{% set t %}}{{{{ {said} }}}}{{% endset %}}",
+                f"{{% set t | {draw(st.sampled_from(_FILTERS))} %}}{{{{ {said} }}}}{{% endset %}}",
+                f"{{% filter {draw(st.sampled_from(_FILTERS))} %}}{{{{ {said} }}}}{{% endfilter %}}",
+                f"{{% for c in {said} %}}{{{{ c }}}}{{{{ loop.changed(c) }}}}{{{{ {other} }}}}{{% endfor %}}",
+                f"{{% call w({said}) %}}{{{{ {other} }}}}{{% endcall %}}",
+                f"{{% generation %}}{{{{ {said} }}}}{{% endgeneration %}}",
+                f"{{% with t = {said} %}}{{{{ t }}}}{{% endwith %}}",
+                f"{{% autoescape true %}}{{{{ {said} }}}}{{% set ns.t = {other} %}}{{% endautoescape %}}",
+            ]
+        )
+    )
+
+
+HEAD = """\
+{%- macro w(x) %}<{{ x }}{{ caller() if caller }}>{% endmacro %}
+{%- set ns = namespace(t='') %}
+{%- for m in messages %}
+{%- set t = 'z' %}
+{%- if m.role != 'tool' %}{{- m.content ~ '<|im_end|>' }}
+{%- else %}{{- 'the result: ' }}"""
+TAIL = "{% endif %}{% endfor %}"
+CONTENTS = st.sampled_from(
+    ["a", "b", "ab", " a ", "", "1", "0", "<", "'", "A", "trim", "content", "%s", "{}", "é\n", "<|im_end|>", "strip"]
+)
+PLACE = re.compile(r" at 0x[0-9a-f]+")
+
+
+def _told(endings: Endings, new: list[JsonObject]) -> Any:
+    try:
+        ending = endings.after(new, tools=None, arguments={}, names={})
+    except RequestError as error:
+        return error.kind, PLACE.sub("", error.message)
+    return ending.stop_text, PLACE.sub("", ending.text)
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
+@given(
+    body=st.lists(statements(), min_size=1, max_size=4),
+    asked=st.lists(st.lists(CONTENTS, min_size=1, max_size=2), min_size=2, max_size=6),
+)
+@settings(max_examples=300)
+def test_no_frame_differs_from_the_text(body: list[str], asked: list[list[str]]) -> None:
+    try:
+        template = ChatTemplate(HEAD + "".join(body) + TAIL, {})
+        framed = Endings(template, ["<|im_end|>"], {})
+    except ConfigError:
+        return
+    plain = copy(framed)
+    plain.frames = None
+    for contents in asked:
+        new: list[JsonObject] = [
+            {"role": "tool", "tool_call_id": f"{content}-", "content": content} for content in contents
+        ]
+        assert _told(framed, new) == _told(plain, new)
