@@ -1,13 +1,19 @@
 """What the exact server adds to a call, over HTTP: client, server, upstream, beside the client at the upstream itself.
 
 Calls of ours go on with rollouts whose record is there: histories of 5 to 200 turns, sent whole each time. The floor
-asks the upstream with as many ids. Whole answers; and streams of chunks 2 ms apart (20 ms where there are 16 at once),
-whose ids say when they were sent. `cpu_ms`: of the server alone, per call. Target: less than 1.5 ms added to the p50 of
-a call at one connection and 30 kB of history.
+asks the upstream with as many ids. Whole answers; and streams, whose ids say when they were sent. `cpu_ms`: of the
+server alone, per call. Target: less than 1.5 ms added to the p50 of a call at one connection and 30 kB of history.
+
+A stream's first ids take longer, at the bare upstream too, where everything waits between its chunks: a processor that
+was idle for milliseconds has lost its caches. So they are measured with chunks that follow each other at once, with
+chunks 2 ms apart, and with these while the server streams to other rollouts, as one in use does.
 """
 
 import asyncio
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +23,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks.processes import free_port, running
+from benchmarks.tokens.calling import Calls, Primed
 from benchmarks.tokens.making import TOOLS, Told, continued, turn_file
-from benchmarks.tokens.wire import Got, Wire, ids_of_generate, ids_of_response
+from benchmarks.tokens.wire import Got
 from paddock.http import Call
 from paddock.models_servers.vllm.config import TEMPLATES
 from paddock.testing.vocabularies import write_model_folder
@@ -32,39 +39,38 @@ ROLLOUTS_ALONE = 8
 """One after the other, where there is one connection."""
 CALLS = 5
 """Of each rollout, after one that reads its record from disk."""
-ANSWER_IDS = 48
 PRIMED = "primed"
-
-
-class Primed(NamedTuple):
-    history: list[JsonObject]
-    prompt: list[int]
-    """Ids of the last turn's."""
-    data: bytes
-    """The turn file."""
+OTHERS_BEGIN_S = 2.0
+"""They have all begun by then."""
 
 
 class Case(NamedTuple):
     turns: int
     connections: int
-    stream: bool
+    pace_us: int = 0
+    """Between a stream's chunks of three ids; 0: whole answers."""
+    others: int = 0
+    """Rollouts that another client is streamed meanwhile."""
 
     @property
-    def pace_us(self) -> int:
-        """Between chunks of three ids."""
-        return (2000 if self.connections == 1 else 20_000) if self.stream else 0
+    def name(self) -> str:
+        return "-".join(map(str, self))
 
     @property
     def secrets(self) -> list[str]:
         count = ROLLOUTS_ALONE if self.connections == 1 else self.connections
-        kind = "stream" if self.stream else "whole"
-        return [f"{kind}-{self.turns}-{self.connections}-{nth}" for nth in range(count)]
+        return [f"{self.name}-{nth}" for nth in range(count)]
+
+    @property
+    def others_secrets(self) -> list[str]:
+        return [f"{self.name}-other-{nth}" for nth in range(self.others)]
 
 
 CASES = [
-    *(Case(turns, connections, stream=False) for turns in TURNS for connections in CONNECTIONS),
-    *(Case(turns, 1, stream=True) for turns in TURNS),
-    Case(15, 16, stream=True),
+    *(Case(turns, connections) for turns in TURNS for connections in CONNECTIONS),
+    *(Case(turns, 1, pace_us) for turns in TURNS for pace_us in (100, 2000)),
+    Case(15, 1, 2000, others=8),
+    Case(15, 16, 20_000),
 ]
 
 
@@ -75,10 +81,10 @@ def measure() -> list[dict[str, Any]]:
         store = folder / "turns"
         store.mkdir()
         for case in CASES:
-            for secret in case.secrets:
+            for secret in (*case.secrets, *case.others_secrets):
                 turn_file(store, secret).write_bytes(primed[case.turns].data)
         with _servers(folder, store) as servers:
-            return [asyncio.run(_measured(case, primed[case.turns], servers)) for case in CASES]
+            return [_beside_others(case, primed[case.turns], servers, folder) for case in CASES]
 
 
 async def _prime(folder: Path, turns: int) -> Primed:
@@ -121,13 +127,27 @@ def _servers(folder: Path, store: Path) -> Iterator[Servers]:
         yield Servers(f"http://127.0.0.1:{ours}", mine.pid, floor, bare.pid)
 
 
+def _beside_others(case: Case, primed: Primed, servers: Servers, folder: Path) -> dict[str, Any]:
+    if not case.others:
+        return asyncio.run(_measured(case, primed, servers))
+    history = folder / "history.json"
+    history.write_bytes(orjson.dumps(primed.history))
+    argv = ["-m", "benchmarks.tokens.others", "--url", servers.ours, "--history", str(history)]
+    with subprocess.Popen([sys.executable, *argv, "--secrets", *case.others_secrets], stdin=subprocess.PIPE) as others:
+        time.sleep(OTHERS_BEGIN_S)
+        found = asyncio.run(_measured(case, primed, servers))
+        assert others.stdin is not None  # it is a pipe
+        others.stdin.close()
+    return found
+
+
 async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, Any]:
     groups = [case.secrets] if case.connections > 1 else [[secret] for secret in case.secrets]
     mine: list[Got] = []
     bare: list[Got] = []
     cpu_ms = floor_cpu_ms = 0.0
     for secrets in groups:
-        calls = [_Calls(secret, primed, servers.ours, servers.floor, case.pace_us) for secret in secrets]
+        calls = [Calls(secret, primed, servers.ours, servers.floor, case.pace_us) for secret in secrets]
         await asyncio.gather(*(each.ours() for each in calls))
         for _ in range(CALLS):
             cpu_ms -= _cpu_ms(servers.ours_pid)
@@ -139,18 +159,19 @@ async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, A
         for each in calls:
             each.close()
     figures: dict[str, Any] = {
-        "stream": case.stream,
+        "pace_us": case.pace_us,
+        "others": case.others,
         "turns": case.turns,
         "kB": len(orjson.dumps(primed.history)) // 1000,
         "connections": case.connections,
-        "first_ids_ms" if case.stream else "p50_ms": median(got.ms for got in mine),
+        "first_ids_ms" if case.pace_us else "p50_ms": median(got.ms for got in mine),
         "floor_ms": median(got.ms for got in bare),
         "added_ms": median(got.ms for got in mine) - median(got.ms for got in bare),
         "added_p10_ms": _p10(mine) - _p10(bare),
-        "cpu_ms": cpu_ms / len(mine),
-        "floor_cpu_ms": floor_cpu_ms / len(bare),
     }
-    if case.stream:
+    if not case.others:
+        figures |= {"cpu_ms": cpu_ms / len(mine), "floor_cpu_ms": floor_cpu_ms / len(bare)}
+    if case.pace_us:
         figures["chunk_added_ms"] = _age(mine) - _age(bare)
     return figures
 
@@ -168,45 +189,3 @@ def _cpu_ms(pid: int) -> float:
     """Of a process's threads."""
     stats = (file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/schedstat"))
     return sum(int(stat.split()[0]) for stat in stats) / 1e6
-
-
-class _Calls:
-    """One rollout's, and the floor's of the same length."""
-
-    def __init__(self, secret: str, primed: Primed, ours: str, floor: str, pace_us: int) -> None:
-        """`pace_us`: 0 for whole answers."""
-        self._url, self._floor = f"{ours}/r/{secret}/v1/responses", f"{floor}/inference/v1/generate"
-        self._history = list(primed.history)
-        self._ids = primed.prompt
-        self._stream = pace_us > 0
-        self._pace_us = pace_us
-        self._wires: dict[str, Wire] = {}
-
-    async def ours(self) -> Got:
-        params = {"max_output_tokens": ANSWER_IDS, "seed": self._pace_us, "temperature": 1.0}
-        body: JsonObject = {"model": "scripted", "input": self._history, "tools": TOOLS, **params}
-        wire = await self._wire(self._url)
-        if self._stream:
-            got = await wire.stream(self._url, {**body, "stream": True}, ids_of_response)
-        else:
-            got = await wire.whole(self._url, body)
-        self._history += got.body.get("output", [])
-        self._history.append({"role": "user", "content": "And then?"})
-        return got
-
-    async def bare(self) -> Got:
-        params = {"max_tokens": ANSWER_IDS, "seed": self._pace_us, "logprobs": 0}
-        body: JsonObject = {"model": "scripted", "token_ids": self._ids, "sampling_params": params}
-        wire = await self._wire(self._floor)
-        if self._stream:
-            return await wire.stream(self._floor, {**body, "stream": True}, ids_of_generate)
-        return await wire.whole(self._floor, {**body, "stream": False})
-
-    def close(self) -> None:
-        for wire in self._wires.values():
-            wire.close()
-
-    async def _wire(self, url: str) -> Wire:
-        if url not in self._wires:
-            self._wires[url] = await Wire.open(url)
-        return self._wires[url]

@@ -138,7 +138,8 @@ async def test_a_deadline_ends_the_call(probe: Probe) -> None:
 class Conversation:
     """What an ASGI server gives and gets."""
 
-    def __init__(self, *bodies: bytes) -> None:
+    def __init__(self, *bodies: bytes, timeout_s: str | None = None) -> None:
+        self.headers = [] if timeout_s is None else [(b"x-paddock-timeout-s", timeout_s.encode())]
         self.sent: list[Message] = []
         self.gone = asyncio.Event()
         self._bodies = list(bodies)
@@ -154,8 +155,9 @@ class Conversation:
         self.sent.append(message)
 
     async def run(self, probe: Probe) -> None:
-        scope = {"type": "http", "method": "POST", "path": PATH, "headers": [], "query_string": b"", "state": {}}
-        await build_app(probe)({**scope, "asgi": {"version": "3.0", "spec_version": "2.3"}}, self.receive, self.send)
+        scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "state": {}}
+        asgi = {"version": "3.0", "spec_version": "2.3"}
+        await build_app(probe)({**scope, "headers": self.headers, "asgi": asgi}, self.receive, self.send)
 
 
 async def until(ready: Any) -> None:
@@ -189,6 +191,17 @@ async def test_a_reader_that_goes_ends_its_stream(probe: Probe) -> None:
     await running
     assert probe.ended == ["stream"]
     assert len(talk.sent) == 2
+
+
+async def test_a_stream_that_began_in_time_goes_on_until_its_reader_goes(probe: Probe) -> None:
+    talk = Conversation(b'{"stream": true}', timeout_s="0.1")
+    running = asyncio.create_task(talk.run(probe))
+    await until(lambda: len(talk.sent) == 2)
+    await asyncio.sleep(0.3)
+    assert (running.done(), probe.ended) == (False, [])
+    talk.gone.set()
+    await running
+    assert probe.ended == ["stream"]
 
 
 @pytest.mark.parametrize("body", [b'{"wait": true}', b'{"stream": true}'])
