@@ -1,6 +1,7 @@
 """Claims about the lean client: whatever a server sends is read whole, or is an error; nothing is left open."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -86,6 +87,44 @@ def test_an_answer_of_any_form_is_read_whole_and_its_connection_used_again(run: 
             assert len(server.connections) == 1
             assert server.requests[0].startswith(b"POST /x/v1 HTTP/1.1\r\nhost: 127.0.0.1:")
             assert server.requests[0].endswith(b"x-a: b\r\ncontent-length: 4\r\n\r\nbody")
+
+    run(main())
+
+
+def test_something_is_done_while_the_answer_is_on_its_way(run: Run) -> None:
+    told: list[str] = []
+
+    async def slow(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.append("asked")
+        writer.write(WHOLE)
+        await writer.drain()
+
+    async def main() -> None:
+        async with serving(serve=slow) as (server, client):
+            received = await client.post(server.target, "/", b"body", lambda: told.append("sent"))
+            assert await received.read() == b"hello"
+
+    run(main())
+    assert told == ["sent", "asked"]
+
+
+def test_what_fails_while_the_answer_is_on_its_way_ends_the_exchange(run: Run) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        left = asyncio.Event()
+
+        async def slow(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):
+                await reader.read(1)
+            left.set()
+
+        async with serving(serve=slow) as (server, client):
+            with pytest.raises(ZeroDivisionError):
+                await client.post(server.target, "/", b"body", fail)
+            async with asyncio.timeout(20):
+                await left.wait()
 
     run(main())
 

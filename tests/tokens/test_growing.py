@@ -23,15 +23,16 @@ def test_their_json_is_that_of_all_of_them(ids: list[int], more: list[tuple[list
 
 
 def turn(name: str, parent: str | None, prompt: list[int], sampled: list[int]) -> Turn:
-    log_probs = [-1.0] * len(sampled)
     return Turn(
         id=name,
         parent=parent,
         prompt_ids=prompt,
         sampled_ids=sampled,
-        log_probs=log_probs,
+        log_probs=[-1.0] * len(sampled),
+        finish_reason="stop",
         request_hash=name,
         output=[],
+        weight_version=None,
     )
 
 
