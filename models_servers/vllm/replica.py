@@ -30,6 +30,27 @@ PROBE_FACTOR = 6.0
 _log = logging.getLogger(__name__)
 
 
+class _Watched:
+    """A wait."""
+
+    __slots__ = ("_clock", "_clocks", "_require_alive")
+
+    def __init__(self, clock: asyncio.Timeout, clocks: set[asyncio.Timeout], require_alive: Callable[[], None]) -> None:
+        """`clocks`: of all waits of a server; `require_alive`: raises when it is dead."""
+        self._clock = clock
+        self._clocks = clocks
+        self._require_alive = require_alive
+
+    def __enter__(self) -> None:
+        self._require_alive()
+        self._clocks.add(self._clock)
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        self._clocks.discard(self._clock)
+        if isinstance(error, TimeoutError):
+            self._require_alive()
+
+
 class Replica:
     """`changed` is called after each change of `state`."""
 
@@ -156,18 +177,9 @@ class Replica:
             if not self.running:
                 self._idle.set()
 
-    @contextmanager
-    def watched(self, clock: asyncio.Timeout) -> Iterator[None]:
+    def watched(self, clock: asyncio.Timeout) -> "_Watched":
         """The wait that `clock` bounds ends, as an UpstreamError, when the server dies."""
-        self._require_alive()
-        self._clocks.add(clock)
-        try:
-            yield
-        except TimeoutError:
-            self._require_alive()
-            raise
-        finally:
-            self._clocks.discard(clock)
+        return _Watched(clock, self._clocks, self._require_alive)
 
     @property
     def _found(self) -> tuple[Endpoint, Traits]:

@@ -7,8 +7,6 @@ Request `context_length_exceeded`: the prompt is longer than the model takes, sa
 Law     a message names the endpoint's host, never its key.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
@@ -80,20 +78,31 @@ def unreadable(host: str, why: object) -> UpstreamError:
     return UpstreamError(f"{host}: unreadable answer: {str(why)[:MAX_TEXT]}", kind="upstream_unreadable")
 
 
-@contextmanager
-def attributed(host: str, limit_s: float) -> Iterator[None]:
+class attributed:  # noqa: N801 - read as a statement: `with attributed(...):`
     """What goes wrong inside an exchange of `limit_s` seconds gets its owner."""
-    try:
-        yield
-    except (TimeoutError, httpx.TimeoutException) as error:
-        raise UpstreamError(f"{host}: no whole answer within {limit_s:.3g} s", kind="upstream_timeout") from error
-    except (httpx.HTTPError, aiohttp.ClientError) as error:
-        why = f"{type(error).__name__}: {str(error)[:MAX_TEXT]}"
-        raise UpstreamError(f"{host}: {why}", kind="upstream_connection") from error
-    except UnreadableError as error:
-        raise unreadable(host, error) from error
-    except EngineFailedError as error:
-        raise _failed(host, error.error) from error
+
+    __slots__ = ("_host", "_limit_s")
+
+    def __init__(self, host: str, limit_s: float) -> None:
+        self._host = host
+        self._limit_s = limit_s
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, TimeoutError | httpx.TimeoutException):
+            limit = f"no whole answer within {self._limit_s:.3g} s"
+            raise UpstreamError(f"{self._host}: {limit}", kind="upstream_timeout") from error
+        if isinstance(error, httpx.HTTPError | aiohttp.ClientError):
+            why = f"{type(error).__name__}: {str(error)[:MAX_TEXT]}"
+            raise UpstreamError(f"{self._host}: {why}", kind="upstream_connection") from error
+        if isinstance(error, UnreadableError):
+            raise unreadable(self._host, error) from error
+        if isinstance(error, EngineFailedError):
+            raise _failed(self._host, error.error) from error
 
 
 def _refused(message: str, words: str) -> RefusedError:

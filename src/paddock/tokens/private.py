@@ -8,6 +8,7 @@ Errors  JSONEncodeError of `orjson` for a value that is no JSON.
 """
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, NamedTuple, Self
 
 import orjson
@@ -23,14 +24,18 @@ class Copied(NamedTuple):
     items: list[Any]
     """Not to be changed."""
     numbered: list[int]
-    """Indices of items that hold a number or a boolean."""
+    """Indices of items that may hold a number or a boolean."""
 
     def and_more(self, given: Sequence[Any], *, fixed: bool = False) -> Self:
         """With copies of what comes behind; with that itself where it is `fixed`."""
         items, numbered = [*self.items], self.numbered
+        if fixed:
+            return self._replace(
+                items=[*items, *given], numbered=[*numbered, *range(len(items), len(items) + len(given))]
+            )
         for nth, item in enumerate(given, len(items)):
             copied, holds_number = _copied(item)
-            items.append(item if fixed else copied)
+            items.append(copied)
             if holds_number:
                 numbered = [*numbered, nth]
         return self._replace(items=items, numbered=numbered)
@@ -38,13 +43,12 @@ class Copied(NamedTuple):
     def begins(self, given: list[Any]) -> bool:
         """Whether `given` begins with the very same items."""
         length = len(self.items)
+        if len(given) >= length and all(map(is_, self.items, given)):
+            return True  # nobody changes them: no client holds one that can be changed
         # Strings, nulls and containers are equal to their like alone: only what holds a number is looked at again.
         if len(given) < length or given[:length] != self.items:
             return False
-        return all(
-            given[nth] is self.items[nth] or canonical(given[nth]) == canonical(self.items[nth])
-            for nth in self.numbered
-        )
+        return all(canonical(given[nth]) == canonical(self.items[nth]) for nth in self.numbered)
 
 
 NOTHING = Copied([], [])
