@@ -193,6 +193,24 @@ def test_values_that_are_written_alike_elsewhere_are_told_apart(one: Any, other:
     assert len(set(texts)) == 4
 
 
+def test_an_answer_among_what_is_new_is_rendered() -> None:
+    one = prompter("chatml", frames=True)
+    before = one._template.renders
+    for _ in range(3):
+        one.after([], [{"role": "assistant", "content": "So."}, {"role": "user", "content": "And?"}])
+    assert one._template.renders == before + 3
+
+
+def test_equal_requests_have_one_shape() -> None:
+    framed = endings("{{ m.content }}{{ tools[0].function.parameters }}", frames=True)
+    inner, text = {"type": "string"}, "".join(["a", "b"])
+    for parameters in ({"a": inner, "b": inner}, {"a": dict(inner), "b": dict(inner)}):
+        tools: list[JsonObject] = [{"function": {"name": text, "description": text, "parameters": parameters}}]
+        ending(framed, "a", tools=tools)
+        text = "ab"
+    assert len(frames(framed)) == 1
+
+
 def test_what_can_not_be_told_has_no_frame() -> None:
     framed = endings("{{ m.content }}{{ x is defined }}", frames=True)
     assert ending(framed, "a", x=lambda: 1) == ending(framed, "a", x=1)

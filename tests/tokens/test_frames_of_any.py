@@ -15,23 +15,21 @@ from paddock.tokens import ChatTemplate
 from paddock.tokens.endings import Endings
 from paddock.types import JsonObject
 
-_ATOMS = ["m.content"] * 4 + [
+_SAID = [
+    "m.content",
+    "m.content",
+    "m['content']",
     "m.tool_call_id",
-    "m.role",
-    "'a'",
-    "'b%s'",
-    "''",
-    "1",
-    "0",
-    "none",
-    "true",
-    "m",
-    "messages",
+    "t",
+    "ns.t",
+    "w(m.content)",
+    "loop.previtem.content",
 ]
-_ATOMS += ["[m.content]", "{'a': m.content}", "t", "ns.t", "w(m.content)", "loop.previtem", "loop.previtem.content"]
-_ATOMS += ["nothing", "messages[1].tool_calls[0].id", "loop.changed(m.content)", "messages | map(attribute='content')"]
-_FILTERS = sorted(set(FILTERS) - {"random"}) + ["list", "first", "default", "string"] * 4
-_TESTS = [name for name in TESTS if name.isalpha()] + ["string", "defined", "none"] * 4
+_ATOMS = [*_SAID * 2, "'a'", "'b%s'", "''", "1", "none", "true", "m", "messages", "[m.content]", "{'a': m.content}"]
+_ATOMS += ["m.role", "nothing", "messages[1].tool_calls[0].id", "loop.changed(m.content)", "loop.previtem"]
+_ATOMS += ["(messages | map(attribute='content'))", "messages[2:] | map(attribute='content') | list"]
+_FILTERS = [*sorted(set(FILTERS) - {"random"}), *["list", "first", "default", "string", "last", "d"] * 4]
+_TESTS = [*(name for name in TESTS if name.isalpha()), *["string", "defined", "none", "mapping"] * 4]
 _METHODS = [
     "strip",
     "upper",
@@ -47,39 +45,41 @@ _METHODS = [
     "count",
 ]
 _METHODS += ["index", "translate", "maketrans", "format_map", "replace", "center", "partition", "zfill", "title"]
-_OPERATORS = ["~", "+", "or", "and", "==", "!=", "<", "in", "not in", "%", "*", "-", "//", "**"] + ["~", "+"] * 3
+_OPERATORS = [*["~", "or", "and"] * 4, *["==", "!=", "in", "not in", "+"] * 2, "<", "%", "*", "-", "//", "**"]
+
+
+def _made(form: str, *strategies: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.tuples(*strategies).map(lambda parts: form.format(*parts))
 
 
 def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    def made(form: str, *strategies: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-        return st.tuples(*strategies).map(lambda parts: form.format(*parts))
-
-    filters, tests, methods = map(st.sampled_from, (_FILTERS, _TESTS, _METHODS))
+    filters, tests, methods, said = map(st.sampled_from, (_FILTERS, _TESTS, _METHODS, _SAID))
     return st.one_of(
-        made("({0} {1} {2})", inner, st.sampled_from(_OPERATORS), inner),
-        made("({0} {1} {2})", inner, st.sampled_from(_OPERATORS), inner),
-        made("({0} | {1})", inner, filters),
-        made("({0} | {1}({2}))", inner, filters, inner),
-        made("({0} is {1})", inner, tests),
-        made("({0} is not {1}({2}))", inner, tests, inner),
-        made("({0}.{1}())", inner, methods),
-        made("({0}.{1}({2}))", inner, methods, inner),
-        made("({0}.{1}({2}, {3}))", inner, methods, inner, inner),
-        made("({0}[{1}])", inner, inner),
-        made("({0}[:{1}])", inner, inner),
-        made("({0} if {1} else {2})", inner, inner, inner),
-        made("([{0}, {1}])", inner, inner),
-        made("({{'a': {0}, {1}: 1}})", inner, inner),
-        made("namespace(t={0}).t", inner),
-        made("dict(a={0})", inner),
-        made("w({0})", inner),
-        made("(messages | map('{0}', {1}) | list)", filters, inner),
-        made("([{1}] | map('{0}') | list)", filters, inner),
-        made("([{1}, {2}] | select('{0}') | list)", tests, inner, inner),
-        made("(messages | selectattr('content', '{0}', {1}) | list | length)", tests, inner),
-        made("cycler({0}, {1}).next()", inner, inner),
-        made("(not {0})", inner),
-        made("(-{0})", inner),
+        *[_made("({0} {1} {2})", inner, st.sampled_from(_OPERATORS), inner)] * 4,
+        *[_made("({0} | {1})", inner, filters)] * 2,
+        _made("({0} | {1}({2}))", inner, filters, inner),
+        *[_made("({0} is {1})", inner, tests)] * 2,
+        _made("({0} is not {1}({2}))", inner, tests, inner),
+        _made("({0}.{1}())", said, methods),
+        _made("({0}.{1}({2}))", inner, methods, inner),
+        _made("('a-{{}}-%s'.{1}({0}, {2}))", inner, methods, inner),
+        _made("({0}[{1}])", inner, inner),
+        _made("({0}[:{1}])", said, inner),
+        *[_made("({0} if {1} else {2})", inner, inner, inner)] * 3,
+        _made("([{0}, {1}])", inner, inner),
+        _made("([{0}, {1}])[1]", inner, inner),
+        _made("({{'a': {0}, {1}: 1}})", inner, said),
+        _made("({{'a': {0}}}).a", inner),
+        _made("namespace(t={0}).t", inner),
+        _made("dict(a={0})", inner),
+        _made("w({0})", inner),
+        _made("(messages | map('{0}', {1}) | list)", filters, inner),
+        _made("([{1}] | map('{0}') | list)", filters, inner),
+        _made("([{1}, {2}] | select('{0}') | list)", tests, inner, inner),
+        _made("(messages | selectattr('content', '{0}', {1}) | list | length)", tests, inner),
+        _made("(messages | selectattr('content', '{0}') | list | length)", tests),
+        _made("cycler({0}, {1}).next()", inner, inner),
+        _made("(not {0})", inner),
     )
 
 

@@ -1,13 +1,18 @@
 """Templates that look at what is said, and those that only paste it."""
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
+from markupsafe import escape
 from tests.tokens.framed import ending, endings, frames
 
 from paddock.tokens import ChatTemplate
 from paddock.tokens.endings import Ending, Endings
+from paddock.tokens.opaque import LookedError, Opaque, pasted, pieces_of
 
+ESCAPED = "{% set ns = namespace() %}{% autoescape true %}{% set ns.t %}x{% endset %}"
 LOOKING = {
     "trim": ("{{ m.content | trim }}", "a", " a"),
     "strip": ("{{ m.content.strip() }}", "a", " a"),
@@ -76,11 +81,8 @@ LOOKING = {
     "escape": ("{{ m.content | e }}", "a", "<"),
     "escaped": ("{% autoescape true %}{{ m.content }}{% endautoescape %}", "a", "<"),
     "escaped join": ("{% autoescape true %}{{ 'x' ~ m.content }}{% endautoescape %}", "a", "<"),
-    "escaped sum": (
-        "{% autoescape true %}{% set x %}x{% endset %}{% endautoescape %}{{ (x | safe) + m.content }}",
-        "a",
-        "<",
-    ),
+    "escaped sum": (f"{ESCAPED}{{% endautoescape %}}{{{{ ns.t + m.content }}}}", "a", "<"),
+    "escaped sum, kept": (f"{ESCAPED}{{% set ns.t = ns.t ~ m.content %}}{{% endautoescape %}}{{{{ ns.t }}}}", "a", "<"),
     "lower": ("{{ m.content is lower }}{{ m.content }}", "a", "B"),
     "test": ("{{ m.content is eq('a') }}{{ m.content }}", "a", "b"),
     "test of a list": ("{{ m.content is in ['a'] }}{{ m.content }}", "a", "b"),
@@ -101,23 +103,24 @@ LOOKING = {
 
 
 @pytest.mark.parametrize("name", LOOKING)
-def test_a_template_that_looks_at_what_is_said_gets_no_frame(name: str) -> None:
+@pytest.mark.parametrize("back", [False, True])
+def test_a_template_that_looks_at_what_is_said_gets_no_frame(name: str, back: bool) -> None:
     source, one, other = LOOKING[name]
     plain, framed = (endings(source, frames=each) for each in (False, True))
-    expected = ending(plain, other)
-    for content in (one, other):
-        for _ in range(2):
-            assert ending(framed, content) == ending(plain, content)
-    assert frames(framed) == [None]
+    for content in (other, one, other) if back else (one, other, one):
+        assert ending(framed, content) == ending(plain, content)
+    assert set(frames(framed)) == {None}
     said = ending(plain, one)
-    assert (expected[0], said.text.replace(one, other)) != expected
+    assert ending(plain, other) != (said[0], said[1].replace(one, other))
 
 
 @pytest.mark.parametrize(
     "source",
     [
         "{{ strftime_now('%S') }}",
-        "{{ [1, 2] | random }}",
+        "{{ [1] | random }}",
+        "{{ m.content }}{{ m.role is sameas('tool') }}",
+        "{{ messages[2:] | map(attribute='content') | batch(2) | list | length }}",
         "{{ lipsum() }}",
         "{{ m.content is iterable }}",
         "{{ m.content is sameas(m.role) }}",
@@ -139,6 +142,85 @@ def test_in_doubt_there_is_no_frame(source: str) -> None:
     one = endings(source, frames=True)
     refused = isinstance(ending(one, "a"), tuple) and not isinstance(ending(one, "a"), Ending)
     assert frames(one) == ([] if refused else [None])
+
+
+QUESTIONS: dict[str, Callable[[Any], object]] = {
+    "attribute": lambda it: it.strip,
+    "no attribute": lambda it: hasattr(it, "__html__"),
+    "kind": lambda it: isinstance(it, str),
+    "text": str,
+    "code": repr,
+    "in a text": lambda it: f"{it}",
+    "in a text, wide": lambda it: "{:>3}".format(it),  # noqa: UP032
+    "as it is in a list": lambda it: str([it]),
+    "old form": lambda it: "%s" % (it,),  # noqa: UP031
+    "bytes": bytes,
+    "hash": hash,
+    "key": lambda it: {it: 1},
+    "equal": lambda it: it == "a",
+    "equal to it": lambda it: "a" == it,  # noqa: SIM300
+    "equal in a list": lambda it: [it] == ["a"],
+    "not equal": lambda it: it != "a",
+    "less": lambda it: it < "a",
+    "at most": lambda it: it <= "a",
+    "more": lambda it: it > "a",
+    "at least": lambda it: it >= "a",
+    "sorted": lambda it: sorted([it, "a"]),
+    "length": len,
+    "hint": lambda it: it.__length_hint__(),
+    "letters": list,
+    "backwards": reversed,
+    "has": lambda it: "a" in it,
+    "is in": lambda it: it in ["a"],
+    "letter": lambda it: it[0],
+    "slice": lambda it: it[1:],
+    "index": lambda it: "abc"[it],
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "rounded": round,
+    "minus": lambda it: -it,
+    "plus": lambda it: it + "a",
+    "plus it": lambda it: "a" + it,
+    "times": lambda it: it * 2,
+    "times it": lambda it: 2 * it,
+    "modulo": lambda it: it % 1,
+    "translated": lambda it: "a".translate(it),
+    "escaped": escape,
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_is_noted(name: str) -> None:
+    looked: list[bool] = []
+    with pytest.raises(LookedError):
+        QUESTIONS[name](Opaque((0,), looked))
+    assert set(looked) == {True}
+
+
+TAKING: dict[str, Callable[[Any], object]] = {
+    "join": lambda it: "a".join([it]),
+    "start": lambda it: "a".startswith(it),
+    "replace": lambda it: "a".replace("z", it),
+    "split": lambda it: "a".split(it),
+    "center": lambda it: "a".center(3, it),
+    "encode": lambda it: "a".encode(it),
+    "count": lambda it: "a".count(it),
+}
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_what_is_written_in_c_takes_none(name: str) -> None:
+    with pytest.raises(TypeError):
+        TAKING[name](Opaque((0,), []))
+
+
+def test_it_is_true_and_pasted() -> None:
+    it = Opaque((0,), [])
+    assert it
+    assert pieces_of(pasted(["a", "", it, 1, it, "b", "", None])) == ("a", 0, "1", 0, "bNone")
+    assert pasted(["a", 1]) == "a1"
+    assert pieces_of("") == ()
 
 
 def test_a_date_is_that_of_each_text() -> None:
