@@ -211,9 +211,10 @@ def test_equal_requests_have_one_shape() -> None:
     assert len(frames(framed)) == 1
 
 
-def test_what_can_not_be_told_has_no_frame() -> None:
+def test_what_can_not_be_told_or_is_too_long_has_no_frame() -> None:
     framed = endings("{{ m.content }}{{ x is defined }}", frames=True)
-    assert ending(framed, "a", x=lambda: 1) == ending(framed, "a", x=1)
+    for x in (1, lambda: 1, "x" * 2**20):
+        assert ending(framed, "a", x=x).text.endswith("aTrue<|im_end|>\n")
     assert len(frames(framed)) == 1
 
 
@@ -288,6 +289,11 @@ def test_a_template_that_always_looks_is_asked_no_more() -> None:
         ending(framed, "a", x=x)
     assert framed.frames.given_up
     assert len(frames(framed)) == 64
+    long = Frames()
+    for place in range(64):
+        assert not long.given_up
+        long.keep(b"%d" % place + b"x" * 2**20, None)
+    assert long.given_up
     other = endings("{{ m.content }}", frames=True)
     assert other.frames is not None
     for x in range(100):

@@ -4,8 +4,8 @@ Shapes  all that a template can see of a request but those strings: roles, names
         strings are empty, the tools and the arguments. Strings: contents, and ids of calls. A shape has one frame, or,
         where the template asks what the strings say, none. New messages of an assistant have no shape.
 Keys    a shape's `pickle`: unlike JSON it tells a tuple from a list and NaN from None, and it keeps the order of keys.
-Bounds  of the shapes of one template, those used last: 512 of them, 8 MiB. A template of which the first 64 got no
-        frame is asked no more.
+Bounds  of the shapes of one template, those used last: 512 of them, 8 MiB; a key has at most 1 MiB, so what has more
+        tools has no shape. A template of which the first 64 got no frame is asked no more.
 """
 
 import pickle
@@ -21,6 +21,7 @@ from paddock.types import JsonObject
 
 _MAX_SHAPES = 512
 _MAX_BYTES = 8 * 2**20
+_MAX_KEY_BYTES = 2**20
 _PATIENCE_SHAPES = 64
 _HOLE = b""
 """In a key: no JSON."""
@@ -57,7 +58,7 @@ class Frames:
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, Kept] = OrderedDict()
         self._lock = Lock()
-        self._has_any = False
+        self._made = self._refused = 0
         self.size_bytes = 0
         """Of keys and texts."""
 
@@ -69,7 +70,7 @@ class Frames:
 
     @property
     def given_up(self) -> bool:
-        return not self._has_any and len(self._kept) >= _PATIENCE_SHAPES
+        return not self._made and self._refused >= _PATIENCE_SHAPES
 
     def find(self, key: bytes) -> Kept | None:
         with self._lock:
@@ -82,7 +83,8 @@ class Frames:
         with self._lock:
             if key in self._kept:
                 return
-            self._has_any = self._has_any or frame is not None
+            self._made += frame is not None
+            self._refused += frame is None
             self._kept[key] = Kept(frame)
             self.size_bytes += _size(key, frame)
             while len(self._kept) > _MAX_SHAPES or self.size_bytes > _MAX_BYTES:
@@ -113,7 +115,7 @@ def shape_of(
         pickler.dump((hollowed(told, cut), tools, arguments))
     except Exception:  # noqa: BLE001 - what is no JSON has no shape
         return None
-    return Shape(written.getvalue(), strings)
+    return Shape(written.getvalue(), strings) if written.tell() <= _MAX_KEY_BYTES else None
 
 
 def hollowed(told: Iterable[JsonObject], cut: Callable[[str], Any]) -> list[JsonObject]:
