@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import orjson
 import pytest
 from markupsafe import escape
 from tests.tokens.framed import ending, endings, frames
@@ -213,6 +214,12 @@ TAKING: dict[str, Callable[[Any], object]] = {
 def test_what_is_written_in_c_takes_none(name: str) -> None:
     with pytest.raises(TypeError):
         TAKING[name](Opaque((0,), []))
+
+
+def test_none_is_written_as_json() -> None:
+    for value in (Opaque((0,), []), [Opaque((0,), [])], {"a": (1, Opaque((0,), []))}):
+        with pytest.raises(TypeError):
+            orjson.dumps(value)
 
 
 def test_it_is_true_and_pasted() -> None:

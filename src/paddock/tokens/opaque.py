@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, NoReturn, cast
 
+import orjson
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.nodes import Concat, Expr
 from jinja2.runtime import Context, Macro, Undefined
@@ -159,11 +160,20 @@ def _guarded_filter(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def guarded(*args: Any, **named: Any) -> Any:
-        if not all(map(_is_plain, (*args[skipped:], *named.values()))):
+        if not all(_is_json(value) or _is_plain(value) for value in (*args[skipped:], *named.values())):
             raise LookedError
         return function(*args, **named)
 
     return guarded
+
+
+def _is_json(value: Any) -> bool:
+    """Soon told where it is, as tools are; no `Opaque` can be written."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _is_plain(value: Any) -> bool:
