@@ -3,8 +3,8 @@
 Law     what was sampled is never tokenised again: a continued prompt is the record's ids and then `after`'s, which are
         the template's own text between two answers. Where the template keeps the past as it was sampled, the text of
         both together is the template's rendering of the whole conversation.
-Cost    of `after`: the new messages, and the tool definitions, are rendered, unless their frame is kept (`frames`); only
-        the new text is tokenised.
+Cost    of `after`: the new messages, and the tool definitions, are rendered, unless their frame is kept (`frames`);
+        only the new text is tokenised.
 Errors  ConfigError `template_unsupported`, at construction; RequestError `template_refused`, `template_unsupported`,
         `content_unsupported`.
 """
