@@ -4,9 +4,9 @@ Calls of ours go on with rollouts whose record is there: histories of 5 to 200 t
 asks the upstream with as many ids. Whole answers; and streams, whose ids say when they were sent. `cpu_ms`: of the
 server alone, per call. Target: less than 1.5 ms added to the p50 of a call at one connection and 30 kB of history.
 
-A stream's first ids take longer, at the bare upstream too, where everything waits between its chunks: a processor that
-was idle for milliseconds has lost its caches. So they are measured with chunks that follow each other at once, with
-chunks 2 ms apart, and with these while the server streams to other rollouts, as one in use does.
+A stream's first ids take longer, at the bare upstream too, where everything waited for milliseconds before: the same
+code is slower then, whatever it is. So they are measured after streams whose chunks follow each other at once, after
+chunks 2 ms apart, and after these while the server streams to other rollouts, as one in use does.
 """
 
 import asyncio
