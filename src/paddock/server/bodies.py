@@ -2,7 +2,7 @@
 
 Law     what is read is what `orjson` reads of the whole body. A body goes on from an earlier one of the same client
         where its bytes begin with the other's, up to the end of the list's last item; those are not parsed again.
-        Objects of the list are shared between the bodies that tell them (`FixedList`).
+        Objects are shared between the bodies that tell them, and are not to be changed (`FixedList`).
 Bounds  `MAX_BODIES` of each client (its conversations), `max_bytes` of all. A client whose bodies do not go on from one
         another is not followed after `MAX_MISSES` of them: where a list's items end is found out by Python's own
         scanner, which takes longer than `orjson`.
@@ -21,6 +21,8 @@ from paddock.types import FixedList
 
 MAX_BODIES = 8
 MAX_MISSES = 3
+ENTRY_BYTES = 1024
+"""Memory that a client without bodies takes, roughly."""
 OBJECTS_PER_BYTE = 3
 """Memory that a body takes with its objects, per byte, roughly."""
 _LIST = f"list-{secrets.token_hex(8)}"
@@ -48,7 +50,7 @@ class _Client:
 
     @property
     def bytes(self) -> int:
-        return OBJECTS_PER_BYTE * sum(len(each.data) for each in self.begun)
+        return ENTRY_BYTES + OBJECTS_PER_BYTE * sum(len(each.data) for each in self.begun)
 
 
 class GrowingBodies:
@@ -65,9 +67,12 @@ class GrowingBodies:
 
     def read(self, client: str, key: str, body: bytes) -> Any:
         """The body's JSON. `key`: of the list, in the object that a body is."""
-        known = self._clients.setdefault((client, key), _Client())
-        self._clients.move_to_end((client, key))
-        self._bytes -= known.bytes
+        known = self._clients.pop((client, key), None)
+        if known is None:
+            known = _Client()
+        else:
+            self._bytes -= known.bytes
+        self._clients[client, key] = known
         try:
             return _read(known, key, body)
         finally:
