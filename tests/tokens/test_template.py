@@ -155,3 +155,9 @@ def test_a_template_that_does_not_compile_is_refused_with_its_line(source: str) 
     with pytest.raises(ConfigError, match="line 3: ") as caught:
         ChatTemplate(source, {})
     assert caught.value.kind == "template_invalid"
+
+
+def test_a_constant_that_can_be_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="TypeError: unhashable") as caught:
+        ChatTemplate("{{ {['a']: 1} | tojson }}", {})
+    assert caught.value.kind == "template_invalid"

@@ -54,6 +54,8 @@ class ChatTemplate:
             raise ConfigError(
                 f"chat template, line {error.lineno}: {error.message}", kind="template_invalid"
             ) from error
+        except Exception as error:  # jinja works out constants as it compiles
+            raise ConfigError(f"chat template: {type(error).__name__}: {error}", kind="template_invalid") from error
         self._takes_parts = any(map(_over_content, environment.parse(source).find_all(nodes.For)))
         self.knows_developer = "'developer'" in source or '"developer"' in source
         """Else a developer's messages are rendered as the system's."""
