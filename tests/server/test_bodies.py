@@ -141,12 +141,19 @@ def test_a_client_whose_bodies_never_go_on_is_not_followed() -> None:
 
 def test_memory_is_bounded_and_the_longest_idle_clients_go_first() -> None:
     bodies = GrowingBodies(max_bytes=5000)
-    for client in "abcdefghij":
-        bodies.read(client, "input", _body(1, 3))
-    assert _goes_on(bodies, "j", 1)
-    gone = bodies.read("a", "input", _body(1, 4))["input"][0]
-    assert bodies.read("a", "input", _body(1, 4))["input"][0] is not gone
+    clients = "abcdefghij"
+    first = {client: bodies.read(client, "input", _body(1, 3))["input"][0] for client in clients}
     assert len(bodies) < 5
-    for client in "abcdefghij":
+    again = {client: bodies.read(client, "input", _body(1, 4))["input"][0] for client in "ja"}
+    assert again["j"] is first["j"]
+    assert again["a"] is not first["a"]
+    for client in clients:
         bodies.read(client, "input", b'{"input": "no list"}')
     assert len(bodies) < 5
+
+
+def test_a_list_whose_key_is_there_twice_is_read_whole() -> None:
+    bodies = GrowingBodies()
+    twice = b'{"input":[{"a":1}],"input":[{"a":1.0}]}'
+    for body in (twice, twice, b'{"input":[{"a":1},2]}'):
+        assert orjson.dumps(bodies.read("one", "input", body)) == orjson.dumps(orjson.loads(body))

@@ -9,7 +9,7 @@ from paddock.errors import RequestError
 from paddock.server.dialects import Conversation, Dialect, conversation, require_renderable
 from paddock.server.hearing import Hearing
 from paddock.tokens import TurnIndex, request_hash, root_of
-from paddock.types import JsonObject
+from paddock.types import FixedList, JsonObject
 
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,eA=="}
 RESPONSES: list[JsonObject] = [
@@ -77,9 +77,13 @@ def hear(hearing: Hearing, index: TurnIndex, dialect: Dialect, request: JsonObje
 
 @pytest.mark.parametrize("dialect", SAID)
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int) -> None:
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int, *, fixed: bool) -> None:
     hearing, index = Hearing(root), TurnIndex()
+    key = SAID[dialect][0]
     for request in requests(dialect, seed):
+        if fixed:
+            request[key] = FixedList(request[key])
         asked = hearing.asked(index, dialect, request)
         assert asked.hash == request_hash(request)
         heard = hearing.hear(index, dialect, request, asked)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.errors import RequestError
 from paddock.tokens import Begun, read_asked, request_hash
 from paddock.tokens.private import NOTHING, Copied, canonical, private
+from paddock.types import FixedList
 
 LEAVES = st.sampled_from([None, True, False, 0, 1, 0.0, -0.0, 1.0, 10**18, 1e18, "", "1", "a", "é", "true", "null"])
 """Few and close: 0, 0.0, -0.0 and false are equal in Python."""
@@ -45,6 +46,7 @@ def test_a_copy_begins_what_begins_with_its_canonical_json(items: list[Any], mor
     for given_items in (like(items, rng) + more, items + more, more, items[:-1]):
         begins = canonical(given_items[: len(items)]) == canonical(items)
         assert copied(items).begins(given_items) == begins
+        assert Copied.of_fixed(FixedList(items)).begins(given_items) == begins
 
 
 @given(LISTS, LISTS)

@@ -91,10 +91,10 @@ def _read(known: _Client, key: str, body: bytes) -> Any:
     wire = orjson.loads(body)
     known.misses += 1
     if isinstance(wire, dict) and isinstance(wire.get(key), list):
-        begun = _begun(key, body) if known.misses <= MAX_MISSES else None
+        wire[key] = FixedList(wire[key])
+        begun = _begun(key, body, wire[key]) if known.misses <= MAX_MISSES else None
         if begun is not None:
             known.begun = [*known.begun, begun][-MAX_BODIES:]
-        wire[key] = FixedList(wire[key])
     return wire
 
 
@@ -123,8 +123,8 @@ def _went_on(earlier: _Begun, key: str, body: bytes) -> _WentOn | None:
     return _WentOn({**earlier.before, key: FixedList(items), **found}, _Begun(data, earlier.before, items))
 
 
-def _begun(key: str, body: bytes) -> _Begun | None:
-    """Of a body that `orjson` takes; None: nothing can go on from it."""
+def _begun(key: str, body: bytes, items: list[Any]) -> _Begun | None:
+    """Of a body whose list `orjson` reads as `items`; None: nothing can go on from it."""
     try:
         text = body.decode()
         behind = _after_space(text, 0) + 1
@@ -140,7 +140,9 @@ def _begun(key: str, body: bytes) -> _Begun | None:
         end = _items_end(text, value + 1)
         before = orjson.loads(f'{text[:place]}"{_LIST}":0}}')
         del before[_LIST]
-        return _Begun(text[:end].encode(), before, orjson.loads(f"{text[value:end]}]"))
+        if orjson.dumps(orjson.loads(f"{text[value:end]}]")) != orjson.dumps(items):
+            return None  # its key stands there once more
+        return _Begun(text[:end].encode(), before, [*items])
     except _UNREADABLE:
         return None
 

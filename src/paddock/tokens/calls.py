@@ -86,7 +86,8 @@ def _begun(before: bytes, history: list[Any], after: bytes, earlier: Begun | Non
     new = history[len(known.items) :]
     if new:
         hashed.update(b"%b%b" % (b"," if known.items else b"", canonical(new)[1:-1]))
-    return Begun(before, known.and_more(new, fixed=isinstance(history, FixedList)), hashed, after)
+    copied = Copied.of_fixed(history) if isinstance(history, FixedList) else known.and_more(new)
+    return Begun(before, copied, hashed, after)
 
 
 def _length(begun: Begun) -> int:

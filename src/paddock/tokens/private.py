@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from paddock.types import JsonObject
+from paddock.types import FixedList, JsonObject
 
 _NUMBERS = (int, float, bool)
 
@@ -23,16 +23,17 @@ class Copied(NamedTuple):
 
     items: list[Any]
     """Not to be changed."""
-    numbered: list[int]
+    numbered: Sequence[int]
     """Indices of items that may hold a number or a boolean."""
 
-    def and_more(self, given: Sequence[Any], *, fixed: bool = False) -> Self:
-        """With copies of what comes behind; with that itself where it is `fixed`."""
+    @classmethod
+    def of_fixed(cls, given: FixedList) -> Self:
+        """With the items themselves; each may hold a number."""
+        return cls([*given], range(len(given)))
+
+    def and_more(self, given: Sequence[Any]) -> Self:
+        """With copies of what comes behind."""
         items, numbered = [*self.items], self.numbered
-        if fixed:
-            return self._replace(
-                items=[*items, *given], numbered=[*numbered, *range(len(items), len(items) + len(given))]
-            )
         for nth, item in enumerate(given, len(items)):
             copied, holds_number = _copied(item)
             items.append(copied)
