@@ -42,7 +42,7 @@ class _Request(NamedTuple):
     prompt_ids: GrowingIds
     sampled: JsonObject
     stream: bool
-    asked: Callable[[], object]
+    meanwhile: Callable[[], object]
 
 
 class VllmEngine:
@@ -75,11 +75,11 @@ class VllmEngine:
         *,
         rollout: str | None,
         stream: bool = True,
-        asked: Callable[[], object] = lambda: None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         ids = prompt_ids if isinstance(prompt_ids, GrowingIds) else GrowingIds(prompt_ids)
         sampled = sampling(params, self._room(len(prompt_ids)))
-        request = _Request(ids, sampled, stream, asked)
+        request = _Request(ids, sampled, stream, meanwhile)
         call = call.within(self._config.timeout_s)
         failed = 0
         while True:
@@ -111,7 +111,7 @@ class VllmEngine:
             before = await weight_version(endpoint, limit_s) if asked else None
             prompt = orjson.Fragment(request.prompt_ids.json())
             body = orjson.dumps(request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream))
-            post, watched, client = Post(PATHS[traits.form], body, request.asked), replica.watched, self._client
+            post, watched, client = Post(PATHS[traits.form], body, request.meanwhile), replica.watched, self._client
             if request.stream:
                 stream = await endpoint.stream(client, post, due, limit_s, watched)
                 chunks = _streamed(stream, traits.form, watched)

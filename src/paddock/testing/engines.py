@@ -96,11 +96,11 @@ class ScriptedEngine:
         *,
         rollout: str | None,
         stream: bool = True,
-        asked: Callable[[], object] = lambda: None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         prompt = list(prompt_ids)
         self.begun += 1
-        asked()
+        meanwhile()
         said = self._answer(prompt)
         if isinstance(said, Exception):
             raise said

@@ -39,12 +39,14 @@ class PlayedEngine(ScriptedEngine):
         *,
         rollout: str | None,
         stream: bool = True,
-        asked: Callable[[], object] = lambda: None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         if rollout not in self._by_rollout:
             self._by_rollout[rollout] = self._left.pop(0)
         self._said = next(self._by_rollout[rollout])
-        async for chunk in super().generate(prompt_ids, params, call, rollout=rollout, stream=stream, asked=asked):
+        async for chunk in super().generate(
+            prompt_ids, params, call, rollout=rollout, stream=stream, meanwhile=meanwhile
+        ):
             yield chunk
 
 

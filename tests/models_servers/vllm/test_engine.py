@@ -62,8 +62,8 @@ async def test_ids_and_log_probs_come_as_they_were_sampled(*, stream: bool) -> N
 async def test_work_is_done_while_the_engine_samples(*, stream: bool) -> None:
     seen: list[int] = []
     async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
-        asked = lambda: seen.append(0)  # noqa: E731 - a word for it
-        async for chunk in engine.generate(PROMPT, {}, Call(), rollout=None, stream=stream, asked=asked):
+        chunks = engine.generate(PROMPT, {}, Call(), rollout=None, stream=stream, meanwhile=lambda: seen.append(0))
+        async for chunk in chunks:
             seen.append(len(chunk.ids))
     assert seen[0] == 0
     assert seen.count(0) == 1

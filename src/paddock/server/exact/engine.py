@@ -49,11 +49,11 @@ class TokenEngine(Protocol):
         *,
         rollout: str | None,
         stream: bool = True,
-        asked: Callable[[], object] = lambda: None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         """One answer. `params`: sampling parameters under the names of the Chat API (`temperature`, `top_p`, `top_k`,
         `min_p`, `seed`, `stop`, penalties, `max_tokens`), those that the client or the config gave. `rollout` keeps to
-        one replica. `stream`: ids come as they are sampled; else they may come all at once. `asked`: work that can be
+        one replica. `stream`: ids come as they are sampled; else they may come all at once. `meanwhile`: work that can be
         done while the engine samples; it is called, once or again or never, when the engine was asked. Closing the
         generator ends the sampling."""
         ...

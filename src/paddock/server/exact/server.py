@@ -110,7 +110,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
             return made
 
         chunks = engine.generate(
-            prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream, asked=answer
+            prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream, meanwhile=answer
         )
         async with aclosing(chunks):
             async for chunk in chunks:
