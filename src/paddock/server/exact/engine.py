@@ -53,8 +53,8 @@ class TokenEngine(Protocol):
     ) -> AsyncGenerator[Chunk, None]:
         """One answer. `params`: sampling parameters under the names of the Chat API (`temperature`, `top_p`, `top_k`,
         `min_p`, `seed`, `stop`, penalties, `max_tokens`), those that the client or the config gave. `rollout` keeps to
-        one replica. `stream`: ids come as they are sampled; else they may come all at once. `meanwhile`: work that can be
-        done while the engine samples; it is called, once or again or never, when the engine was asked. Closing the
+        one replica. `stream`: ids come as they are sampled; else they may come all at once. `meanwhile`: work that can
+        be done while the engine samples; it is called, once or again or never, when the engine was asked. Closing the
         generator ends the sampling."""
         ...
 
