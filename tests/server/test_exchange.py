@@ -107,7 +107,7 @@ async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_bef
     source = Source([WORD], error=InfraError("it broke", kind="upstream_connection"))
     exchange = source.exchange()
     first, second = exchange.join(), exchange.join()
-    await first.begun(9.0)
+    assert await first.begun(9.0)
     source.go.set()
     for reader in (first, second):
         assert await reader.batch(60.0) == [WORD]

@@ -1,12 +1,13 @@
 """Claims about requests that are heard one after the other."""
 
+import copy
 import random
 from typing import Any
 
 import pytest
 
 from paddock.errors import RequestError
-from paddock.server.dialects import Conversation, Dialect, conversation, require_renderable
+from paddock.server.dialects import Conversation, Dialect, chat_messages, conversation, require_renderable
 from paddock.server.hearing import Hearing
 from paddock.tokens import TurnIndex, request_hash, root_of
 from paddock.types import FixedList, JsonObject
@@ -84,6 +85,7 @@ def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: i
     for request in requests(dialect, seed):
         if fixed:
             request[key] = FixedList(request[key])
+        before = copy.deepcopy(request)
         asked = hearing.asked(index, dialect, request)
         assert asked.hash == request_hash(request)
         heard = hearing.hear(index, dialect, request, asked)
@@ -91,6 +93,8 @@ def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: i
         assert heard.told.items == whole.items
         assert heard.told._replace(items=[], history=None) == whole._replace(items=[], history=None)
         assert heard.root == root(whole)
+        chat_messages(heard.told.items)
+        assert request == before  # its items are in other requests, too
 
 
 @pytest.mark.parametrize("dialect", SAID)

@@ -25,10 +25,6 @@ from paddock.http.transport import KEEPALIVE_S
 MAX_UNREAD = 1 << 20
 
 
-def _nothing() -> None:
-    return None
-
-
 class Target(NamedTuple):
     """A server, as each request names it."""
 
@@ -147,7 +143,7 @@ class LeanClient:
         self._open: set[_Connection] = set()
         self._tls: ssl.SSLContext | None = None
 
-    async def post(self, target: Target, path: str, body: bytes, sent: Callable[[], object] = _nothing) -> Received:
+    async def post(self, target: Target, path: str, body: bytes, sent: Callable[[], object] = lambda: None) -> Received:
         """The answer, once its head is there. `sent`: called when the request is on its way."""
         connection = self._take(target) or await self._connect(target)
         received = connection.send(

@@ -124,13 +124,14 @@ class Reader:
         if self._exchange is not None:
             self._exchange.forgotten()
 
-    async def begun(self, limit_s: float) -> None:
-        """Wait for the first batch, but no longer."""
+    async def begun(self, limit_s: float) -> bool:
+        """Wait for the first batch; False: `limit_s` seconds were over before."""
         exchange = self._open
         if not exchange.batches and exchange.error is None:
             await exchange.news(limit_s)
         if not exchange.batches and exchange.error is not None:
             raise exchange.error
+        return bool(exchange.batches)
 
     async def whole(self) -> Answer:
         exchange = self._open

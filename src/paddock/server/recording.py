@@ -214,11 +214,11 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             running.asking.meanwhile = opened.make
             try:
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
-                await reader.begun(self.config.beat_interval_s)
+                begun = await reader.begun(self.config.beat_interval_s)
             except BaseException:
                 reader.close()
                 raise
-            return EventStream(self._events(*opened.make(), running, reader))
+            return EventStream(self._events(*opened.make(), running, reader, begun=begun))
         try:
             answer = await reader.whole()
             self._record(running, answer)
@@ -258,11 +258,14 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
-        self, writer: Writer, unsent: bytes, running: _Running, reader: Reader
+        self, writer: Writer, unsent: bytes, running: _Running, reader: Reader, *, begun: bool
     ) -> AsyncGenerator[bytes, None]:
-        """`unsent`: what the writer started with; it goes with the first batch."""
+        """`unsent`: what the writer started with; it goes with the first batch, unless that has not come."""
         sent_at = time.monotonic()
         try:
+            if not begun:
+                yield unsent
+                unsent = b""
             while (batch := await reader.batch(self.config.beat_interval_s)) is not None:
                 if batch and isinstance(batch[-1], Answer):
                     self._record(running, batch[-1])

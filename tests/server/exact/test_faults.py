@@ -15,10 +15,11 @@ import httpx
 import pytest
 
 from paddock.http import Call, HttpPeer
-from paddock.testing.engines import Cut, Said, ScriptedExactServer, TalkingParser, scripted_server
+from paddock.testing.engines import Cut, Said, ScriptedEngine, ScriptedExactServer, TalkingParser, scripted_server
 from paddock.testing.models import asking
 from paddock.testing.streams import read_responses_stream
 from paddock.testing.transports import over
+from paddock.testing.vocabularies import small_vocabulary
 from paddock.types import JsonObject
 
 GO: JsonObject = {"input": [{"role": "user", "content": "go"}]}
@@ -217,6 +218,16 @@ async def test_a_client_hears_that_its_stream_lives(tmp_path: Path) -> None:
             if got.count(b"event: response.in_progress") >= 3:
                 opened(server)
     assert text(read_responses_stream(got)) == WORDS
+
+
+async def test_an_engine_that_is_slow_to_begin_holds_up_the_first_events_for_one_beat(tmp_path: Path) -> None:
+    engine = ScriptedEngine(small_vocabulary(), lambda prompt: WORDS, delay_s=60.0)
+    server = scripted_server(tmp_path, lambda prompt: WORDS, engine=engine, beat_interval_s=1.0)
+    async with asking("direct", server):
+        reply: Any = await server.responses(STREAMED, Call(path={"secret": "ro_1"}))
+        async with asyncio.timeout(0.5):
+            assert b"response.created" in await anext(reply.events)
+        await reply.events.aclose()
 
 
 async def test_after_its_deadline_a_call_is_answered_with_an_error_and_its_retry_with_the_answer(
