@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from paddock.server.listening import HttpServer
+from paddock.server.listening import HttpServer, Joining
 from paddock.server.sockets import Address, bind
 
 
@@ -59,6 +59,64 @@ async def test_a_half_sent_answer_is_cut_off_and_never_passes_for_a_whole_one() 
             await asyncio.sleep(0.1)
         with pytest.raises(httpx.RemoteProtocolError):
             await call
+
+
+class Line(asyncio.Transport):
+    """What is written to a connection, write by write."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("here", 1)})
+        self.written: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        self.written.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+HEAD = b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"
+
+
+async def test_a_head_is_sent_with_what_follows_it_in_the_same_round_and_alone_where_nothing_does() -> None:
+    line = Line()
+    joining = Joining(line)
+    assert joining.get_extra_info("peername") == ("here", 1)
+    for data in (HEAD, b"body", b"more"):
+        joining.write(data)
+    assert line.written == [HEAD + b"body", b"more"]
+    joining.write(HEAD)
+    await asyncio.sleep(0)
+    joining.write(b"body")
+    assert line.written[2:] == [HEAD, b"body"]
+    joining.write(HEAD)
+    joining.close()
+    await asyncio.sleep(0)
+    assert (line.written[4:], line.closed) == ([HEAD], True)
+
+
+async def test_answers_of_any_form_arrive_whole_one_after_the_other() -> None:
+    """Of a body that looks like a head, too."""
+    bodies = [b"", b"text", HEAD, b"x" * 1_000_000]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body = bodies[int(scope["path"][1:]) % len(bodies)]
+        stream = int(scope["path"][1:]) >= len(bodies)
+        length = [] if stream else [(b"content-length", b"%d" % (2 * len(body)))]
+        await send({"type": "http.response.start", "status": 200, "headers": length})
+        if stream:
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with Serving(app) as serving, httpx.AsyncClient() as client:
+        for nth in (*range(2 * len(bodies)), *range(2 * len(bodies))):
+            reply = await client.get(f"{serving.url}/{nth}")
+            assert reply.content == 2 * bodies[nth % len(bodies)]
+            assert "server" not in reply.headers
 
 
 async def test_idle_connections_do_not_hold_up_the_end() -> None:

@@ -8,11 +8,12 @@ Errors  what an app raises is logged; where it has not answered yet, the caller 
 import asyncio
 import logging
 import socket
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http.transport import SERVER_KEEPALIVE_S
@@ -66,6 +67,41 @@ class EndableApp:
             self._running.discard(task)
 
 
+class Joining:
+    """A connection's transport that sends an answer's head with what follows it in the same round of the loop: one
+    message to the system, and to the client, in place of two."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
+            self._head = data
+            asyncio.get_running_loop().call_soon(self._flush)
+            return
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
+
+
+class _Protocol(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
+        super().connection_made(cast(asyncio.Transport, Joining(transport)))
+
+
 class HttpServer:
     """An app served on a socket, which it closes at the end."""
 
@@ -74,13 +110,14 @@ class HttpServer:
         self._sock = sock
         config = uvicorn.Config(
             self._app,
-            http="httptools",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
             backlog=BACKLOG,
             timeout_keep_alive=SERVER_KEEPALIVE_S,
             proxy_headers=False,
+            server_header=False,
             access_log=False,
             log_config=None,
             # What an app raises is logged above; what uvicorn would add is about requests that were cut off on purpose.
