@@ -18,13 +18,14 @@ from contextlib import aclosing
 from math import inf
 from typing import Any, NamedTuple
 
+import aiohttp
 import orjson
 
 from paddock.errors import InfraError
 from paddock.http import Call
-from paddock.http.lean import LeanClient
+from paddock.http.lean import Bound, LeanClient, Received
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Post, Stream, Watched
+from paddock.models_servers.vllm.endpoint import END_WAIT_S, Post, close_stream
 from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
 from paddock.models_servers.vllm.replica import Replica
 from paddock.models_servers.vllm.replicas import Replicas
@@ -104,28 +105,28 @@ class VllmEngine:
     async def _sample(self, replica: Replica, request: _Request, call: Call) -> AsyncGenerator[Chunk, None]:
         """One try."""
         traits, endpoint, limit_s = replica.traits, replica.endpoint, _left_s(call)
-        due = _now() + limit_s
         asked = traits.versions == "asked"
         count = 0
-        with replica.use():
+        with attributed(endpoint.host, limit_s), replica.use(_now() + limit_s) as bound:
             before = await weight_version(endpoint, limit_s) if asked else None
             prompt = orjson.Fragment(request.prompt_ids.json())
             body = orjson.dumps(request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream))
-            post, watched, client = Post(PATHS[traits.form], body, request.meanwhile), replica.watched, self._client
+            post = Post(PATHS[traits.form], body, request.meanwhile, bound)
+            chunks: _Streamed | _Whole
             if request.stream:
-                stream = await endpoint.stream(client, post, due, limit_s, watched)
-                chunks = _streamed(stream, traits.form, watched)
+                chunks = _Streamed(await endpoint.stream(self._client, post), traits.form, bound)
             else:
-                answer = await endpoint.whole(client, post, due, limit_s, watched)
-                chunks = _whole(endpoint, answer, traits.form, limit_s)
-            async with aclosing(chunks):
-                async for chunk in chunks:
+                chunks = _Whole(await endpoint.whole(self._client, post), traits.form)
+            try:
+                while (chunk := await chunks.next()) is not None:
                     count += len(chunk.ids)
                     if asked and chunk.finish_reason is not None:
                         after = await weight_version(endpoint, self._config.health_timeout_s)
                         if before == after and before is not None:
                             chunk = chunk._replace(versions=(WeightSpan(version=before, start=0, end=count),))
                     yield chunk
+            finally:
+                chunks.close()
 
     def _room(self, prompt: int) -> int | None:
         """Tokens that an answer may have."""
@@ -157,29 +158,52 @@ class VllmEngine:
         return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
 
-async def _whole(endpoint: Endpoint, answer: Any, form: Form, limit_s: float) -> AsyncGenerator[Chunk, None]:
-    with attributed(endpoint.host, limit_s):
-        chunk = read_whole(form, answer)
-    yield chunk
+class _Whole:
+    """An answer that is no stream."""
+
+    def __init__(self, answer: Any, form: Form) -> None:
+        self._chunk: Chunk | None = read_whole(form, answer)
+
+    async def next(self) -> Chunk | None:
+        chunk, self._chunk = self._chunk, None
+        return chunk
+
+    def close(self) -> None:
+        """It has come."""
 
 
-async def _streamed(stream: Stream, form: Form, watched: Watched) -> AsyncGenerator[Chunk, None]:
-    """All that came at once joined; the last chunk when nothing is missing."""
-    reader, events = ChunkReader(form), EventReader()
-    try:
+class _Streamed:
+    """Chunks of a stream: all that came at once joined; the last one when nothing is missing."""
+
+    def __init__(self, received: Received, form: Form, bound: Bound) -> None:
+        self._received = received
+        self._bound = bound
+        self._reader = ChunkReader(form)
+        self._events = EventReader()
+
+    async def next(self) -> Chunk | None:
+        reader = self._reader
         while not reader.complete:
-            data: bytes | None = None
-            try:
-                data = await stream.read(_now() + END_WAIT_S if reader.finished else inf, watched)
-            except UpstreamError:
-                if not reader.finished:
-                    raise  # else the answer is whole; only the connection is lost
-            with attributed(stream.host, stream.limit_s):
-                read = [reader.read(event.data) for event in events.feed(data)] if data is not None else [reader.end()]
+            data = self._received.read_nowait()
+            if not data and not self._received.at_end:
+                data = await self._more()
+            read = [reader.read(event.data) for event in self._events.feed(data)] if data else [reader.end()]
             if chunk := _joined([one for one in read if one is not None]):
-                yield chunk
-    finally:
-        stream.close(whole=reader.complete)
+                return chunk
+        return None
+
+    async def _more(self) -> bytes:
+        """Empty at the end."""
+        if not self._reader.finished:
+            return await self._received.read_some()
+        self._bound.shorten(_now() + END_WAIT_S)
+        try:
+            return await self._received.read_some()
+        except (aiohttp.ClientError, TimeoutError, UpstreamError):
+            return b""  # the answer is whole; only the connection is lost
+
+    def close(self) -> None:
+        close_stream(self._received, whole=self._reader.complete)
 
 
 def _joined(chunks: list[Chunk]) -> Chunk | None:

@@ -9,13 +9,14 @@ Back    a launched one is started again, with waits that double, at most `max_re
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 import aiohttp
 
 from paddock.errors import BugError, InfraError, PaddockError
+from paddock.http.lean import Bound
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.traits import Traits, find_traits, weight_version, world_size
@@ -30,25 +31,20 @@ PROBE_FACTOR = 6.0
 _log = logging.getLogger(__name__)
 
 
-class _Watched:
-    """A wait."""
+class _Use(Bound):
+    """One answer that is being sampled; it ends, as an UpstreamError, when its server dies."""
 
-    __slots__ = ("_clock", "_clocks", "_require_alive")
+    def __init__(self, replica: "Replica", due: float) -> None:
+        super().__init__(due)
+        self._replica = replica
 
-    def __init__(self, clock: asyncio.Timeout, clocks: set[asyncio.Timeout], require_alive: Callable[[], None]) -> None:
-        """`clocks`: of all waits of a server; `require_alive`: raises when it is dead."""
-        self._clock = clock
-        self._clocks = clocks
-        self._require_alive = require_alive
+    def __enter__(self) -> Bound:
+        self._replica.begin(self)
+        return self
 
-    def __enter__(self) -> None:
-        self._require_alive()
-        self._clocks.add(self._clock)
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
-        self._clocks.discard(self._clock)
-        if isinstance(error, TimeoutError):
-            self._require_alive()
+    def __exit__(self, *_: object) -> None:
+        self.lift()
+        self._replica.ended(self)
 
 
 class Replica:
@@ -70,8 +66,6 @@ class Replica:
         self.state: Literal["down", "ready", "draining", "lost"] = "down"
         self.why = "it has not started"
         """Why it is not ready."""
-        self.running = 0
-        """Answers that are being sampled."""
         self.process: VllmProcess | None = None
         self._config = config
         self._session = session
@@ -80,7 +74,7 @@ class Replica:
         self._make_process = make_process
         self._device = device
         self._known: tuple[Endpoint, Traits] | None = None
-        self._clocks: set[asyncio.Timeout] = set()
+        self._uses: set[Bound] = set()
         self._suspected = asyncio.Event()
         self._idle = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
@@ -166,20 +160,25 @@ class Replica:
             "world_size": workers,
         }
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
-        """One answer is being sampled."""
-        self.running += 1
-        try:
-            yield
-        finally:
-            self.running -= 1
-            if not self.running:
-                self._idle.set()
+    def use(self, due: float) -> "_Use":
+        """One answer is being sampled, until the loop's time `due` at most."""
+        return _Use(self, due)
 
-    def watched(self, clock: asyncio.Timeout) -> "_Watched":
-        """The wait that `clock` bounds ends, as an UpstreamError, when the server dies."""
-        return _Watched(clock, self._clocks, self._require_alive)
+    def begin(self, use: Bound) -> None:
+        """UpstreamError: it is dead."""
+        if self.state not in ("ready", "draining"):
+            raise self._died()
+        self._uses.add(use)
+
+    def ended(self, use: Bound) -> None:
+        self._uses.discard(use)
+        if not self._uses:
+            self._idle.set()
+
+    @property
+    def running(self) -> int:
+        """Answers that are being sampled."""
+        return len(self._uses)
 
     @property
     def _found(self) -> tuple[Endpoint, Traits]:
@@ -187,9 +186,8 @@ class Replica:
             raise BugError(f"{self.name}: was never ready", kind="not_started")
         return self._known
 
-    def _require_alive(self) -> None:
-        if self.state not in ("ready", "draining"):
-            raise UpstreamError(f"{self.name} died: {self.why}", kind="upstream_connection")
+    def _died(self) -> UpstreamError:
+        return UpstreamError(f"{self.name} died: {self.why}", kind="upstream_connection")
 
     async def _come_up(self) -> None:
         if self._make_process is not None:
@@ -287,9 +285,8 @@ class Replica:
 
     def _go_down(self, why: str) -> None:
         self._become("down", why)
-        now = asyncio.get_running_loop().time()
-        for clock in self._clocks:
-            clock.reschedule(now)
+        for use in list(self._uses):
+            use.end(self._died())
 
     def _become(self, state: Literal["down", "ready", "draining", "lost"], why: str) -> None:
         self.state, self.why = state, why

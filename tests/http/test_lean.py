@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import httpx
 import pytest
 import uvloop
 
-from paddock.http.lean import MAX_UNREAD, LeanClient, Received, Target
+from paddock.http.lean import MAX_UNREAD, Bound, LeanClient, Received, Target
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -229,6 +230,86 @@ def test_closing_an_answer_or_giving_up_waiting_for_it_closes_its_connection(run
             await client.close()
             with pytest.raises(aiohttp.ClientError):  # cut off by us: it never passes for the whole
                 await received.read()
+
+    run(main())
+
+
+def test_an_exchange_ends_when_its_time_is_over_and_when_it_is_told(run: Run) -> None:
+    async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        gone.append("silent")
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhel")
+        await reader.read()
+        gone.append("half")
+
+    gone: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(serve=silent) as (server, client):
+            with pytest.raises(TimeoutError):
+                await client.post(server.target, "/", b"", bound=Bound(loop.time() + 0.05))
+            bound = Bound()
+            loop.call_later(0.05, bound.end, ZeroDivisionError("told"))
+            loop.call_later(0.05, bound.end, KeyError("too late"))
+            with pytest.raises(ZeroDivisionError, match="told"):
+                await client.post(server.target, "/", b"", bound=bound)
+            with pytest.raises(ZeroDivisionError, match="told"):  # it was over before
+                await client.post(server.target, "/", b"", bound=bound)
+        async with serving(serve=half) as (server, client):
+            bound = Bound(loop.time() + 600)
+            received = await client.post(server.target, "/", b"", bound=bound)
+            bound.shorten(loop.time() + 0.2)
+            bound.shorten(loop.time() + 60)
+            await asyncio.sleep(0.3)
+            assert await received.read_some() == b"hel"  # what had come is read
+            with pytest.raises(TimeoutError):
+                await received.read_some()
+            async with asyncio.timeout(20):
+                while gone.count("silent") < 2 or "half" not in gone:
+                    await asyncio.sleep(0.01)
+
+    run(main())
+
+
+def test_time_that_was_lifted_ends_nothing(run: Run) -> None:
+    async def main() -> None:
+        async with serving(WHOLE) as (server, client):
+            bound = Bound(asyncio.get_running_loop().time() + 0.1)
+            received = await client.post(server.target, "/", b"", bound=bound)
+            bound.lift()
+            await asyncio.sleep(0.2)
+            assert (bound.error, await received.read()) == (None, b"hello")
+
+    run(main())
+
+
+def test_connecting_ends_when_its_time_is_over_and_when_it_is_told(run: Run) -> None:
+    async def main() -> None:
+        with socket.socket() as full, contextlib.ExitStack() as waiting:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            for _ in range(4):  # nobody accepts them; the next has to wait
+                sock = waiting.enter_context(socket.socket())
+                sock.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    sock.connect(full.getsockname())
+            target = Target.of(httpx.URL(f"http://127.0.0.1:{full.getsockname()[1]}"), {})
+            client, loop = LeanClient(), asyncio.get_running_loop()
+            with pytest.raises(TimeoutError):
+                await client.post(target, "/", b"", bound=Bound(loop.time() + 0.05))
+            bound = Bound()
+            loop.call_later(0.05, bound.end, ZeroDivisionError("told"))
+            with pytest.raises(ZeroDivisionError, match="told"):
+                await client.post(target, "/", b"", bound=bound)
+            asked = asyncio.ensure_future(client.post(target, "/", b"", bound=Bound()))
+            await asyncio.sleep(0.05)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await client.close()
 
     run(main())
 

@@ -2,10 +2,11 @@
 
 Why     of a short exchange with a server nearby, aiohttp's interface costs more than all the rest of a model call's.
 Shapes  bodies are sent and received as they are: nothing is decompressed, redirected or sent again.
-Limits  no time limits of its own: callers put one clock around the exchange. A slow reader holds up its server beyond
-        `MAX_UNREAD` bytes. Connections are as many as there are exchanges; idle ones are kept for `KEEPALIVE_S`.
-Errors  every failure of a connection is an aiohttp.ClientError, after what had come was read. An answer whose length is
-        not said ends with its connection.
+Limits  one clock for the whole of an exchange, by which others may end it too (`Bound`). A slow reader holds up its
+        server beyond `MAX_UNREAD` bytes. Connections are as many as there are exchanges; idle ones are kept for
+        `KEEPALIVE_S`.
+Errors  every failure of a connection is an aiohttp.ClientError, after what had come was read; TimeoutError when the
+        time is over. An answer whose length is not said ends with its connection.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import base64
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import NamedTuple, Self, cast
 from urllib.parse import unquote_to_bytes
 
@@ -51,6 +53,54 @@ class Target(NamedTuple):
         return cls(host, root.port or (443 if tls else 80), tls, root.raw_path.rstrip(b"/"), head)
 
 
+class Bound:
+    """Ends an exchange: when its time is over, or before."""
+
+    def __init__(self, due: float = inf) -> None:
+        """`due`: in the running loop's time."""
+        self.error: Exception | None = None
+        """Once it was ended: what whoever waits is told."""
+        self._due = due
+        self._fail: Callable[[Exception], object] | None = None
+        self._clock: asyncio.TimerHandle | None = None
+
+    def shorten(self, due: float) -> None:
+        """It is over then, if not before."""
+        if due < self._due:
+            self.lift()
+            self._due = due
+            self._run()
+
+    def lift(self) -> None:
+        """It has all the time."""
+        clock, self._clock = self._clock, None
+        if clock is not None:
+            clock.cancel()
+
+    def end(self, error: Exception) -> None:
+        """Now. Again: nothing happens."""
+        self.lift()
+        if self.error is None:
+            self.error = error
+            if self._fail is not None:
+                self._fail(error)
+
+    def on_end(self, fail: Callable[[Exception], object]) -> None:
+        """`fail` in place of an earlier one; at once, where it is over. From now on the clock runs."""
+        self._fail = fail
+        if self.error is not None:
+            fail(self.error)
+        elif self._clock is None:
+            self._run()
+
+    def _run(self) -> None:
+        if self._due < inf:
+            self._clock = asyncio.get_running_loop().call_at(self._due, self._over)
+
+    def _over(self) -> None:
+        self.end(TimeoutError())
+
+
 class Received:
     """An answer whose head has come. To be closed, unless it was read to its end."""
 
@@ -63,7 +113,7 @@ class Received:
         self._connection: _Connection | None = connection
         self._chunks: list[bytes] = []
         self._unread = 0
-        self._error: aiohttp.ClientError | None = None
+        self._error: Exception | None = None
         self._news: asyncio.Future[None] | None = None
         self._on_end: Callable[[], object] | None = None
 
@@ -105,6 +155,11 @@ class Received:
         if connection is not None:
             connection.transport.abort()
 
+    def fail(self, error: Exception) -> None:
+        """It ends here, with `error` for whoever waits."""
+        self.close()
+        self.end(error)
+
     async def news(self) -> None:
         """Wait for something to happen. One waits at a time."""
         if self._error is not None:
@@ -119,8 +174,10 @@ class Received:
         self.tell()
         return self._unread
 
-    def end(self, error: aiohttp.ClientError | None = None) -> None:
-        """Nothing more comes over its connection."""
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing more comes over its connection. Again: nothing happens."""
+        if self.complete or self._error is not None:
+            return
         self._connection = None
         self._error = error
         self.complete = error is None
@@ -143,13 +200,20 @@ class LeanClient:
         self._open: set[_Connection] = set()
         self._tls: ssl.SSLContext | None = None
 
-    async def post(self, target: Target, path: str, body: bytes, sent: Callable[[], object] = lambda: None) -> Received:
-        """The answer, once its head is there. `sent`: called when the request is on its way."""
-        connection = self._take(target) or await self._connect(target)
-        received = connection.send(
-            b"POST %b%b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n%b"
-            % (target.path, path.encode("ascii"), target.head, len(body), body)
-        )
+    async def post(
+        self,
+        target: Target,
+        path: str,
+        body: bytes,
+        sent: Callable[[], object] = lambda: None,
+        bound: Bound | None = None,
+    ) -> Received:
+        """The answer, once its head is there. `sent`: called when the request is on its way; `bound`: of all of it."""
+        connection = self._take(target) or await self._connect(target, bound)
+        head = b"POST %b%b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n"
+        received = connection.send(head % (target.path, path.encode("ascii"), target.head, len(body)), body)
+        if bound is not None:
+            bound.on_end(received.fail)
         try:
             sent()
             while not received.status:
@@ -174,17 +238,25 @@ class LeanClient:
             connection.transport.abort()
         return None
 
-    async def _connect(self, target: Target) -> "_Connection":
+    async def _connect(self, target: Target, bound: Bound | None) -> "_Connection":
         if target.tls and self._tls is None:
             self._tls = ssl.create_default_context()
         context = self._tls if target.tls else None
         key = (target.host, target.port, target.tls)
         loop = asyncio.get_running_loop()
         made = _Connection(lambda: self._keep(key, made), self._open)
+        connecting = loop.create_task(loop.create_connection(lambda: made, target.host, target.port, ssl=context))
+        if bound is not None:
+            bound.on_end(lambda _error: connecting.cancel())
         try:
-            await loop.create_connection(lambda: made, target.host, target.port, ssl=context)
+            await connecting
         except OSError as error:
             raise aiohttp.ClientConnectionError(f"can't connect: {error}") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if bound is None or bound.error is None or (task is not None and task.cancelling()):
+                raise
+            raise bound.error from None
         return made
 
     def _keep(self, key: tuple[str, int, bool], connection: "_Connection") -> None:
@@ -215,14 +287,14 @@ class _Connection(asyncio.Protocol):
             self._paused = False
             self.transport.resume_reading()
 
-    def send(self, message: bytes) -> Received:
+    def send(self, head: bytes, body: bytes) -> Received:
         self._received = received = Received(self)
-        self.transport.write(message)
+        self.transport.writelines((head, body))
         return received
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # of a stream; uvloop's is no subclass
-        self.transport.set_write_buffer_limits(0)  # uvloop's would wait for the end of its round before it sends
+        self.transport.set_write_buffer_limits(0)  # else an older uvloop waits for the end of its round before it sends
         self._all_open.add(self)
 
     def eof_received(self) -> None:
