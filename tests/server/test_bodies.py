@@ -1,6 +1,7 @@
 """Claims about bodies that go on from one another."""
 
 import json
+from operator import is_
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.server.bodies import MAX_BODIES, MAX_MISSES, GrowingBodies
+from paddock.types import FixedList
 
 TEXTS = st.text(st.sampled_from('ab\\"{}[],: \n\u00e9\u4e16\U0001f600') | st.characters(codec="utf-8"), max_size=6)
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -39,12 +41,21 @@ def test_what_is_read_is_what_the_whole_says(data: st.DataObject) -> None:
     bodies = GrowingBodies()
     items = data.draw(st.lists(VALUES, max_size=3))
     before, style, ascii_only = data.draw(REST), data.draw(STYLES), data.draw(st.booleans())
+    after = data.draw(REST)
+    told: list[dict[str, Any]] = []
     for _ in range(data.draw(st.integers(2, 6))):
-        after = data.draw(REST)
+        after = data.draw(st.just(after) | st.just(after) | REST)
         body = Written(before, items, after, style=style, ascii_only=ascii_only).bytes
         found = bodies.read("one", "input", body)
         assert (found, list(found)) == (orjson.loads(body), list(orjson.loads(body)))
         assert orjson.dumps(found) == orjson.dumps(orjson.loads(body))  # 1 is not 1.0
+        if isinstance(found.get("input"), FixedList):
+            for earlier in told:
+                if found["input"].goes_on is earlier["input"].mark:
+                    count = len(earlier["input"])
+                    assert all(map(is_, found["input"], earlier["input"]))
+                    assert orjson.dumps({**found, "input": found["input"][:count]}) == orjson.dumps(earlier)
+            told.append(found)
         change = data.draw(st.sampled_from(["more", "more", "more", "same", "fewer", "others"]))
         if change == "more":
             items = [*items, *data.draw(st.lists(VALUES, min_size=1, max_size=3))]
@@ -56,15 +67,26 @@ def test_what_is_read_is_what_the_whole_says(data: st.DataObject) -> None:
 
 def test_a_list_that_goes_on_shares_its_items() -> None:
     bodies = GrowingBodies()
-    first = bodies.read("one", "input", b'{"model":"m","input":[{"a":1},{"b":"]}"}],"n":1}')
+    first = bodies.read("one", "input", b'{"model":"m","input":[{"a":1},{"b":"]}"}],"n":2}')
     second = bodies.read("one", "input", b'{"model":"m","input":[{"a":1},{"b":"]}"}, {"c":3}],"n":2}')
     third = bodies.read("one", "input", b'{"model":"m","input":[{"a":1},{"b":"]}"}, {"c":3},4],"n":2}')
     assert second == {"model": "m", "input": [{"a": 1}, {"b": "]}"}, {"c": 3}], "n": 2}
     assert third["input"][2] is second["input"][2]
-    assert third["input"][:2] == first["input"]
-    second["input"].append(9)  # a body's list is its own
-    assert bodies.read("one", "input", b'{"model":"m","input":[{"a":1},{"b":"]}"}, {"c":3}],"n":3}')["n"] == 3
-    assert len(third["input"]) == 4
+    assert third["input"][0] is first["input"][0]
+    assert (second["input"].goes_on, third["input"].goes_on) == (first["input"].mark, second["input"].mark)
+    third["input"].append(9)  # a body's list is its own
+    fourth = bodies.read("one", "input", b'{"model":"m","input":[{"a":1},{"b":"]}"}, {"c":3},4, 5 ],"n":2}')
+    assert fourth["input"] == [{"a": 1}, {"b": "]}"}, {"c": 3}, 4, 5]
+
+
+def test_a_body_that_says_something_else_besides_goes_on_from_none() -> None:
+    bodies = GrowingBodies()
+    said = [b'{"input":[1],"n":1}', b'{"input":[1,2],"n":2}', b'{"input":[1,2,3],"n":1}', b'{"input":[1,2,3,4],"n":2}']
+    found = [bodies.read("one", "input", body) for body in said]
+    assert found == [orjson.loads(body) for body in said]
+    assert [each["input"].goes_on for each in found[:2]] == [None, None]
+    assert found[2]["input"].goes_on is found[0]["input"].mark
+    assert found[3]["input"].goes_on is found[1]["input"].mark
 
 
 @pytest.mark.parametrize(
@@ -73,6 +95,14 @@ def test_a_list_that_goes_on_shares_its_items() -> None:
         b'{"input":[1,2,]}',
         b'{"input":[1,2}',
         b'{"input":[1,2],"input":[7]}',
+        b'{"input":[1,2,3],[4]}',
+        b'{"input":[1,2,3]],[[4]}',
+        b'{"input":[1,2,3],"input":[4]}',
+        b'{"input":[1,2, ]}',
+        b'{"input":[1,2,,3]}',
+        b'{"input":[1,2,3 4]}',
+        b'{"input":[1,2]',
+        b'{"input":[1,2,3],"n":[4]}',
         b'{"input":[1,25]}',
         b'{"input":[1,2 3]}',
         b'{"input":[1,2],"in\\u0070ut":5}',

@@ -4,9 +4,11 @@ import copy
 import random
 from typing import Any
 
+import orjson
 import pytest
 
 from paddock.errors import RequestError
+from paddock.server.bodies import GrowingBodies
 from paddock.server.dialects import Conversation, Dialect, chat_messages, conversation, require_renderable
 from paddock.server.hearing import Hearing
 from paddock.tokens import TurnIndex, request_hash, root_of
@@ -78,13 +80,14 @@ def hear(hearing: Hearing, index: TurnIndex, dialect: Dialect, request: JsonObje
 
 @pytest.mark.parametrize("dialect", SAID)
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("fixed", [False, True])
-def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int, *, fixed: bool) -> None:
-    hearing, index = Hearing(root), TurnIndex()
+@pytest.mark.parametrize("read", [False, True])
+def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: int, *, read: bool) -> None:
+    """Of a caller's own objects, and of bodies that go on from one another."""
+    hearing, index, bodies = Hearing(root), TurnIndex(), GrowingBodies()
     key = SAID[dialect][0]
     for request in requests(dialect, seed):
-        if fixed:
-            request[key] = FixedList(request[key])
+        if read:
+            request = bodies.read("one", key, orjson.dumps(request))
         before = copy.deepcopy(request)
         asked = hearing.asked(index, dialect, request)
         assert asked.hash == request_hash(request)
@@ -95,6 +98,20 @@ def test_what_is_heard_is_what_the_whole_request_tells(dialect: Dialect, seed: i
         assert heard.root == root(whole)
         chat_messages(heard.told.items)
         assert request == before  # its items are in other requests, too
+
+
+def test_a_list_that_was_changed_after_all_is_not_what_its_mark_says() -> None:
+    hearing, index = Hearing(root), TurnIndex()
+    items = RESPONSES[:3]
+    for changed in ([*items[:2], items[0]], items[:1], []):
+        told = FixedList(items[:2])
+        told[:] = changed
+        hear(hearing, index, "responses", {"input": told})
+        request: JsonObject = {"input": FixedList(items, goes_on=told.mark)}
+        asked = hearing.asked(index, "responses", request)
+        assert asked.hash == request_hash(request)
+        heard = hearing.hear(index, "responses", request, asked)
+        assert heard.told.items == conversation("responses", request).items
 
 
 @pytest.mark.parametrize("dialect", SAID)

@@ -1,7 +1,8 @@
 """JSON bodies that tell a list again and again, each time with more: only what is new is parsed.
 
 Law     what is read is what `orjson` reads of the whole body. A body goes on from an earlier one of the same client
-        where its bytes begin with the other's, up to the end of the list's last item; those are not parsed again.
+        where it differs by nothing but items that were put behind the list's last one: its bytes are the earlier
+        body's, up to the end of that item and from there on, with a comma and those items between.
         Objects are shared between the bodies that tell them, and are not to be changed (`FixedList`).
 Bounds  `MAX_BODIES` of each client (its conversations), `max_bytes` of all. A client whose bodies do not go on from one
         another is not followed after `MAX_MISSES` of them: where a list's items end is found out by Python's own
@@ -11,7 +12,6 @@ Errors  JSONDecodeError of `orjson`.
 
 import json
 import re
-import secrets
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -25,8 +25,6 @@ ENTRY_BYTES = 1024
 """Memory that a client without bodies takes, roughly."""
 OBJECTS_PER_BYTE = 3
 """Memory that a body takes with its objects, per byte, roughly."""
-_LIST = f"list-{secrets.token_hex(8)}"
-"""Stands for the key of the list where its rest is parsed: no body has such a key."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _UNREADABLE = (ValueError, IndexError, RecursionError)
 _scan = json.JSONDecoder().raw_decode
@@ -35,9 +33,18 @@ _scan = json.JSONDecoder().raw_decode
 class _Begun(NamedTuple):
     data: bytes
     """Of a body, up to the end of the last item."""
-    before: dict[str, Any]
-    """Of its keys, those that stand before the list."""
+    behind: bytes
+    """The rest of it."""
+    wire: dict[str, Any]
+    """What it says; its list is not looked at."""
     items: list[Any]
+    mark: object
+    """See `FixedList`."""
+
+    @property
+    def bytes(self) -> int:
+        """Of memory."""
+        return OBJECTS_PER_BYTE * (len(self.data) + len(self.behind))
 
 
 class _Client:
@@ -47,10 +54,17 @@ class _Client:
         self.begun: list[_Begun] = []
         self.misses = 0
         """Bodies since the last one that went on from another."""
+        self.bytes = ENTRY_BYTES
+        """Of memory."""
 
-    @property
-    def bytes(self) -> int:
-        return ENTRY_BYTES + OBJECTS_PER_BYTE * sum(len(each.data) for each in self.begun)
+    def keep(self, begun: _Begun, earlier: _Begun | None = None) -> None:
+        """In place of `earlier`, or of the one that was kept longest, where there are too many."""
+        if earlier is None and len(self.begun) == MAX_BODIES:
+            earlier = self.begun[0]
+        if earlier is not None:
+            self.bytes -= earlier.bytes
+        self.begun = [*(each for each in self.begun if each is not earlier), begun]
+        self.bytes += begun.bytes
 
 
 class GrowingBodies:
@@ -82,67 +96,54 @@ class GrowingBodies:
 
 
 def _read(known: _Client, key: str, body: bytes) -> Any:
-    earlier = max((each for each in known.begun if body.startswith(each.data)), key=_length, default=None)
-    went_on = None if earlier is None else _went_on(earlier, key, body)
-    if went_on is not None:
+    earlier: _Begun | None = None
+    for each in known.begun:
+        longer = earlier is None or len(each.data) > len(earlier.data)
+        if longer and body.startswith(each.data) and body.endswith(each.behind):
+            earlier = each
+    new = None if earlier is None else _new(earlier, body)
+    if earlier is not None and new is not None:
         known.misses = 0
-        known.begun = [*(each for each in known.begun if each is not earlier), went_on.begun]
-        return went_on.wire
+        data = body[: len(body) - len(earlier.behind)]
+        told = FixedList([*earlier.items, *new], goes_on=earlier.mark)
+        known.keep(_Begun(data, earlier.behind, earlier.wire, [*told], told.mark), earlier)
+        return {**earlier.wire, key: told}
     wire = orjson.loads(body)
     known.misses += 1
     if isinstance(wire, dict) and isinstance(wire.get(key), list):
-        wire[key] = FixedList(wire[key])
-        begun = _begun(key, body, wire[key]) if known.misses <= MAX_MISSES else None
-        if begun is not None:
-            known.begun = [*known.begun, begun][-MAX_BODIES:]
+        wire[key] = told = FixedList(wire[key])
+        place = _end(key, body) if known.misses <= MAX_MISSES else None
+        if place is not None:
+            known.keep(_Begun(body[:place], body[place:], {**wire}, [*told], told.mark))
     return wire
 
 
-class _WentOn(NamedTuple):
-    wire: dict[str, Any]
-    begun: _Begun
-
-
-def _went_on(earlier: _Begun, key: str, body: bytes) -> _WentOn | None:
-    """None: the whole has to be parsed."""
-    try:
-        text = body[len(earlier.data) :].decode()
-        place = _after_space(text, 0)
-        more = text[place] == ","
-        if not more and text[place] != "]":
-            return None  # a number goes on
-        found = orjson.loads(f'{{"{_LIST}":[{text[place + more :]}')
-        new = found.pop(_LIST)
-        if key in found or bool(new) != more:
-            return None
-        end = _items_end(text, place + 1) if more else 0
-    except _UNREADABLE:
+def _new(earlier: _Begun, body: bytes) -> list[Any] | None:
+    """Items; None: the whole has to be parsed."""
+    between = body[len(earlier.data) : len(body) - len(earlier.behind)]
+    if not between.startswith(b","):
         return None
-    items = [*earlier.items, *new]
-    data = body[: len(earlier.data) + len(text[:end].encode())] if more else earlier.data
-    return _WentOn({**earlier.before, key: FixedList(items), **found}, _Begun(data, earlier.before, items))
+    try:
+        found: list[list[Any]] = orjson.loads(b"[[%b]]" % between[1:])
+    except orjson.JSONDecodeError:
+        return None
+    return found[0] if len(found) == 1 and found[0] else None
 
 
-def _begun(key: str, body: bytes, items: list[Any]) -> _Begun | None:
-    """Of a body whose list `orjson` reads as `items`; None: nothing can go on from it."""
+def _end(key: str, body: bytes) -> int | None:
+    """Of the last item of a body's list, in bytes; None: it has none, or its key stands there once more."""
     try:
         text = body.decode()
         behind = _after_space(text, 0) + 1
         while True:
-            place = _after_space(text, behind)
-            name, end = _scan(text, place)
+            name, end = _scan(text, _after_space(text, behind))
             value = _after_space(text, _after_space(text, end) + 1)
             if name == key:
                 break
             behind = _after_space(text, _scan(text, value)[1]) + 1
-        if text[value] != "[":
-            return None
         end = _items_end(text, value + 1)
-        before = orjson.loads(f'{text[:place]}"{_LIST}":0}}')
-        del before[_LIST]
-        if orjson.dumps(orjson.loads(f"{text[value:end]}]")) != orjson.dumps(items):
-            return None  # its key stands there once more
-        return _Begun(text[:end].encode(), before, [*items])
+        once_more = key in orjson.loads(f'{{"":[{text[end:]}')
+        return None if text[value] != "[" or once_more else len(text[:end].encode())
     except _UNREADABLE:
         return None
 
@@ -161,7 +162,3 @@ def _after_space(text: str, place: int) -> int:
     found = _SPACE.match(text, place)
     assert found is not None  # it matches everywhere
     return found.end()
-
-
-def _length(begun: _Begun) -> int:
-    return len(begun.data)

@@ -8,7 +8,6 @@ Bounds  of each rollout the latest histories, in memory as long as its turns are
 
 from collections.abc import Callable
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from paddock.server.dialects import Conversation, Dialect, continued, conversation, history_key
 from paddock.tokens import MAX_PATHS, Asked, Begun, TurnIndex, private, read_asked
@@ -36,11 +35,10 @@ class Hearing:
 
     def __init__(self, root: Callable[[Conversation], bytes]) -> None:
         self._root = root
-        self._begun: WeakKeyDictionary[TurnIndex, list[_Begun]] = WeakKeyDictionary()
 
     def asked(self, index: TurnIndex, dialect: Dialect, request: JsonObject) -> Asked:
         """What identifies a request; changes nothing."""
-        known = [each.begun for each in self._begun.get(index, ()) if each.dialect == dialect]
+        known = [each.begun for each in index.heard if each.dialect == dialect]
         return read_asked(request, history_key(dialect), known)
 
     def hear(self, index: TurnIndex, dialect: Dialect, request: JsonObject, asked: Asked) -> Heard:
@@ -49,7 +47,7 @@ class Hearing:
         if begun is None:
             told = conversation(dialect, request)
             return Heard(told, self._root(told))
-        known = self._begun.setdefault(index, [])
+        known = index.heard
         place = next((nth for nth, each in enumerate(known) if each.begun is asked.earlier), None)
         heard = self._read(dialect, request, begun, None if place is None else known[place])
         if place is not None:
@@ -64,7 +62,7 @@ class Hearing:
         if earlier is not None and earlier.begun.besides == begun.besides:
             gone_on = continued(dialect, earlier.heard.told, begun.history.items)
             if gone_on is not None:
-                return earlier.heard._replace(told=gone_on)
+                return Heard(gone_on, earlier.heard.root)
         request = {**request, history_key(dialect): begun.history.items}
         told = conversation(dialect, request, earlier=earlier.heard.told.history if earlier else None)
         told = told._replace(**private({"tools": told.tools, "arguments": told.arguments, "params": told.params}))

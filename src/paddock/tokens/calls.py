@@ -39,6 +39,8 @@ class Begun(NamedTuple):
     """SHA-256 of both, without the history's closing bracket; not to be updated."""
     after: bytes
     """What stands behind the history."""
+    mark: object
+    """Of the history (`FixedList`); None: it has none."""
 
     @property
     def besides(self) -> tuple[bytes, bytes]:
@@ -59,15 +61,20 @@ class Asked(NamedTuple):
 
 def read_asked(body: JsonObject, key: str = "input", known: Iterable[Begun] = ()) -> Asked:
     """`key`: of the history. What is known is neither written nor hashed again."""
-    asked = {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
+    known = list(known)
+    history = body.get(key)
+    earlier = _gone_on(history, known) if isinstance(history, FixedList) else None
     try:
-        history = asked.get(key)
         if not isinstance(history, list):
-            return Asked(hashlib.sha256(canonical(asked)).hexdigest(), None, None)
-        before = canonical({name: value for name, value in asked.items() if name < key})[:-1]
-        before = b'%b%b"%b":' % (before, b"," if len(before) > 1 else b"", key.encode())
-        after = canonical({name: value for name, value in asked.items() if name > key})[1:]
-        earlier = max((each for each in known if each.history.begins(history)), key=_length, default=None)
+            return Asked(hashlib.sha256(canonical(_asked(body))).hexdigest(), None, None)
+        if earlier is not None:
+            before, after = earlier.besides
+        else:
+            asked = _asked(body)
+            before = canonical({name: value for name, value in asked.items() if name < key})[:-1]
+            before = b'%b%b"%b":' % (before, b"," if len(before) > 1 else b"", key.encode())
+            after = canonical({name: value for name, value in asked.items() if name > key})[1:]
+            earlier = max((each for each in known if each.history.begins(history)), key=_length, default=None)
         begun = _begun(before, history, after, earlier)
     except orjson.JSONEncodeError as error:
         raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
@@ -76,18 +83,33 @@ def read_asked(body: JsonObject, key: str = "input", known: Iterable[Begun] = ()
     return Asked(digest.hexdigest(), begun, earlier)
 
 
+def _asked(body: JsonObject) -> JsonObject:
+    return {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
+
+
+def _gone_on(history: FixedList, known: Iterable[Begun]) -> Begun | None:
+    """The one of whose request this one's differs by more items alone."""
+    for each in known:
+        items = each.history.items
+        if each.mark is not None and each.mark is history.goes_on:
+            # Somebody may have changed a list that is not to be changed.
+            return each if len(history) >= len(items) > 0 and history[len(items) - 1] is items[-1] else None
+    return None
+
+
 def _begun(before: bytes, history: list[Any], after: bytes, earlier: Begun | None) -> Begun:
     """`earlier`: of a history with which this one begins."""
     if earlier is None:
-        earlier = Begun(before, NOTHING, hashlib.sha256(before + b"["), after)
+        earlier = Begun(before, NOTHING, hashlib.sha256(before + b"["), after, None)
     known = earlier.history
     same = earlier.before == before
     hashed = earlier.hashed.copy() if same else hashlib.sha256(before + canonical(known.items)[:-1])
     new = history[len(known.items) :]
     if new:
         hashed.update(b"%b%b" % (b"," if known.items else b"", canonical(new)[1:-1]))
-    copied = Copied.of_fixed(history) if isinstance(history, FixedList) else known.and_more(new)
-    return Begun(before, copied, hashed, after)
+    if isinstance(history, FixedList):
+        return Begun(before, Copied.of_fixed(history), hashed, after, history.mark)
+    return Begun(before, known.and_more(new), hashed, after, None)
 
 
 def _length(begun: Begun) -> int:

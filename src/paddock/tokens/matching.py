@@ -98,6 +98,8 @@ class TurnIndex:
 
     def __init__(self) -> None:
         self.by_id: dict[str, Turn] = {}
+        self.heard: list[Any] = []
+        """Whoever reads the rollout's requests keeps here what it knows of them."""
         self._by_history: dict[bytes, list[_Said]] = {}
         self._by_request: dict[str, str] = {}
         self._continued: set[str] = set()
