@@ -75,6 +75,25 @@ async def test_each_reader_gets_all_from_the_first_batch_and_the_engine_is_asked
     exchange.close()
 
 
+async def test_what_has_come_is_passed_on_before_the_engine_is_asked_for_more() -> None:
+    order: list[str] = []
+
+    batches: list[Batch] = [[WORD], [WORD], [HELLO]]
+
+    async def parts() -> AsyncGenerator[Batch, None]:
+        for batch in batches:
+            await asyncio.sleep(0.01)
+            order.append("more")
+            yield batch
+            order.append("asked")
+
+    reader = Exchange(parts(), grace_s=60.0, on_end=lambda: None).join()
+    while await reader.batch(60.0) is not None:
+        order.append("read")
+    assert order == [*["more", "read", "asked"] * 2, "more", "read"]
+    reader.close()
+
+
 async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
     source = Source([WORD], [WORD], [HELLO])
     exchange = source.exchange()

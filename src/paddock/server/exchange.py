@@ -85,7 +85,8 @@ class Exchange:
                 if batch and isinstance(batch[-1], Answer):
                     self.answer = batch[-1]
                 self.batches.append(batch)
-                self._tell()
+                if self._tell():
+                    await asyncio.sleep(0)  # what has come is passed on before more is waited for
             if self.answer is None:
                 raise BugError("an engine's parts ended without an answer", kind="no_answer")
         except asyncio.CancelledError:
@@ -106,10 +107,12 @@ class Exchange:
         if on_end is not None:
             on_end()
 
-    def _tell(self) -> None:
+    def _tell(self) -> bool:
+        """Whether anybody waits."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             _say(each, news=True)
+        return bool(waiting)
 
 
 class Reader:

@@ -9,6 +9,7 @@ Errors  those of the engine and of the turn store; `frozen` (409) after the roll
         with the dialect's error.
 """
 
+import asyncio
 import logging
 import time
 from abc import abstractmethod
@@ -209,21 +210,22 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
             running = joined or self._begin(self._heard(dialect, request, call, secret, asked))
         reader = running.exchange.join()
+        opened: _Opened | None = None
         if request.get("stream") is True:
             opened = _Opened(dialect, request, self.model_name, running.asking.handle)
             running.asking.meanwhile = opened.make
-            try:
+        try:
+            await asyncio.sleep(0)  # the engine is asked before its answer is waited for
+            if opened is not None:
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
                 begun = await reader.begun(self.config.beat_interval_s)
-            except BaseException:
-                reader.close()
-                raise
-            return EventStream(self._events(*opened.make(), running, reader, begun=begun))
-        try:
+                return EventStream(self._events(*opened.make(), running, reader, begun=begun))
             answer = await reader.whole()
             self._record(running, answer)
-        finally:
+        except BaseException:
             reader.close()
+            raise
+        reader.close()
         told = replace(answer, handle=running.asking.handle)
         return body_of(dialect, told, request, model=self.model_name)
 
