@@ -91,7 +91,7 @@ def _choices(body: Any) -> list[JsonObject]:
     if body.get("error"):
         raise EngineFailedError(body["error"])
     choices = body.get("choices")
-    if not isinstance(choices, list) or len(choices) > 1 or not all(isinstance(choice, dict) for choice in choices):
+    if not isinstance(choices, list) or len(choices) > 1 or (choices and not isinstance(choices[0], dict)):
         raise UnreadableError("not one choice")
     return choices
 

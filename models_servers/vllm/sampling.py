@@ -41,20 +41,23 @@ _MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinkin
 
 def unknown_names(params: Iterable[str]) -> list[str]:
     """Names that `sampling` refuses."""
-    return sorted(name for name in params if name not in _KNOWN)
+    return sorted({*params} - _KNOWN)
 
 
 def sampling(params: JsonObject, room: int | None) -> JsonObject:
     """vLLM's parameters. `room`: tokens left beside the prompt; None: unknown, then vLLM applies its own limit."""
     if unknown := unknown_names(params):
         raise RequestError(f"sampling parameter {unknown[0]!r}: vLLM is not told of it", kind="sampling_invalid")
-    given = {name: value for name, value in params.items() if value is not None}
-    found = {**_NEUTRAL, **{name: value for name, value in given.items() if name not in _BUDGETS}}
+    found = {**_NEUTRAL}
+    limits = [] if room is None else [room]
+    for name, value in params.items():
+        if name in _BUDGETS:
+            if value is not None:
+                limits.append(value)
+        elif value is not None:
+            found[name] = value
     if found["top_k"] == -1:
         found["top_k"] = 0
-    limits = [given[name] for name in _BUDGETS if name in given]
-    if room is not None:
-        limits.append(room)
     if limits:
         found["max_tokens"] = min(limits)
     return found

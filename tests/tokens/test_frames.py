@@ -175,7 +175,6 @@ ALIKE: list[tuple[Any, Any]] = [
     (0.0, -0.0),
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ("1", 1),
-    (b"a", bytearray(b"a")),
 ]
 
 

@@ -6,6 +6,7 @@ object. The deadline is kept on the monotonic clock and sent as the seconds that
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,15 +62,17 @@ class Call:
     @classmethod
     def from_headers(cls, headers: Mapping[str, Any], path: Mapping[str, str]) -> "Call":
         """An unreadable timeout counts as none; a missing request id is made."""
-        try:
-            deadline = time.monotonic() + float(headers[TIMEOUT])
-        except (KeyError, ValueError):
-            deadline = None
+        deadline: float | None = None
+        if TIMEOUT in headers:
+            with suppress(ValueError):
+                deadline = time.monotonic() + float(headers[TIMEOUT])
         return cls(headers.get(REQUEST_ID) or new_id("req"), deadline, headers.get(ROLLOUT), path, _key(headers))
 
 
 def _key(headers: Mapping[str, Any]) -> str | None:
     scheme, _, bearer = str(headers.get("authorization") or "").partition(" ")
-    keys = [bearer if scheme.lower() == "bearer" else "", str(headers.get(API_KEY) or "")]
-    secrets = [key for key in keys if key.startswith(SECRET_PREFIX)]
-    return next((key for key in (*secrets, *keys) if key), None)
+    authorized = bearer if scheme.lower() == "bearer" else ""
+    key = str(headers.get(API_KEY) or "")
+    if key.startswith(SECRET_PREFIX) and not authorized.startswith(SECRET_PREFIX):
+        return key
+    return authorized or key or None

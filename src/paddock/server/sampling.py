@@ -11,7 +11,7 @@ from paddock.server.dialects.params import SAMPLING
 from paddock.types import JsonObject
 
 BUDGET = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-NAMES = (*SAMPLING, "logit_bias")
+NAMES = frozenset([*SAMPLING, "logit_bias"])
 
 
 class Merged(NamedTuple):
@@ -25,6 +25,8 @@ class Merged(NamedTuple):
 def merged(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> Merged:
     """`client`: a request's body, of which only sampling parameters are read."""
     asked = sampling_of(client)
+    if not (row or config):
+        return Merged(asked, [])
     params = dict(asked)
     for layer in (row, config):
         for name, value in layer.items():
@@ -36,10 +38,12 @@ def merged(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[st
 
 def sampling_of(params: Mapping[str, Any]) -> JsonObject:
     """The sampling parameters of a request's body."""
-    found = {name: params[name] for name in NAMES if params.get(name) is not None}
-    return found | _budget(params)
-
-
-def _budget(body: Mapping[str, Any]) -> JsonObject:
-    found = next((body[name] for name in BUDGET if body.get(name) is not None), None)
-    return {} if found is None else {"max_tokens": found}
+    found: JsonObject = {}
+    for name, value in params.items():
+        if value is not None and name in NAMES:
+            found[name] = value
+    for name in BUDGET:
+        if params.get(name) is not None:
+            found["max_tokens"] = params[name]
+            break
+    return found

@@ -3,16 +3,16 @@
 Shapes  all that a template can see of a request but those strings: roles, names, how many parts a content has, which
         strings are empty, the tools and the arguments. Strings: contents, and ids of calls. A shape has one frame, or,
         where the template asks what the strings say, none. New messages of an assistant have no shape.
-Keys    a shape's `pickle`: unlike JSON it tells a tuple from a list and NaN from None, and it keeps the order of keys.
+Keys    a shape as `marshal` writes it, of JSON values: unlike JSON it tells a tuple from a list and NaN from None, and
+        it keeps the order of keys.
 Bounds  of the shapes of one template, those used last: 512 of them, 8 MiB; a key has at most 1 MiB, so what has more
         tools has no shape. A template of which the first 64 got no frame is asked no more.
 """
 
-import pickle
+import marshal
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ _MAX_SHAPES = 512
 _MAX_BYTES = 8 * 2**20
 _MAX_KEY_BYTES = 2**20
 _PATIENCE_SHAPES = 64
+_MARSHAL_VERSION = 2
+"""Later ones write what is the same object otherwise than what is merely equal."""
 _HOLE = b""
 """In a key: no JSON."""
 
@@ -100,22 +102,21 @@ def shape_of(
     told: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
 ) -> Shape | None:
     """`told`: an answer of dummies and the messages after it, as the template gets them."""
-    if any(message["role"] == "assistant" for message in told[1:]):
-        return None
+    for message in told[1:]:
+        if message["role"] == "assistant":
+            return None
     strings: list[str] = []
 
     def cut(text: str) -> bytes:
         strings.append(text)
         return _HOLE
 
-    written = BytesIO()
-    pickler = pickle.Pickler(written, 3)
-    pickler.fast = True  # what is the same object, and what is merely equal, is written alike
+    seen: Any = (hollowed(told, cut), tools, {**arguments})
     try:
-        pickler.dump((hollowed(told, cut), tools, arguments))
-    except Exception:  # noqa: BLE001 - what is no JSON has no shape
+        key = marshal.dumps(seen, _MARSHAL_VERSION)
+    except ValueError:  # what Python's own code may have put there
         return None
-    return Shape(written.getvalue(), strings) if written.tell() <= _MAX_KEY_BYTES else None
+    return Shape(key, strings) if len(key) <= _MAX_KEY_BYTES else None
 
 
 def hollowed(told: Iterable[JsonObject], cut: Callable[[str], Any]) -> list[JsonObject]:

@@ -26,4 +26,4 @@ class GrowingIds(list[int]):
                 self._json += b","
             self._json += orjson.dumps(self[self._written :])[1:-1]
             self._written = len(self)
-        return b"[%b]" % bytes(self._json)
+        return b"".join((b"[", self._json, b"]"))

@@ -89,8 +89,9 @@ def _message(message: JsonObject, *, parts: bool) -> JsonObject:
 
 
 def _content(content: Any, *, parts: bool) -> str | list[JsonObject]:
-    given = [content] if isinstance(content, str) else [] if content is None else content
-    texts = [_text(part) for part in given]
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if parts else content
+    texts = [_text(part) for part in (() if content is None else content)]
     if parts:
         return [{"type": "text", "text": text} for text in texts]
     return "\n".join(text for text in texts if text)

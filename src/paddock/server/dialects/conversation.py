@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
 from paddock.server.dialects.from_chat import items_of_chat
-from paddock.server.dialects.reading import ADDED_TOOLS, Taken, added_tools, take
+from paddock.server.dialects.reading import ADDED_TOOLS, Taken, added_tools, take, take_more
 from paddock.server.dialects.to_chat import chat_params
 from paddock.server.dialects.told import has_image, shown_names, told_history, told_instructions, told_items
 from paddock.server.dialects.tools import chat_tools
@@ -93,8 +93,7 @@ def continued(dialect: Dialect, told: Conversation, given: list[Any]) -> Convers
     earlier = told.history
     if earlier is None:
         return None
-    key = history_key(dialect)
-    history = _history(dialect, given, take(dialect, {key: given[earlier.length :]}), earlier.shown, earlier)
+    history = _history(dialect, given, take_more(dialect, given[earlier.length :]), earlier.shown, earlier)
     if len(history.added) > len(earlier.added):
         return None
     system = told.items[: len(told.items) - len(earlier.items)]

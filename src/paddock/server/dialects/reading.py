@@ -110,6 +110,15 @@ def take(dialect: Dialect, request: JsonObject) -> Taken:
     return Taken(read.body, nested, [*dropped, *read.dropped], read.system_items, read.dropped_of_messages)
 
 
+def take_more(dialect: Dialect, given: list[Any]) -> Taken:
+    """Of a request that says nothing but these items or messages."""
+    if dialect == "chat":
+        return Taken({"messages": given}, {}, [])
+    if dialect == "responses":
+        return Taken(_with_added_tools({"input": given}), {}, [])
+    return take(dialect, {"messages": given})
+
+
 def _with_added_tools(body: JsonObject) -> JsonObject:
     """Codex's code mode tells its tools in an item."""
     items = output_items(body["input"])
