@@ -10,7 +10,7 @@ def stamp() -> list[int]:
     return [now // BASE**2 % BASE, now // BASE % BASE, now % BASE]
 
 
-def age_ms(ids: list[int]) -> float:
-    """Of the first stamp among them."""
+def age_ms(ids: list[int], now_ns: int) -> float:
+    """Of the first stamp among them; `now_ns`: by the same clock."""
     then = (ids[0] * BASE + ids[1]) * BASE + ids[2]
-    return (time.monotonic_ns() // 1000 - then) % BASE**3 / 1e3
+    return (now_ns // 1000 - then) % BASE**3 / 1e3

@@ -18,11 +18,11 @@ ReadIds = Callable[[JsonObject], list[int]]
 
 class Got(NamedTuple):
     ms: float
-    """Of the whole call; of a stream, to its first ids."""
+    """Of the whole call; of a stream, to the arrival of its first ids. Without reading what came."""
     body: JsonObject
     """The whole answer; of a stream, as its last event tells it."""
     ages_ms: list[float]
-    """Of a stream's chunks but the first: since the upstream sent them."""
+    """Of a stream's chunks but the first, as they arrive: since the upstream sent them."""
 
 
 class Wire:
@@ -48,22 +48,23 @@ class Wire:
 
     async def stream(self, url: str, body: JsonObject, read_ids: ReadIds) -> Got:
         message = request_bytes(url, orjson.dumps(body))
-        started, first_ms = time.perf_counter(), 0.0
+        started_ns, first_ms = time.monotonic_ns(), 0.0
         await self._ask(message)
         ages: list[float] = []
         told: JsonObject = {}
         rest = b""
         while size := int(await self._reader.readuntil(b"\r\n"), 16):
             rest += (await self._reader.readexactly(size + 2))[:-2]
+            arrived_ns = time.monotonic_ns()
             *events, rest = rest.split(b"\n\n")
             for event in events:
                 data = event.partition(b"data: ")[2]
                 told = orjson.loads(data) if data.startswith(b"{") else told
                 ids = read_ids(told) if data.startswith(b"{") else []
                 if ids and first_ms:
-                    ages.append(age_ms(ids))
+                    ages.append(age_ms(ids, arrived_ns))
                 elif ids:
-                    first_ms = (time.perf_counter() - started) * 1e3
+                    first_ms = (arrived_ns - started_ns) / 1e6
         await self._reader.readexactly(2)
         return Got(first_ms, told.get("response", {}), ages)
 
