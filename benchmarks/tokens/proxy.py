@@ -35,7 +35,7 @@ TURNS = (5, 15, 50, 200)
 """15 turns are 30 kB."""
 CONNECTIONS = (1, 16)
 SAMPLED, RESULT_CHARS = 250, 1035
-ROLLOUTS_ALONE = 8
+ROLLOUTS_ALONE = 24
 """One after the other, where there is one connection."""
 CALLS = 5
 """Of each rollout, after one that reads its record from disk."""
