@@ -79,14 +79,20 @@ def test_a_list_that_goes_on_shares_its_items() -> None:
     assert fourth["input"] == [{"a": 1}, {"b": "]}"}, {"c": 3}, 4, 5]
 
 
-def test_a_body_that_says_something_else_besides_goes_on_from_none() -> None:
+def test_a_body_that_says_something_else_behind_its_list_shares_items_and_is_not_said_to_be_the_same() -> None:
     bodies = GrowingBodies()
-    said = [b'{"input":[1],"n":1}', b'{"input":[1,2],"n":2}', b'{"input":[1,2,3],"n":1}', b'{"input":[1,2,3,4],"n":2}']
-    found = [bodies.read("one", "input", body) for body in said]
-    assert found == [orjson.loads(body) for body in said]
-    assert [each["input"].goes_on for each in found[:2]] == [None, None]
-    assert found[2]["input"].goes_on is found[0]["input"].mark
-    assert found[3]["input"].goes_on is found[1]["input"].mark
+    said = [
+        (b"", b'"n":1,"m":2'),
+        (b',{"b":2}', b'"m":2,"n":1'),
+        (b',{"b":2},3', b'"m":2'),
+        (b',{"b":2},3,4', b'"m":2'),
+    ]
+    bodies_said = [b'{"n":0,"input":[{"a":1}%b],%b}' % each for each in said]
+    found = [bodies.read("one", "input", body) for body in bodies_said]
+    assert found == [orjson.loads(body) for body in bodies_said]
+    assert [each["n"] for each in found] == [1, 1, 0, 0]
+    assert all(each["input"][0] is found[0]["input"][0] for each in found)
+    assert [each["input"].goes_on for each in found] == [None, None, None, found[2]["input"].mark]
 
 
 @pytest.mark.parametrize(

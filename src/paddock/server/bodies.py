@@ -1,8 +1,9 @@
 """JSON bodies that tell a list again and again, each time with more: only what is new is parsed.
 
 Law     what is read is what `orjson` reads of the whole body. A body goes on from an earlier one of the same client
-        where it differs by nothing but items that were put behind the list's last one: its bytes are the earlier
-        body's, up to the end of that item and from there on, with a comma and those items between.
+        where its bytes begin with the other's, up to the end of the list's last item; those are not parsed again. What
+        stands behind the list is not either where it, too, is the same: but for items, nothing is new then, which the
+        list says (`FixedList.goes_on`). Some clients write the same in another order each time.
         Objects are shared between the bodies that tell them, and are not to be changed (`FixedList`).
 Bounds  `MAX_BODIES` of each client (its conversations), `max_bytes` of all. A client whose bodies do not go on from one
         another is not followed after `MAX_MISSES` of them: where a list's items end is found out by Python's own
@@ -12,6 +13,7 @@ Errors  JSONDecodeError of `orjson`.
 
 import json
 import re
+import secrets
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -25,6 +27,8 @@ ENTRY_BYTES = 1024
 """Memory that a client without bodies takes, roughly."""
 OBJECTS_PER_BYTE = 3
 """Memory that a body takes with its objects, per byte, roughly."""
+_LIST = f"list-{secrets.token_hex(8)}"
+"""Stands for the key of the list where its rest is parsed: no body has such a key."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _UNREADABLE = (ValueError, IndexError, RecursionError)
 _scan = json.JSONDecoder().raw_decode
@@ -35,8 +39,10 @@ class _Begun(NamedTuple):
     """Of a body, up to the end of the last item."""
     behind: bytes
     """The rest of it."""
-    wire: dict[str, Any]
-    """What it says; its list is not looked at."""
+    before: dict[str, Any]
+    """Of its keys, those that stand before the list."""
+    after: dict[str, Any]
+    """Those behind it."""
     items: list[Any]
     mark: object
     """See `FixedList`."""
@@ -98,54 +104,90 @@ class GrowingBodies:
 def _read(known: _Client, key: str, body: bytes) -> Any:
     earlier: _Begun | None = None
     for each in known.begun:
-        longer = earlier is None or len(each.data) > len(earlier.data)
-        if longer and body.startswith(each.data) and body.endswith(each.behind):
+        if body.startswith(each.data) and (earlier is None or len(each.data) > len(earlier.data)):
             earlier = each
-    new = None if earlier is None else _new(earlier, body)
-    if earlier is not None and new is not None:
+    went_on = None if earlier is None else _with_more(earlier, key, body) or _went_on(earlier, key, body)
+    if earlier is not None and went_on is not None:
         known.misses = 0
-        data = body[: len(body) - len(earlier.behind)]
-        told = FixedList([*earlier.items, *new], goes_on=earlier.mark)
-        known.keep(_Begun(data, earlier.behind, earlier.wire, [*told], told.mark), earlier)
-        return {**earlier.wire, key: told}
+        known.keep(went_on.begun, earlier)
+        return went_on.wire
     wire = orjson.loads(body)
     known.misses += 1
     if isinstance(wire, dict) and isinstance(wire.get(key), list):
         wire[key] = told = FixedList(wire[key])
-        place = _end(key, body) if known.misses <= MAX_MISSES else None
-        if place is not None:
-            known.keep(_Begun(body[:place], body[place:], {**wire}, [*told], told.mark))
+        begun = _begun(key, body, told) if known.misses <= MAX_MISSES else None
+        if begun is not None:
+            known.keep(begun)
     return wire
 
 
-def _new(earlier: _Begun, body: bytes) -> list[Any] | None:
-    """Items; None: the whole has to be parsed."""
-    between = body[len(earlier.data) : len(body) - len(earlier.behind)]
-    if not between.startswith(b","):
+class _WentOn(NamedTuple):
+    wire: dict[str, Any]
+    begun: _Begun
+
+
+def _with_more(earlier: _Begun, key: str, body: bytes) -> _WentOn | None:
+    """By items alone; None: it may have gone on otherwise."""
+    behind = earlier.behind
+    between = body[len(earlier.data) : len(body) - len(behind)]
+    if not body.endswith(behind) or not between.startswith(b","):
         return None
     try:
         found: list[list[Any]] = orjson.loads(b"[[%b]]" % between[1:])
     except orjson.JSONDecodeError:
         return None
-    return found[0] if len(found) == 1 and found[0] else None
+    if len(found) != 1 or not found[0]:
+        return None
+    told = FixedList([*earlier.items, *found[0]], goes_on=earlier.mark)
+    begun = _Begun(body[: len(body) - len(behind)], behind, earlier.before, earlier.after, [*told], told.mark)
+    return _WentOn({**earlier.before, key: told, **earlier.after}, begun)
 
 
-def _end(key: str, body: bytes) -> int | None:
-    """Of the last item of a body's list, in bytes; None: it has none, or its key stands there once more."""
+def _went_on(earlier: _Begun, key: str, body: bytes) -> _WentOn | None:
+    """None: the whole has to be parsed."""
+    try:
+        text = body[len(earlier.data) :].decode()
+        place = _after_space(text, 0)
+        more = text[place] == ","
+        if not more and text[place] != "]":
+            return None  # a number goes on
+        after = orjson.loads(f'{{"{_LIST}":[{text[place + more :]}')
+        new = after.pop(_LIST)
+        if key in after or bool(new) != more:
+            return None
+        end = _items_end(text, place + 1) if more else 0
+    except _UNREADABLE:
+        return None
+    told = FixedList([*earlier.items, *new])
+    length = len(earlier.data) + len(text[:end].encode())
+    begun = _Begun(body[:length], body[length:], earlier.before, after, [*told], told.mark)
+    return _WentOn({**earlier.before, key: told, **after}, begun)
+
+
+def _begun(key: str, body: bytes, told: FixedList) -> _Begun | None:
+    """`told`: the body's list, as `orjson` reads it. None: nothing can go on from it."""
     try:
         text = body.decode()
         behind = _after_space(text, 0) + 1
         while True:
-            name, end = _scan(text, _after_space(text, behind))
+            place = _after_space(text, behind)
+            name, end = _scan(text, place)
             value = _after_space(text, _after_space(text, end) + 1)
             if name == key:
                 break
             behind = _after_space(text, _scan(text, value)[1]) + 1
+        if text[value] != "[":
+            return None
         end = _items_end(text, value + 1)
-        once_more = key in orjson.loads(f'{{"":[{text[end:]}')
-        return None if text[value] != "[" or once_more else len(text[:end].encode())
+        before = orjson.loads(f'{text[:place]}"{_LIST}":0}}')
+        after = orjson.loads(f'{{"{_LIST}":[{text[end:]}')
     except _UNREADABLE:
         return None
+    del before[_LIST], after[_LIST]
+    if key in after:
+        return None  # that one counts
+    length = len(text[:end].encode())
+    return _Begun(body[:length], body[length:], before, after, [*told], told.mark)
 
 
 def _items_end(text: str, start: int) -> int:
