@@ -4,7 +4,7 @@ Law     every parameter that shapes the distribution is always sent, so that no 
         model's `generation_config.json` has a say. One answer per call: `n` is never sent.
 Stop    vLLM applies `stop` strings to the text. Measured on 0.32: the sampled ids hold the whole stop text and end
         with the token that completed it, which may hold characters after it; no id follows. `finish_reason` is `stop`.
-Errors  RequestError `sampling_invalid` names a parameter that vLLM is not told of.
+Errors  RequestError `sampling_invalid` names a parameter that vLLM is not told of, or a budget that is no number.
 """
 
 from collections.abc import Iterable
@@ -34,6 +34,7 @@ _OTHERS = (
     "allowed_token_ids",
     "thinking_token_budget",
 )
+_NUMBERS = (int, float)
 _KNOWN = frozenset((*_NEUTRAL, *_BUDGETS, *_OTHERS))
 _MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinking_token_budget")
 """Parameters that change the distribution wherever they are set."""
@@ -51,11 +52,14 @@ def sampling(params: JsonObject, room: int | None) -> JsonObject:
     found = {**_NEUTRAL}
     limits = [] if room is None else [room]
     for name, value in params.items():
-        if name in _BUDGETS:
-            if value is not None:
-                limits.append(value)
-        elif value is not None:
+        if value is None:
+            continue
+        if name not in _BUDGETS:
             found[name] = value
+        elif type(value) in _NUMBERS:
+            limits.append(value)
+        else:
+            raise RequestError(f"{name}: needs a number of tokens, got {str(value)[:40]!r}", kind="sampling_invalid")
     if found["top_k"] == -1:
         found["top_k"] = 0
     if limits:

@@ -150,6 +150,15 @@ async def test_a_server_that_keeps_its_length_to_itself_says_when_a_prompt_is_to
     assert error.value.kind == "context_length_exceeded"
 
 
+@pytest.mark.parametrize("budget", ["x", "5", True, [5]])
+async def test_a_budget_that_is_no_number_is_refused(budget: Any) -> None:
+    async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
+        with pytest.raises(RequestError, match="max_tokens: needs a number of tokens, got") as caught:
+            await answer(engine, max_tokens=budget)
+        assert caught.value.kind == "sampling_invalid"
+        assert not vllm.asked
+
+
 async def test_n_and_unknown_parameters_are_refused() -> None:
     async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
         with pytest.raises(RequestError, match="'n'"):
