@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 import orjson
@@ -25,7 +25,7 @@ from paddock.errors import InfraError
 from paddock.http import Call
 from paddock.http.lean import Bound, LeanClient, Received
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.endpoint import END_WAIT_S, Post, close_stream
+from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Post, close_stream
 from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
 from paddock.models_servers.vllm.replica import Replica
 from paddock.models_servers.vllm.replicas import Replicas
@@ -105,28 +105,30 @@ class VllmEngine:
     async def _sample(self, replica: Replica, request: _Request, call: Call) -> AsyncGenerator[Chunk, None]:
         """One try."""
         traits, endpoint, limit_s = replica.traits, replica.endpoint, _left_s(call)
-        asked = traits.versions == "asked"
         count = 0
         with attributed(endpoint.host, limit_s), replica.use(_now() + limit_s) as bound:
-            before = await weight_version(endpoint, limit_s) if asked else None
+            before = await weight_version(endpoint, limit_s) if traits.versions == "asked" else None
             prompt = orjson.Fragment(request.prompt_ids.json())
             body = orjson.dumps(request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream))
             post = Post(PATHS[traits.form], body, request.meanwhile, bound)
-            chunks: _Streamed | _Whole
-            if request.stream:
-                chunks = _Streamed(await endpoint.stream(self._client, post), traits.form, bound)
-            else:
-                chunks = _Whole(await endpoint.whole(self._client, post), traits.form)
+            if not request.stream:
+                chunk = read_whole(traits.form, await endpoint.whole(self._client, post))
+                yield await self._versioned(chunk, endpoint, before, len(chunk.ids))
+                return
+            stream = _Streamed(await endpoint.stream(self._client, post), traits.form, bound)
             try:
-                while (chunk := await chunks.next()) is not None:
-                    count += len(chunk.ids)
-                    if asked and chunk.finish_reason is not None:
-                        after = await weight_version(endpoint, self._config.health_timeout_s)
-                        if before == after and before is not None:
-                            chunk = chunk._replace(versions=(WeightSpan(version=before, start=0, end=count),))
-                    yield chunk
+                while (more := await stream.next()) is not None:
+                    count += len(more.ids)
+                    yield await self._versioned(more, endpoint, before, count)
             finally:
-                chunks.close()
+                stream.close()
+
+    async def _versioned(self, chunk: Chunk, endpoint: Endpoint, before: str | None, count: int) -> Chunk:
+        """With the weights' version where it was `before` and still is; of an answer of `count` ids, its last chunk."""
+        if before is None or chunk.finish_reason is None:
+            return chunk
+        after = await weight_version(endpoint, self._config.health_timeout_s)
+        return chunk._replace(versions=(WeightSpan(version=before, start=0, end=count),)) if before == after else chunk
 
     def _room(self, prompt: int) -> int | None:
         """Tokens that an answer may have."""
@@ -156,20 +158,6 @@ class VllmEngine:
     def _wait_s(self, failure: UpstreamError, failed: int) -> float:
         config = self._config
         return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
-
-
-class _Whole:
-    """An answer that is no stream."""
-
-    def __init__(self, answer: Any, form: Form) -> None:
-        self._chunk: Chunk | None = read_whole(form, answer)
-
-    async def next(self) -> Chunk | None:
-        chunk, self._chunk = self._chunk, None
-        return chunk
-
-    def close(self) -> None:
-        """It has come."""
 
 
 class _Streamed:
