@@ -129,7 +129,10 @@ def _line(command: Command, mark: str) -> str:
     code = f"printf %s {mark}c$c\\;"
     # In a group of its own, which is killed as a whole when its first process has ended.
     if command.tty:
-        go = f'{run} <&5 5<&- 2>&3 3>&- & p=$!; fg >/dev/null; c=$?; kill -9 -- "-$p"; {code}'
+        # `fg` refuses with 1 what has ended before; `wait` tells its code, and 127 of what `fg` has waited for.
+        late = 'd=$(jobs %%); wait "$p"; w=$?; [ $w = 127 -a "${d:6:8}" != "Exit 127" ] || c=$w'
+        fg = f'fg >/dev/null; c=$?; if [ $c = 1 ]; then {late}; fi; kill -9 -- "-$p"'
+        go = f"{run} <&5 5<&- 2>&3 3>&- & p=$!; {fg}; {code}"
         return f"(set -m; if cd -- {folder}; then {go}; else {where}; fi) 5<&0 3>&2 2>/dev/null"
     # ^C is passed on: the terminal's is for the group that reads from it.
     wait = 'while :; do i=; wait "$p"; c=$?; [ "$i" ] || break; done; kill -9 -- "-$p"'

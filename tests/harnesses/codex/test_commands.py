@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from paddock.harness import Limits, SandboxWorkspace
+from paddock.harnesses.codex.sessions import Command, Session
 
 IF_NEVER = "if the approval policy is Never"
 pytestmark = pytest.mark.sandbox
@@ -61,6 +62,22 @@ async def test_a_command_runs_as_the_real_program_runs_it(
     codex: Any, arguments: dict[str, Any], state: str, output: str
 ) -> None:
     assert told(await codex()("exec_command", **arguments)) == (state, output)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("exit 0", 0), ("exit 1", 1), ("exit 5", 5), ("exit 127", 127), ("kill -9 $$", 137)],
+)
+@pytest.mark.parametrize("first", ["", "sleep 0.4; "])
+async def test_in_a_terminal_one_that_ends_before_it_is_in_the_foreground_is_told_the_same(
+    workspace: SandboxWorkspace, first: str, line: str, code: int
+) -> None:
+    shell = await workspace.shell()
+    await shell.run("fg() { sleep 0.2; builtin fg; }", wait_s=10)
+    session = Session(shell, Command(first + line, "/testbed", ["bash", "-c"], {}, tty=True))
+    heard = await session.start(10)
+    await session.close()
+    assert (heard.exit_code, heard.written.text) == (code, "")
 
 
 @pytest.mark.parametrize(
