@@ -3,10 +3,12 @@
 Calls of ours go on with rollouts whose record is there: histories of 5 to 200 turns, sent whole each time. The floor
 asks the upstream with as many ids. Whole answers; and streams, whose ids say when they were sent. `cpu_ms`: of the
 server alone, per call. Target: less than 1.5 ms added to the p50 of a call at one connection and 30 kB of history.
+`forwarder_added_ms`: what a proxy adds that passes on and keeps nothing (`forwarder`), in turns with ours; it serves
+nobody else where ours does.
 
-A stream's first ids take longer, at the bare upstream too, where everything waited for milliseconds before: the same
-code is slower then, whatever it is. So they are measured after streams whose chunks follow each other at once, after
-chunks 2 ms apart, and after these while the server streams to other rollouts, as one in use does.
+A stream's first ids take longer, at the bare upstream and the forwarder too, where everything waited for milliseconds
+before: the same code is slower then, whatever it is. So they are measured after streams whose chunks follow each other
+at once, after chunks 2 ms apart, and after these while the server streams to other rollouts, as one in use does.
 """
 
 import asyncio
@@ -83,7 +85,11 @@ def measure() -> list[dict[str, Any]]:
         for case in CASES:
             for secret in (*case.secrets, *case.others_secrets):
                 turn_file(store, secret).write_bytes(primed[case.turns].data)
-        with _servers(folder, store) as servers:
+        prompts = folder / "prompts"
+        prompts.mkdir()
+        for turns in TURNS:
+            (prompts / f"{turns}.json").write_bytes(orjson.dumps(primed[turns].prompt))
+        with _servers(folder, store, prompts) as servers:
             return [_beside_others(case, primed[case.turns], servers, folder) for case in CASES]
 
 
@@ -109,22 +115,25 @@ class Servers(NamedTuple):
     ours_pid: int
     floor: str
     floor_pid: int
+    forwarder: str
 
 
 @contextmanager
-def _servers(folder: Path, store: Path) -> Iterator[Servers]:
+def _servers(folder: Path, store: Path, prompts: Path) -> Iterator[Servers]:
     model = write_model_folder(folder / "model", chat_template=(TEMPLATES / "thinking.jinja").read_text("utf-8"))
-    ours, upstream = free_port(), free_port()
+    ours, upstream, forwarder = free_port(), free_port(), free_port()
     floor = f"http://127.0.0.1:{upstream}"
     block = {"base_url": floor, "model": "scripted", "tokenizer": str(model), "port": ours}
     block["turn_store"] = {"folder": str(store)}
     config = folder / "proxy.yaml"  # JSON is YAML
     config.write_bytes(orjson.dumps({"proxy": {"models_servers": {"benchmarks.tokens.server:ProxyServer": block}}}))
+    passing = ["--port", str(forwarder), "--upstream", floor, "--prompts", str(prompts)]
     with (
         running(["benchmarks.tokens.upstream", "--port", str(upstream)], f"{floor}/health") as bare,
+        running(["benchmarks.tokens.forwarder", *passing], f"http://127.0.0.1:{forwarder}/health"),
         running(["paddock", "serve", str(config)], f"http://127.0.0.1:{ours}/healthz") as mine,
     ):
-        yield Servers(f"http://127.0.0.1:{ours}", mine.pid, floor, bare.pid)
+        yield Servers(f"http://127.0.0.1:{ours}", mine.pid, floor, bare.pid, f"http://127.0.0.1:{forwarder}")
 
 
 def _beside_others(case: Case, primed: Primed, servers: Servers, folder: Path) -> dict[str, Any]:
@@ -145,10 +154,12 @@ async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, A
     groups = [case.secrets] if case.connections > 1 else [[secret] for secret in case.secrets]
     mine: list[Got] = []
     bare: list[Got] = []
+    passed: list[Got] = []
     cpu_ms = floor_cpu_ms = 0.0
     for secrets in groups:
         calls = [Calls(secret, primed, servers.ours, servers.floor, case.pace_us) for secret in secrets]
-        await asyncio.gather(*(each.ours() for each in calls))
+        forwarded = [Calls(str(case.turns), primed, servers.forwarder, servers.floor, case.pace_us) for _ in secrets]
+        await asyncio.gather(*(each.ours() for each in (*calls, *forwarded)))
         for _ in range(CALLS):
             cpu_ms -= _cpu_ms(servers.ours_pid)
             mine += await asyncio.gather(*(each.ours() for each in calls))
@@ -156,7 +167,8 @@ async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, A
             floor_cpu_ms -= _cpu_ms(servers.floor_pid)
             bare += await asyncio.gather(*(each.bare() for each in calls))
             floor_cpu_ms += _cpu_ms(servers.floor_pid)
-        for each in calls:
+            passed += await asyncio.gather(*(each.ours() for each in forwarded))
+        for each in (*calls, *forwarded):
             each.close()
     figures: dict[str, Any] = {
         "pace_us": case.pace_us,
@@ -168,11 +180,13 @@ async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, A
         "floor_ms": median(got.ms for got in bare),
         "added_ms": median(got.ms for got in mine) - median(got.ms for got in bare),
         "added_p10_ms": _p10(mine) - _p10(bare),
+        "forwarder_added_ms": median(got.ms for got in passed) - median(got.ms for got in bare),
     }
     if not case.others:
         figures |= {"cpu_ms": cpu_ms / len(mine), "floor_cpu_ms": floor_cpu_ms / len(bare)}
     if case.pace_us:
         figures["chunk_added_ms"] = _age(mine) - _age(bare)
+        figures["forwarder_chunk_added_ms"] = _age(passed) - _age(bare)
     return figures
 
 
