@@ -7,6 +7,8 @@ set -euo pipefail
 MOST=15
 pytest=$1
 shift
+# Hundreds of processes would each compile all that they import.
+unset PYTHONDONTWRITEBYTECODE
 cache=$(mktemp -d)
 trap 'rm -rf "$cache"' EXIT
 failed=$cache/v/cache/lastfailed

@@ -30,10 +30,12 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside
     )
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setenv("OPENAI_API_KEY", "ours")
+    others = set(psutil.Process().children(recursive=True))  # those of other tests go on
     tempfile.tempdir, before = None, tempfile.tempdir
     try:
         yield Outside(installed.at(tmp_path))
     finally:
         tempfile.tempdir = before
     assert not list((tmp_path / "tmp").iterdir())
-    assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    left = set(psutil.Process().children(recursive=True)) - others
+    assert not [one for one in left if one.status() != psutil.STATUS_ZOMBIE]

@@ -159,6 +159,7 @@ SMALL: dict[str, tuple[Tree, Tree]] = {
 
 
 @pytest.mark.sandbox
+@pytest.mark.slow
 async def test_every_kind_of_change_is_made(bench: Bench, tmp_path: Path) -> None:
     for name, (before, after) in SMALL.items():
         tree, said = await bench.play(before, fix_of(before, after, tmp_path))
@@ -166,6 +167,7 @@ async def test_every_kind_of_change_is_made(bench: Bench, tmp_path: Path) -> Non
 
 
 @pytest.mark.sandbox
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES[1:])
 async def test_it_is_made_with_the_tools_of_each_profile(bench: Bench, tmp_path: Path, profile: str) -> None:
     for name in ("far apart", "moved and changed", "added with CRLF", "deleted", "made executable and changed"):
@@ -175,6 +177,7 @@ async def test_it_is_made_with_the_tools_of_each_profile(bench: Bench, tmp_path:
 
 
 @pytest.mark.sandbox
+@pytest.mark.slow
 async def test_it_is_made_where_the_texts_before_are_not_known(bench: Bench, tmp_path: Path) -> None:
     for name in ("a line", "far apart", "no newline at the end, then", "moved and changed", "added", "deleted"):
         before, after = SMALL[name]

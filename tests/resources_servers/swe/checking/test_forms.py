@@ -8,7 +8,7 @@ import pytest
 from paddock.sandbox.images import ImageStore
 from paddock.types import JsonObject
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 BEFORE = "def area(width, height):\n    return width + height\n\n\ndef perimeter(width, height):\n"
 BEFORE += "    return 2 * (width + height)\n"
 AFTER = BEFORE.replace("width + height\n\n", "width * height\n\n")
@@ -78,7 +78,6 @@ def test_rows_of_other_forms_are_accepted_as_they_are(command: Any, images: Imag
     assert (said.code, command.lines("rows.jsonl")) == (0, rows), said
 
 
-@pytest.mark.slow
 def test_rows_of_other_forms_are_refused_by_their_own_rule(
     command: Any, images: ImageStore, shapes: JsonObject
 ) -> None:
