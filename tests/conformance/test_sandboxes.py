@@ -18,6 +18,7 @@ from paddock.sandbox import (
     Connection,
     ExecRequest,
     ExecResult,
+    FileChange,
     Listener,
     Output,
     Patch,
@@ -213,6 +214,33 @@ class DeathIsAnExitCode(Wrapped):
         return result
 
 
+class DeathIsAnEnd(DeathIsAnExitCode):
+    async def shell_run(self, *words: Any, **named: Any) -> ShellResult:
+        try:
+            result: ShellResult = await self.inner.shell_run(*words, **named)
+        except SandboxGone:
+            return ShellResult(exit_code=137, workdir="/", output=Output(), closed=True)
+        return result
+
+
+class TheDeadChangedNothing(Wrapped):
+    async def changes(self, *words: Any, **named: Any) -> list[FileChange]:
+        try:
+            found: list[FileChange] = await self.inner.changes(*words, **named)
+        except SandboxGone:
+            return []
+        return found
+
+
+class TheDeadHaveNoPatch(Wrapped):
+    async def patch(self, *words: Any, **named: Any) -> Patch:
+        try:
+            made: Patch = await self.inner.patch(*words, **named)
+        except SandboxGone:
+            return Patch(data=b"")
+        return made
+
+
 class BudgetsAreTheMachines(Wrapped):
     async def exec(self, *words: Any, **named: Any) -> ExecResult:
         try:
@@ -390,6 +418,10 @@ class OnTheHost(Wrapped):
         (HostEnvironment, "the environment is the defaults and what was asked for"),
         (DeathIsAnExitCode, "a sandbox that dies is gone, which is no exit code"),
         (DeathIsAnExitCode, "destroying leaves nothing, and is repeated without harm"),
+        (DeathIsAnExitCode, "one that is killed piece by piece is gone, too"),
+        (DeathIsAnEnd, "one that is killed piece by piece is gone, too"),
+        (TheDeadChangedNothing, "nothing is told of the files of one that died"),
+        (TheDeadHaveNoPatch, "nothing is told of the files of one that died"),
         (BudgetsAreTheMachines, "who writes more than the disk limit has used up the budget"),
         (NoLimits, "a memory hog is killed and told, its sandbox lives"),
         (NoLimits, "/dev/shm has the size asked for, and counts as memory"),

@@ -224,6 +224,15 @@ class Box:
         except TimeoutError:
             raise SandboxError(f"process {command.pid} survives SIGKILL", kind="unkillable") from None
 
+    async def lasted(self) -> None:
+        """SandboxGone unless it lives, or was killed for its own budget: what the host finds in its layers is what was
+        done inside only where nothing else has cut that short."""
+        try:
+            await self.link.alive()
+        except SandboxGone as gone:
+            if not isinstance(await self.failure(gone), BudgetExceeded):
+                raise
+
     async def failure(self, error: SandboxError) -> Exception:
         """What really happened: a sandbox that is gone may have been given up for a reason, or killed by the kernel."""
         if not isinstance(error, SandboxGone):

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -99,6 +100,8 @@ class Link:
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[_Answer]] = {}
         self._exits: dict[int, asyncio.Future[int]] = {}
+        self._ends: set[asyncio.Task[None]] = set()
+        """Of killed commands, while it is asked whose end that was."""
         self._opened: dict[int, list[int]] = {}
         """Descriptors of files that the keeper has open too, for a moment."""
         self.ended: asyncio.Future[str] = self._loop.create_future()
@@ -136,6 +139,11 @@ class Link:
             exited.cancel()
             raise
         return Command(told["pid"], passed[0] if passed else None, exited)
+
+    async def alive(self) -> None:
+        """SandboxGone unless the sandbox lives, though nothing has told yet that it ended."""
+        number = next(self._ids)
+        await self._ask(number, {"op": "alive", "id": number})
 
     async def listen(self, port: int) -> socket.socket:
         """A listening socket of the sandbox's network."""
@@ -210,9 +218,12 @@ class Link:
             return
         number = message.get("id", 0)
         if op == "exited":
-            exited = self._exits.pop(number, None)
-            if exited and not exited.done():
-                exited.set_result(message["code"])
+            if message["code"] == -signal.SIGKILL:
+                end = self._loop.create_task(self._killed(number))
+                self._ends.add(end)
+                end.add_done_callback(self._ends.discard)
+            else:
+                self._exited(number, message["code"])
             return
         if op == "opened":
             self._opened[number] = fds
@@ -226,6 +237,17 @@ class Link:
             answer.set_exception(_error(self.sandbox_id, message))
         else:
             answer.set_result(_Answer(message, fds))
+
+    async def _killed(self, number: int) -> None:
+        """A command was killed: where that was the end of its sandbox, it is none of its own."""
+        with contextlib.suppress(SandboxGone):  # its waiter is told that, too
+            await self.alive()
+            self._exited(number, -signal.SIGKILL)
+
+    def _exited(self, number: int, code: int) -> None:
+        exited = self._exits.pop(number, None)
+        if exited and not exited.done():
+            exited.set_result(code)
 
     def _fail(self, why: str) -> None:
         if self.ended.done():

@@ -99,12 +99,19 @@ class LocalProvider:
         await self._in(sandbox_id, lambda box: files.write(box, path, data, mode))
 
     async def changes(self, sandbox_id: str, under: str = "/") -> list[FileChange]:
-        return await self._in(sandbox_id, lambda box: asyncio.to_thread(box.view().changes, under))
+        async def find(box: Box) -> list[FileChange]:
+            found = await asyncio.to_thread(box.view().changes, under)
+            await box.lasted()
+            return found
+
+        return await self._in(sandbox_id, find)
 
     async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> Patch:
         async def make(box: Box) -> Patch:
             async with box.still():
-                return await asyncio.to_thread(patch, box.view(), root, exclude)
+                made = await asyncio.to_thread(patch, box.view(), root, exclude)
+            await box.lasted()
+            return made
 
         return await self._in(sandbox_id, make)
 
@@ -114,6 +121,7 @@ class LocalProvider:
                 tree.rmdir()
                 copy_upper(box.folder.upper, tree, attributes=box.folder.attributes)
 
+            await box.lasted()
             origin = {"snapshot_of": box.handle.spec.image}
             async with box.still():
                 await asyncio.to_thread(self.store.add, name, fill, base=box.handle.spec.image, origin=origin)

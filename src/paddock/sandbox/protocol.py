@@ -1,7 +1,8 @@
 """What can hold sandboxes: a runtime on this machine now, a remote pool with leases later. Flat, by id, with records.
 
 Law     every method may raise `SandboxError` (the machine's) or `BudgetExceeded` (the policy's), `SandboxRequestError`
-        (the caller's); none of these is ever told as a command's output. `destroy` is idempotent and always ends.
+        (the caller's); none of these is ever told as a command's output. What a sandbox has changed is told while it
+        lives, or after it was killed for its own budget. `destroy` is idempotent and always ends.
 Ids     see `records`: `create` and `exec` are replayed by their request id, so a lost reply can be asked for again.
 """
 

@@ -1,7 +1,11 @@
-"""A harness that leaves a file of its own."""
+"""Harnesses that leave: a file of their own, or a sandbox that is dead."""
 
+import os
+import random
+import signal
 from typing import ClassVar, Literal
 
+from paddock.conformance.sandboxes.stage import first_of, marked
 from paddock.harness import Exit, Limits, Model, Report, Task, Workspace
 
 
@@ -15,3 +19,18 @@ class Leaving:
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
         self.left["../own.json"] = b"[1]"
         raise RuntimeError("and it breaks")
+
+
+class LeavingTheDead:
+    """Somebody kills the sandbox behind the last command; what this harness says is that all went well."""
+
+    KIND: ClassVar[Literal["harnesses"]] = "harnesses"
+    NEEDS = "nothing"
+
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+        mark = str(random.randrange(10**8, 10**9))
+        await workspace.exec(["sh", "-c", f"sed -i 's/a - b/a + b/' calc.py; sleep {mark} >/dev/null 2>&1 &"])
+        while not (found := marked(mark)):
+            pass
+        os.kill(first_of(found[0]), signal.SIGKILL)
+        return Exit(ended="finished", turns=1)

@@ -157,6 +157,16 @@ async def test_a_sandbox_that_dies_is_infra_and_has_no_reward(standing: Any) -> 
     assert stand.kept("meta.json")["outcome"] == "infra"
 
 
+async def test_what_a_dead_sandbox_leaves_is_not_graded(standing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    async with standing("leaving:LeavingTheDead") as stand:
+        rollout = await stand.run()
+        assert stand.world.judged == []
+    assert (rollout.outcome, rollout.reward) == ("infra", None)
+    assert rollout.failure is not None
+    assert (rollout.failure.kind, rollout.failure.stage) == ("sandbox_gone", "sandbox")
+
+
 async def test_an_image_that_is_not_there_is_the_rows_fault(standing: Any) -> None:
     async with standing("null") as stand:
         rollout = await stand.run(session={"image": "cal"})

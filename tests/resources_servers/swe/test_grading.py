@@ -1,10 +1,17 @@
 """Claims about grading in real sandboxes: what is paid, what is refused, what the official procedure makes of it."""
 
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from paddock.conformance.sandboxes.stage import first_of, marked, neighbours
 from paddock.errors import RowError, VerifierError
 from paddock.types import JsonObject
 
@@ -252,6 +259,28 @@ async def test_bytes_that_are_no_text_in_the_output_do_no_harm(stand: Open, row:
         "+1,5", "+1,6"
     )
     assert (await stand().grade(row, noisy)).reason == "resolved"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pieces", [False, True])
+async def test_a_sandbox_that_is_killed_under_the_tests_costs_nobody_anything(
+    stand: Open, row: JsonObject, pieces: bool
+) -> None:
+    wait = f"1.0{random.randrange(10**8, 10**9)}"
+    code = f"+    import subprocess; subprocess.run(['sleep', '{wait}'])\n"
+    slow = GOLD.replace("+    return", f"{code}+    return").replace("+1,5", "+1,6")
+    grading = asyncio.create_task(stand(official=False, audit=False).grade(row, slow))
+    async with asyncio.timeout(60):
+        while not (found := marked(wait)):
+            await asyncio.sleep(0.02)
+    first = first_of(found[0])
+    if pieces:
+        for pid in sorted(set(neighbours(first)) - {first}):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)  # noqa: ASYNC251 - the grader hears of all of it at once
+    os.kill(first, signal.SIGKILL)
+    assert (await grading).reason == "resolved"
 
 
 async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stand: Open, row: JsonObject) -> None:

@@ -77,6 +77,8 @@ async def disk_is_bounded(subject: SandboxSubject) -> None:
         expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"90 MiB of 20: {error!r}")
         error = await raised(room.sh("true"))
         expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"the next command: {error!r}")
+        found = {change.path for change in await room.provider.changes(room.id, "/root")}
+        expect("/root/1" in found, f"what it wrote before is told as {sorted(found)}")
 
 
 async def cpu_time_is_bounded(subject: SandboxSubject) -> None:

@@ -3,7 +3,10 @@
 import asyncio
 import os
 import signal
+import time
 import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from paddock.conformance.behaviours import Behaviour, expect
@@ -13,6 +16,7 @@ from paddock.conformance.sandboxes.stage import (
     a_room,
     another,
     eventually,
+    first_of,
     neighbours,
     opened,
     raised,
@@ -69,7 +73,7 @@ async def death_is_no_exit_code(subject: SandboxSubject) -> None:
         busy = asyncio.ensure_future(shell.run("sleep 60"))
         running = asyncio.ensure_future(room.run("sleep", room.mark))
         pid = await room.up()
-        os.kill(_first_of(pid), signal.SIGKILL)
+        os.kill(first_of(pid), signal.SIGKILL)
         for name, task in (("a command", running), ("a shell", busy)):
             error = await asyncio.wait_for(raised(task), 10)
             expect(isinstance(error, SandboxGone), f"{name} of a sandbox that was killed: {error!r}")
@@ -77,6 +81,44 @@ async def death_is_no_exit_code(subject: SandboxSubject) -> None:
         await room.gone("a process of a dead sandbox")
         await provider.destroy(room.id)
         expect(not _left(subject, room), f"left behind: {_left(subject, room)}")
+
+
+async def a_death_in_pieces_is_none_either(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        room = await another(provider, subject)
+        shell = await room.shell()
+        busy = asyncio.ensure_future(shell.run(f"sleep {room.mark}"))
+        running = asyncio.ensure_future(room.run("sleep", room.mark))
+        await eventually(lambda: len(room.processes()) == 2, "a command and a line do not run")
+        first = first_of(room.processes()[0])
+        # Each has time to tell of its end before the next dies, and all are dead when the provider hears of it.
+        for pid in [*sorted(set(neighbours(first)) - {first}), first]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)  # noqa: ASYNC251 - as said
+        for name, task in (("a command", running), ("a shell", busy)):
+            error = await asyncio.wait_for(raised(task), 10)
+            expect(isinstance(error, SandboxGone), f"{name} of a sandbox that was killed piece by piece: {error!r}")
+
+
+async def nothing_is_told_of_the_dead(subject: SandboxSubject) -> None:
+    async with opened(subject) as provider:
+        room = await another(provider, subject)
+        await room.out("mkdir /made")
+        running = asyncio.ensure_future(room.run("sleep", room.mark))
+        os.kill(first_of(await room.up()), signal.SIGKILL)
+        kept = f"conformance/{uuid.uuid4().hex}"
+        told: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
+            ("changes", lambda: provider.changes(room.id)),
+            ("a patch", lambda: provider.patch(room.id, "/made")),
+            ("a snapshot", lambda: provider.snapshot(room.id, kept)),
+            ("a command", lambda: running),
+        )
+        for name, ask in told:
+            error = await asyncio.wait_for(raised(ask()), 10)
+            expect(isinstance(error, SandboxGone), f"{name} of a sandbox that was killed: {error!r}")
+        error = await raised(another(provider, subject, image=kept))
+        expect(isinstance(error, ImageMissing), f"a snapshot of it is there: {error!r}")
 
 
 async def a_cancelled_create_leaves_nothing(subject: SandboxSubject) -> None:
@@ -151,15 +193,6 @@ async def many_live_at_once(subject: SandboxSubject) -> None:
         expect(said == [str(number) for number in range(len(rooms))], "12 sandboxes at once mix")
 
 
-def _first_of(pid: int) -> int:
-    """The process that its pid namespace hangs on, as the host sees it."""
-    for one in sorted(neighbours(pid)):
-        lines = Path(f"/proc/{one}/status").read_text().splitlines()
-        if next(line for line in lines if line.startswith("NSpid")).split()[-1] == "1":
-            return one
-    raise AssertionError("its first process is not there")
-
-
 def _left(subject: SandboxSubject, room: Room) -> list[str]:
     """Folders, mounts and cgroups with the sandbox's id in their names."""
     found = [str(path) for path in subject.settings.home.glob(f"state/*/*{room.id}*")]
@@ -177,6 +210,8 @@ SUITE = [
     Behaviour("destroying leaves nothing, and is repeated without harm", destroying_leaves_nothing),
     Behaviour("closing a provider destroys all that it has made", closing_destroys_all),
     Behaviour("a sandbox that dies is gone, which is no exit code", death_is_no_exit_code),
+    Behaviour("one that is killed piece by piece is gone, too", a_death_in_pieces_is_none_either),
+    Behaviour("nothing is told of the files of one that died", nothing_is_told_of_the_dead),
     Behaviour("a cancelled create leaves nothing", a_cancelled_create_leaves_nothing),
     Behaviour("changes against the image are told", changes_are_told),
     Behaviour("a patch of a repository applies to its base", patches_are_made),

@@ -204,5 +204,14 @@ def neighbours(pid: int) -> Sequence[int]:
     return [int(folder.name) for folder in _processes() if namespace_of(folder.name, "pid") == mine]
 
 
+def first_of(pid: int) -> int:
+    """The process that a process's pid namespace hangs on, as the host sees it: its end is the sandbox's."""
+    for one in sorted(neighbours(pid)):
+        lines = Path(f"/proc/{one}/status").read_text().splitlines()
+        if next(line for line in lines if line.startswith("NSpid")).split()[-1] == "1":
+            return one
+    raise AssertionError("its first process is not there")
+
+
 def _processes() -> list[Path]:
     return [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]

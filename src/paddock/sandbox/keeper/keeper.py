@@ -6,7 +6,8 @@ Then            `{"op": "exec", "id", "argv", "env", "cwd", "terminal": null | [
                 `started` with the host's process id (and the terminal's descriptor), later `exited` with the status;
                 or `refused` with an errno when the command itself can't be started. `{"op": "listen", "id", "port"}`:
                 answer `listening` with a socket of the sandbox's own network. `{"op": "open", "id", "path", "write",
-                "mode"}`: answer `opened` with the file's descriptor.
+                "mode"}`: answer `opened` with the file's descriptor. `{"op": "alive", "id"}`: answer `alive`, but not
+                of a sandbox that is ending.
 Unasked         `died`: the sandbox has ended by itself.
 """
 
@@ -48,8 +49,8 @@ class _Keeper:
         self._link = link
         self._plan = plan
         self._commands: dict[int, int] = {}
-        self._fallen: list[int] = []
-        """Commands that were killed with all of the sandbox: that is its end, and none of theirs."""
+        self._doubted: list[int] = []
+        """Who asked whether the sandbox is alive when it seemed to be ending."""
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def live(self) -> None:
@@ -69,9 +70,9 @@ class _Keeper:
         poll.register(self._woken, select.POLLIN)
         poll.register(joined.life, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll(END_S * 1000 if self._fallen else None)}
+            ready = {fd for fd, _ in poll.poll(END_S * 1000 if self._doubted else None)}
             if not ready:
-                self._rise()
+                self._answer_doubts()
             if self._woken in ready:
                 os.read(self._woken, 4096)
                 self._reap()
@@ -101,6 +102,11 @@ class _Keeper:
                     self._send({"op": "opened", "id": name}, [file])
                 # Not before: a program that anybody still has open for writing can't be started.
                 self._send({"op": "closed", "id": name})
+            elif message["op"] == "alive":
+                if _falling():
+                    self._doubted.append(name)
+                else:
+                    self._send({"op": "alive", "id": name})
             elif message["op"] == "listen":
                 with socket.socket() as listener:
                     listener.bind(("127.0.0.1", message["port"]))
@@ -122,18 +128,14 @@ class _Keeper:
             if pid == 0:
                 return
             if pid in self._commands:
-                code = os.waitstatus_to_exitcode(status)
                 name = self._commands.pop(pid)
-                if code == -signal.SIGKILL and _falling():
-                    self._fallen.append(name)
-                else:
-                    self._send({"op": "exited", "id": name, "code": code})
+                self._send({"op": "exited", "id": name, "code": os.waitstatus_to_exitcode(status)})
 
-    def _rise(self) -> None:
+    def _answer_doubts(self) -> None:
         """The sandbox lives although it looked otherwise."""
-        for name in self._fallen:
-            self._send({"op": "exited", "id": name, "code": -signal.SIGKILL})
-        self._fallen.clear()
+        for name in self._doubted:
+            self._send({"op": "alive", "id": name})
+        self._doubted.clear()
 
     def _send(self, message: dict[str, Any], fds: "list[int] | None" = None) -> None:
         messages.send(self._link, message, fds)
