@@ -18,6 +18,9 @@ HUGE_BYTES = 3_000_000
 MOST_SHOWN_CHARS = 400_000
 """Of one result: what is beyond it is no use to any model."""
 REFUSED = "pip install requests"
+SHELL_TIMEOUT = 5000
+"""For a tool that takes one. OpenCode waits so many milliseconds, else two minutes, where a line has killed its shell
+(github.com/anomalyco/opencode/issues/25664); who counts in seconds is told of that at once."""
 
 
 async def commands_run_in_the_workspace(subject: HarnessSubject) -> None:
@@ -35,7 +38,7 @@ async def failing_commands_are_text(subject: HarnessSubject) -> None:
     async with staged(subject) as stage:
         face = await stage.face()
         lines = ("sh -c 'echo odd >&2; exit 3'", "no-such-program-here", "kill -9 $$")
-        played = await stage.play(*([face.shell(line)] for line in lines))
+        played = await stage.play(*([face.shell(line, timeout=SHELL_TIMEOUT)] for line in lines))
         left = played.ended("finished")
         expect(len(played.results) == len(lines), f"{len(lines)} failing commands got {len(played.results)} results")
         expect("odd" in played.texts[0], f"what a failing command wrote came back as {played.texts[0]!r:.200}")

@@ -38,15 +38,18 @@ class Face(NamedTuple):
     def names(self) -> list[str]:
         return [str(tool.get("name")) for tool in self.tools]
 
-    def shell(self, line: str) -> JsonObject:
-        """A call that runs a line of shell text."""
+    def shell(self, line: str, *, timeout: int | None = None) -> JsonObject:
+        """A call that runs a line of shell text; `timeout` for a tool that takes one, in its own unit."""
         tool = self._of_form("shell")
         if tool is None:
             raise NotApplicable(f"none of its tools is known to run shell lines: {', '.join(self.names)}")
         schema = tool["parameters"]
         name = next(name for name in ROLES["command"] if name in properties_of(schema))
         takes_words = properties_of(schema)[name].get("type") == "array"
-        return _call(tool, {name: ["bash", "-lc", line] if takes_words else line})
+        given: JsonObject = {name: ["bash", "-lc", line] if takes_words else line}
+        if timeout is not None and "timeout" in properties_of(schema):
+            given["timeout"] = timeout
+        return _call(tool, given)
 
     def closing(self) -> list[JsonObject]:
         """The answer that ends a run: a call of the tool that is for it, else a message."""
