@@ -51,6 +51,8 @@ class _Keeper:
         self._commands: dict[int, int] = {}
         self._doubted: list[int] = []
         """Who asked whether the sandbox is alive when it seemed to be ending."""
+        self._doubted_until = 0.0
+        """Monotonic second at which it is alive after all."""
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def live(self) -> None:
@@ -70,9 +72,10 @@ class _Keeper:
         poll.register(self._woken, select.POLLIN)
         poll.register(joined.life, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll(END_S * 1000 if self._doubted else None)}
-            if not ready:
+            left_s = self._doubted_until - time.monotonic()
+            if left_s <= 0:
                 self._answer_doubts()
+            ready = {fd for fd, _ in poll.poll(left_s * 1000 if self._doubted else None)}
             if self._woken in ready:
                 os.read(self._woken, 4096)
                 self._reap()
@@ -103,10 +106,11 @@ class _Keeper:
                 # Not before: a program that anybody still has open for writing can't be started.
                 self._send({"op": "closed", "id": name})
             elif message["op"] == "alive":
-                if _falling():
-                    self._doubted.append(name)
-                else:
-                    self._send({"op": "alive", "id": name})
+                if not self._doubted:
+                    self._doubted_until = time.monotonic() + END_S
+                self._doubted.append(name)
+                if not _falling():
+                    self._answer_doubts()
             elif message["op"] == "listen":
                 with socket.socket() as listener:
                     listener.bind(("127.0.0.1", message["port"]))
@@ -132,7 +136,7 @@ class _Keeper:
                 self._send({"op": "exited", "id": name, "code": os.waitstatus_to_exitcode(status)})
 
     def _answer_doubts(self) -> None:
-        """The sandbox lives although it looked otherwise."""
+        """The sandbox lives."""
         for name in self._doubted:
             self._send({"op": "alive", "id": name})
         self._doubted.clear()
