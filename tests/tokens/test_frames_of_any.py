@@ -1,6 +1,5 @@
 """Frames of templates that were never written by anyone: random expressions over what messages say."""
 
-import re
 from copy import copy
 from typing import Any
 
@@ -121,17 +120,24 @@ TAIL = "{% endif %}{% endfor %}"
 CONTENTS = st.sampled_from(
     ["a", "b", "ab", " a ", "", "1", "0", "<", "'", "A", "trim", "content", "%s", "{}", "é\n", "<|im_end|>", "strip"]
 )
-PLACE = re.compile(r" at 0x[0-9a-f]+")
-PLACED = re.compile("object .* at 0x|x0 ta .* tcejbo", re.IGNORECASE)
-"""Where an object lies in memory, as filters may have left it: no two texts have the same."""
 
 
 def _told(endings: Endings, new: list[JsonObject]) -> Any:
     try:
         ending = endings.after(new, tools=None, arguments={}, names={})
     except RequestError as error:
-        return error.kind, PLACE.sub("", error.message)
-    return ending.stop_text, PLACE.sub("", ending.text)
+        return error.kind, error.message
+    return ending.stop_text, ending.text
+
+
+def _is_fixed(endings: Endings, new: list[JsonObject]) -> bool:
+    """Whether the same is told of the same: a template may write where in memory an object lies."""
+    told = set()
+    held = []
+    for _ in range(10):
+        told.add(_told(endings, new))
+        held.append([bytes(size) for size in range(0, 512, 8) for _ in range(5)])  # what is free is another's now
+    return len(told) == 1
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
@@ -153,5 +159,19 @@ def test_no_frame_differs_from_the_text(body: list[str], asked: list[list[str]])
             {"role": "tool", "tool_call_id": f"{content}-", "content": content} for content in contents
         ]
         one, other = _told(framed, new), _told(plain, new)
-        if not PLACED.search(str(other)):
-            assert one == other
+        assert one == other or not _is_fixed(plain, new)
+
+
+@pytest.mark.parametrize(
+    ("body", "fixed"),
+    [
+        ("{{ m.content | upper }}", True),
+        ("{{ m.content.nothing.at_all }}", True),
+        ("{{ messages | select }}", False),
+        ("{% filter urlencode %}{{ (messages | map('select', m.content) | list) }}{% endfilter %}", False),
+        ("{{ messages | select | string | upper | reverse | center }}", False),
+    ],
+)
+def test_what_tells_where_an_object_lies_is_known_however_it_is_written(body: str, fixed: bool) -> None:
+    endings = Endings(ChatTemplate(f"{HEAD}{body}{TAIL}", {}), ["<|im_end|>"], {})
+    assert _is_fixed(endings, [{"role": "tool", "tool_call_id": "a-", "content": "a"}]) == fixed
