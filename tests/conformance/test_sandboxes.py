@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,7 +18,6 @@ from paddock.sandbox import (
     Connection,
     ExecRequest,
     ExecResult,
-    FileChange,
     Listener,
     Output,
     Patch,
@@ -205,40 +204,45 @@ class HostEnvironment(Wrapped):
         return result
 
 
-class DeathIsAnExitCode(Wrapped):
-    async def exec(self, *words: Any, **named: Any) -> ExecResult:
-        try:
-            result: ExecResult = await self.inner.exec(*words, **named)
-        except SandboxGone:
-            return ExecResult(exit_code=137, stdout=Output(), duration_s=0)
-        return result
+class TellsOfTheDead(Wrapped):
+    """What `told` has for a method, in place of SandboxGone."""
+
+    told: ClassVar[dict[str, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        inner = super().__getattr__(name)
+        if name not in self.told:
+            return inner
+
+        async def tell(*words: Any, **named: Any) -> Any:
+            try:
+                return await inner(*words, **named)
+            except SandboxGone:
+                return self.told[name]
+
+        return tell
 
 
-class DeathIsAnEnd(DeathIsAnExitCode):
-    async def shell_run(self, *words: Any, **named: Any) -> ShellResult:
-        try:
-            result: ShellResult = await self.inner.shell_run(*words, **named)
-        except SandboxGone:
-            return ShellResult(exit_code=137, workdir="/", output=Output(), closed=True)
-        return result
+class DeathIsAnExitCode(TellsOfTheDead):
+    told: ClassVar[dict[str, Any]] = {"exec": ExecResult(exit_code=137, stdout=Output(), duration_s=0)}
 
 
-class TheDeadChangedNothing(Wrapped):
-    async def changes(self, *words: Any, **named: Any) -> list[FileChange]:
-        try:
-            found: list[FileChange] = await self.inner.changes(*words, **named)
-        except SandboxGone:
-            return []
-        return found
+class DeathIsAShellsEnd(TellsOfTheDead):
+    told: ClassVar[dict[str, Any]] = {
+        "shell_run": ShellResult(exit_code=137, workdir="/", output=Output(), closed=True)
+    }
 
 
-class TheDeadHaveNoPatch(Wrapped):
-    async def patch(self, *words: Any, **named: Any) -> Patch:
-        try:
-            made: Patch = await self.inner.patch(*words, **named)
-        except SandboxGone:
-            return Patch(data=b"")
-        return made
+class TheDeadChangedNothing(TellsOfTheDead):
+    told: ClassVar[dict[str, Any]] = {"changes": []}
+
+
+class TheDeadHaveNoPatch(TellsOfTheDead):
+    told: ClassVar[dict[str, Any]] = {"patch": Patch(data=b"")}
+
+
+class TheDeadAreKept(TellsOfTheDead):
+    told: ClassVar[dict[str, Any]] = {"snapshot": "kept"}
 
 
 class BudgetsAreTheMachines(Wrapped):
@@ -419,8 +423,10 @@ class OnTheHost(Wrapped):
         (DeathIsAnExitCode, "a sandbox that dies is gone, which is no exit code"),
         (DeathIsAnExitCode, "destroying leaves nothing, and is repeated without harm"),
         (DeathIsAnExitCode, "one that is killed piece by piece is gone, too"),
-        (DeathIsAnEnd, "one that is killed piece by piece is gone, too"),
+        (DeathIsAShellsEnd, "a sandbox that dies is gone, which is no exit code"),
+        (DeathIsAShellsEnd, "one that is killed piece by piece is gone, too"),
         (TheDeadChangedNothing, "nothing is told of the files of one that died"),
+        (TheDeadAreKept, "nothing is told of the files of one that died"),
         (TheDeadHaveNoPatch, "nothing is told of the files of one that died"),
         (BudgetsAreTheMachines, "who writes more than the disk limit has used up the budget"),
         (NoLimits, "a memory hog is killed and told, its sandbox lives"),

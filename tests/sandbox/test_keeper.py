@@ -1,39 +1,60 @@
-"""Claims about what a keeper says of a sandbox that may be ending."""
+"""Claims about what a keeper says of a sandbox that may be ending: one whose pid namespace takes no new process."""
 
 import os
 import socket
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from paddock.sandbox.keeper import keeper, messages
+from paddock.sandbox.keeper import messages
+from paddock.sandbox.keeper.keeper import END_S
+
+pytestmark = pytest.mark.sandbox
+ALIVE = {"op": "alive", "id": 1}
+MISSING = {"op": "open", "id": 3, "path": "/no/such/file", "write": False, "mode": None}
+KEEPER = """
+import os, signal, socket, sys
+from paddock.sandbox.keeper import keeper, syscalls
 from paddock.sandbox.keeper.launch import Joined
 
-ALIVE = {"op": "alive", "id": 1}
+link, life, state = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
+syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWPID)
+first = os.fork()
+if first == 0:
+    link.close()
+    signal.pause()
+if state == "falling":
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
+try:
+    keeper._Keeper(link, None)._serve(Joined(0, 0, 0, life, lambda: None))
+except (EOFError, ConnectionError):
+    pass
+if state != "falling":
+    os.kill(first, signal.SIGKILL)
+"""
 
 
 class Kept:
-    """A keeper at work in a thread, over a sandbox of which there is only the descriptor that tells of its end."""
+    """A keeper at work over namespaces alone. `falling`: their first process was killed, of which nothing has told."""
 
-    def __init__(self) -> None:
+    def __init__(self, stack: ExitStack, *, falling: bool) -> None:
         self.link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life, self._end = os.pipe()
-        self._theirs = theirs
-        self._keeper = keeper._Keeper(theirs, None)  # type: ignore[arg-type] # no command is started
-        self._thread = threading.Thread(target=self._run, args=[Joined(0, 0, 0, life, lambda: None)])
-        self._thread.start()
-
-    def _run(self, joined: Joined) -> None:
-        with self._theirs:
-            try:
-                self._keeper._serve(joined)
-            except (EOFError, ConnectionError):  # as `keeper.run` has it
-                pass
-            finally:
-                os.close(joined.life)
+        fds = [theirs.fileno(), life]
+        words = [sys.executable, "-c", KEEPER, *map(str, fds), "falling" if falling else "well"]
+        process = subprocess.Popen(words, pass_fds=fds)
+        theirs.close()
+        os.close(life)
+        stack.callback(self.end)
+        stack.callback(process.wait, 10)
+        stack.callback(self.link.close)
+        self.link.settimeout(30)
 
     def ask(self, message: dict[str, Any]) -> None:
         messages.send(self.link, message)
@@ -46,26 +67,11 @@ class Kept:
         if end >= 0:
             os.close(end)
 
-    def close(self) -> None:
-        self.link.close()
-        self._thread.join(10)
-        self.end()
-        assert not self._thread.is_alive()
-
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Kept]]:
-    made: list[Kept] = []
-
-    def make(*, falling: bool, doubts_s: float = 60.0) -> Kept:
-        monkeypatch.setattr(keeper, "_falling", lambda: falling)
-        monkeypatch.setattr(keeper, "END_S", doubts_s)
-        made.append(Kept())
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def kept() -> Iterator[Callable[..., Kept]]:
+    with ExitStack() as stack:
+        yield lambda **state: Kept(stack, **state)
 
 
 def test_a_sandbox_that_lives_is_alive(kept: Callable[..., Kept]) -> None:
@@ -77,27 +83,31 @@ def test_a_sandbox_that_lives_is_alive(kept: Callable[..., Kept]) -> None:
 def test_one_that_seems_to_end_is_not_alive_and_has_died_when_it_has(kept: Callable[..., Kept]) -> None:
     one = kept(falling=True)
     one.ask(ALIVE)
-    one.link.settimeout(0.2)
+    one.ask(MISSING)
+    assert one.heard()["op"] == "broken"
+    one.link.settimeout(0.5)
     with pytest.raises(TimeoutError):
         one.heard()
-    one.link.settimeout(None)
+    one.link.settimeout(30)
     one.end()
     assert one.heard()["op"] == "died"
 
 
+@pytest.mark.slow
 def test_one_that_does_not_end_although_it_seemed_to_is_alive_however_much_else_is_asked(
     kept: Callable[..., Kept],
 ) -> None:
-    one = kept(falling=True, doubts_s=0.5)
+    one = kept(falling=True)
     one.ask(ALIVE)
     one.ask({**ALIVE, "id": 2})
     told: list[int] = []
     started = time.monotonic()
     while len(told) < 2:
-        assert time.monotonic() - started < 30
-        one.ask({"op": "open", "id": 3, "path": "/no/such/file", "write": False, "mode": None})
+        assert time.monotonic() - started < 6 * END_S
+        one.ask(MISSING)
         heard = one.heard()
         if heard["op"] == "alive":
             told.append(heard["id"])
+        time.sleep(0.05)
     assert told == [1, 2]
-    assert time.monotonic() - started >= 0.5
+    assert time.monotonic() - started >= END_S

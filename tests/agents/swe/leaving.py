@@ -1,5 +1,6 @@
 """Harnesses that leave: a file of their own, or a sandbox that is dead."""
 
+import asyncio
 import os
 import random
 import signal
@@ -30,7 +31,8 @@ class LeavingTheDead:
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
         mark = str(random.randrange(10**8, 10**9))
         await workspace.exec(["sh", "-c", f"sed -i 's/a - b/a + b/' calc.py; sleep {mark} >/dev/null 2>&1 &"])
-        while not (found := marked(mark)):
-            pass
+        async with asyncio.timeout(30):
+            while not (found := marked(mark)):
+                await asyncio.sleep(0.01)
         os.kill(first_of(found[0]), signal.SIGKILL)
         return Exit(ended="finished", turns=1)
