@@ -174,4 +174,5 @@ def test_no_frame_differs_from_the_text(body: list[str], asked: list[list[str]])
 )
 def test_what_tells_where_an_object_lies_is_known_however_it_is_written(body: str, fixed: bool) -> None:
     endings = Endings(ChatTemplate(f"{HEAD}{body}{TAIL}", {}), ["<|im_end|>"], {})
+    endings.frames = None
     assert _is_fixed(endings, [{"role": "tool", "tool_call_id": "a-", "content": "a"}]) == fixed
