@@ -1,4 +1,4 @@
-"""One FastAPI app per server: its routes, `GET /`, `/healthz`, the OpenAPI page; a token where one is needed.
+"""One FastAPI app per server: its routes, `GET /`, `/healthz`, `/metrics`, `/docs`; a token where one is needed.
 
 Cost    the framework's layers take as long as the rest of a small call: the server's routes are answered before them
         (`paddock.server.endpoints`), and within them only where a server has added middleware of its own.
@@ -24,20 +24,25 @@ from paddock.server.base import ResourcesServer, Server
 from paddock.server.bodies import GrowingBodies
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
+from paddock.server.pages import add_docs
+from paddock.server.telemetry import MEDIA_TYPE, Telemetry
 
 OPEN_PATHS = frozenset({"/", "/healthz"})
 _ROLLOUT = "/r/"
 _SECRET = "secret"
 
 
-def build_app(server: Server[Any], *, token: str | None = None) -> FastAPI:
-    """The server's app; it does not start or stop the server."""
+def build_app(server: Server[Any], *, token: str | None = None, telemetry: Telemetry | None = None) -> FastAPI:
+    """The server's app; it does not start or stop the server. `telemetry`: what else counts the server's calls."""
+    telemetry = telemetry or Telemetry(server)
     bodies = GrowingBodies()
     endpoints = {
         route: Endpoint(route, handler, bodies, long=_is_long(route, server))
-        for route, handler in server.handlers().items()
+        for route, handler in telemetry.handlers().items()
     }
     app = _App(endpoints, token, title=f"paddock {server.KIND}: {server.name}", version=__version__)
+    add_docs(app)
+    app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
     health = {
         "status": "ok",
@@ -69,7 +74,7 @@ class _App(FastAPI):
     """`endpoints`: of the server's routes."""
 
     def __init__(self, endpoints: Mapping[Route[Any, Any], Endpoint], token: str | None, **settings: Any) -> None:
-        super().__init__(**settings)
+        super().__init__(docs_url=None, redoc_url=None, **settings)
         self._endpoints = {(route.method, route.path): endpoint for route, endpoint in endpoints.items()}
         self._front: ASGIApp = self._serve if token is None else RequireToken(self._serve, token)
 
@@ -154,5 +159,12 @@ def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
 def _answer(wire: dict[str, str]) -> Callable[[], Awaitable[dict[str, str]]]:
     async def answer() -> dict[str, str]:
         return wire
+
+    return answer
+
+
+def _exposition(telemetry: Telemetry) -> Callable[[], Awaitable[Response]]:
+    async def answer() -> Response:
+        return Response(telemetry.exposition(), media_type=MEDIA_TYPE)
 
     return answer

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.config import Config, resolve_class, validate
 from paddock.errors import InfraError, PaddockError
@@ -17,6 +17,9 @@ from paddock.http import Peer
 from paddock.server.base import Server, ServerConfig
 from paddock.server.settings import ServeSettings
 from paddock.server.sockets import Bound
+
+if TYPE_CHECKING:
+    from paddock.server.telemetry import Telemetry
 
 _log = logging.getLogger("paddock.server")
 
@@ -95,14 +98,23 @@ async def stop_each(
 
 @asynccontextmanager
 async def listening(
-    servers: Mapping[str, Server[Any]], bound: Mapping[str, Bound], *, token: str | None, stop_timeout_s: float
+    servers: Mapping[str, Server[Any]],
+    bound: Mapping[str, Bound],
+    *,
+    token: str | None,
+    stop_timeout_s: float,
+    telemetry: "Mapping[str, Telemetry] | None" = None,
 ) -> AsyncIterator[None]:
-    """Each server over HTTP on its socket. The servers have started already."""
+    """Each server over HTTP on its socket. The servers have started already. `telemetry`: what counts their calls that
+    do not come over HTTP, by name."""
     # Imported here: a runtime that does not listen needs no web framework.
     from paddock.server.app import build_app
     from paddock.server.listening import HttpServer
 
-    listeners = {name: HttpServer(build_app(server, token=token), bound[name].sock) for name, server in servers.items()}
+    listeners = {
+        name: HttpServer(build_app(server, token=token, telemetry=(telemetry or {}).get(name)), bound[name].sock)
+        for name, server in servers.items()
+    }
     try:
         for listener in listeners.values():
             await listener.start()

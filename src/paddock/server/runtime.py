@@ -8,7 +8,7 @@ Errors  ConfigError for what the config or an address should say; InfraError for
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
@@ -18,6 +18,9 @@ from paddock.server.lifecycle import build_servers, common_settings, listening, 
 from paddock.server.running import Runtime, Served
 from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
+
+if TYPE_CHECKING:
+    from paddock.server.telemetry import Telemetry
 
 
 @asynccontextmanager
@@ -83,7 +86,10 @@ async def _in_process(
 ) -> AsyncIterator[None]:
     servers = build_servers(runtime.config, runtime.peers, names)
     runtime.local.update(servers)
-    runtime.peers.update({name: DirectPeer(name, server.handlers) for name, server in servers.items()})
+    telemetry = _telemetry({name: server for name, server in servers.items() if name in bound})
+    runtime.peers.update(
+        {name: DirectPeer(name, telemetry.get(name, server).handlers) for name, server in servers.items()}
+    )
     # Of the time to stop, listeners and servers get half each.
     half_s = settings.stop_timeout_s / 2
     async with started(servers.values(), start_timeout_s=settings.start_timeout_s, stop_timeout_s=half_s):
@@ -91,8 +97,17 @@ async def _in_process(
         if not heard:
             yield
             return
-        async with listening(heard, bound, token=token, stop_timeout_s=half_s):
+        async with listening(heard, bound, token=token, stop_timeout_s=half_s, telemetry=telemetry):
             yield
+
+
+def _telemetry(listening_servers: Mapping[str, Server[Any]]) -> "dict[str, Telemetry]":
+    """Counters of what is served over HTTP, where they can be read."""
+    if not listening_servers:
+        return {}
+    from paddock.server.telemetry import Telemetry  # with its library: a run that does not listen needs neither
+
+    return {name: Telemetry(server) for name, server in listening_servers.items()}
 
 
 def _is_apart(config: Config, name: str) -> bool:
