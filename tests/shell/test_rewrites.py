@@ -118,6 +118,9 @@ PRESERVING = [
     Pair("sed -n '5,$p' a.txt", "tail -n +5 a.txt"),
     Pair("sed '1,4d' a.txt", "tail -n +5 a.txt"),
     Pair("grep -n needle a.txt | sed -n 1,3p", "grep -n needle a.txt | head -3"),
+    Pair("tail -5 -- a.txt", "tail -n 5 a.txt"),
+    Pair("head -2 -q a.txt b.txt", "head -n 2 -q a.txt b.txt"),
+    Pair("tail a.txt -n 5", "tail -5 a.txt"),
     Pair("sed -i -e s/needle/pin/g a.txt", "sed -i 's/needle/pin/g' ./a.txt"),
     # lists, groups and the environment
     Pair("true && cat a.txt", "cat a.txt"),
@@ -268,6 +271,16 @@ CHANGING = [
     Pair("cp -s ./a.txt src/new", f"cp -s {CWD}/a.txt src/new"),
     Pair("mkdir -p docs/e/f; rmdir -p docs/e/f", "mkdir -p docs/e/f; cd docs && rmdir -p e/f"),
     Pair("rm -rf ./", f"rm -rf {CWD}/"),
+    # where a program takes an option
+    Pair("echo eel | tr -d e", "echo eel | tr e -d"),
+    Pair("tail -5 a.txt", "tail a.txt -5"),
+    Pair("tail -n 5 a.txt b.txt", "tail -5 a.txt b.txt"),
+    Pair("tail -q -5 a.txt", "tail -q -n 5 a.txt"),
+    Pair("tail -n 5 a.txt", "tail -5 -q a.txt"),
+    Pair("tail ./+5 a.txt", "tail +5 a.txt"),
+    Pair("head -1 a.txt", "head a.txt -1"),
+    Pair("head -0 a.txt", "head a.txt -0"),
+    Pair("head -q -1 a.txt", "head -q -n 1 a.txt"),
 ]  # fmt: skip
 
 IN_GIT_SAME = [

@@ -54,6 +54,9 @@ def test_values_of_two_meanings_are_not(left: object, right: object) -> None:
         ('{"a": 1} x', "not_json"),
         ('{"a":' + "[" * 201 + "]" * 201 + "}", "not_json"),
         ("[" * 100_000, "not_json"),
+        ('{"command": "rm -rf /", "command": "ls"}', "not_json"),
+        ('{"a": [{"b": 1, "b": 1}]}', "not_json"),
+        ('{"a": 1, "\\u0061": 1}', "not_json"),
         ('{"a": "\\ud800"}', "not_json"),
         ('{"a": ["\ud800"]}', "not_json"),
         ('{"a": "\n"}', "not_json"),
@@ -73,8 +76,10 @@ def test_a_pair_of_surrogates_is_the_character_they_stand_for() -> None:
     assert decode_object('{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
 
 
-def test_of_a_repeated_key_the_last_one_counts() -> None:
-    assert decode_object('{"a": 1, "a": 2}') == {"a": 2}
+def test_the_refusal_of_a_repeated_key_names_it() -> None:
+    found = decode_object('{"a": 1, "b": 2, "a": 2}')
+    assert isinstance(found, Malformed)
+    assert "'a' stands twice" in found.detail
 
 
 def test_depth_does_not_stop_a_comparison() -> None:

@@ -52,7 +52,9 @@ def unknown(words: Sequence[Word], context: Context) -> Meaning:
 
 def known_form(name: str, known: Command, args: Sequence[Word], context: Context, stdin: Form | None = None) -> Meaning:
     """By the command's table; by its exact words where the table does not cover them."""
-    arguments = read(args, table(known.options), number=known.number)
+    arguments = read(
+        args, table(known.options), number=known.number, number_place=known.number_place, mixes=known.mixes
+    )
     if arguments is None:
         return unknown([*map(literal, name.split(" ")), *args], context)
     if as_lines := text_tools.rewrite(name, arguments, context, stdin):

@@ -3,9 +3,9 @@
 Table   one string per command, one token per option: `r|recursive` a switch, `e|regexp=` takes a value, `f|file=@` a
         path, `color?` a value only where it is attached; the first name is the canonical one. `/g` at the end puts the
         option into group `g`: options of one group, and one option given twice, keep their order.
-Law     switches may be clustered and repeated, long options take `=value` or the next word, options and operands mix,
-        and `--` ends the options. An option that the table lacks, or a word that may expand to one, makes the result
-        None.
+Law     switches may be clustered and repeated, long options take `=value` or the next word, options and operands mix
+        (but not with `mixes=False`: then the first operand ends the options), and `--` ends the options. An option that
+        the table lacks, a word that may expand to one, or a `-5` where the program takes none makes the result None.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +16,9 @@ from paddock.shell.syntax import Active, Lit, Word
 from paddock.shell.words import literal
 
 Takes = Literal["nothing", "text", "path", "optional"]
+NumberPlace = Literal["anywhere", "first", "alone"]
+"""Where `-5` is an option: anywhere; as the first word; as the first word before at most one operand, where `+5` is one
+too."""
 
 
 class Option(NamedTuple):
@@ -61,14 +64,27 @@ class _Unknown(Exception):  # noqa: N818
     pass
 
 
-def read(words: Sequence[Word], options: dict[str, Option], *, number: str | None = None) -> Arguments | None:
+def read(
+    words: Sequence[Word],
+    options: dict[str, Option],
+    *,
+    number: str | None = None,
+    number_place: NumberPlace = "anywhere",
+    mixes: bool = True,
+) -> Arguments | None:
     """Options and operands; `number` names the option that `-5` is short for. None: not all of it is understood."""
     given: list[Given] = []
     operands: list[Word] = []
     dashes_at: int | None = None
+    if number_place == "alone" and _is_old_count(words):
+        return None
+    anywhere = number_place == "anywhere"
     rest = iter(words)
     try:
         for word in rest:
+            if operands and not mixes:
+                operands.extend((word, *rest))
+                break
             text = word.text if word.text is not None else _unmatched(word)
             if text is None:
                 if not _is_operand(word):
@@ -80,13 +96,22 @@ def read(words: Sequence[Word], options: dict[str, Option], *, number: str | Non
             elif text.startswith("--"):
                 given.append(_long(text, options, rest))
             elif text.startswith("-") and text != "-":
-                given.extend(_short(text, options, rest, number))
+                given.extend(_short(text, options, rest, number if word is words[0] or anywhere else None))
             else:
                 operands.append(word)
     except _Unknown:
         return None
     given.sort(key=lambda each: each.option.group)
     return Arguments(given, operands, dashes_at)
+
+
+def _is_old_count(words: Sequence[Word]) -> bool:
+    """Whether a program that takes `-5` alone is given one beside more, or a `+5`."""
+    first = words[0].text if words else None
+    if first is None or len(first) < 2 or first[0] not in "+-" or not first[1:].isdecimal():
+        return False
+    beside = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    return first[0] == "+" or len(beside) > 1
 
 
 def _unmatched(word: Word) -> str | None:

@@ -8,6 +8,8 @@ Shapes  `COMMANDS[name]`, and `COMMANDS["git diff"]` for a subcommand. The notat
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.shell.options import NumberPlace
+
 Role = Literal["path", "text"]
 
 
@@ -22,6 +24,10 @@ class Command:
     """The operand that stands for none; None: standard input, or nothing."""
     number: str | None = None
     """The option that `-5` is short for."""
+    number_place: NumberPlace = "anywhere"
+    """Where that short form is an option."""
+    mixes: bool = True
+    """Options may follow operands."""
     any_order: str | None = None
     """The option with which the order of operands cannot matter, unless one lies below another or the command reports
     each of them; empty: with any options; None: never."""
@@ -68,11 +74,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "head": Command(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
-        number="n", filters=True, sure=True,
+        number="n", number_place="first", filters=True, sure=True,
     ),
     "tail": Command(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
-        number="n", filters=True, sure=True,
+        number="n", number_place="alone", filters=True, sure=True,
     ),
     "wc": Command("c|bytes l|lines m|chars w|words L|max-line-length", filters=True, sure=True),
     "sort": Command(
@@ -90,7 +96,7 @@ COMMANDS: dict[str, Command] = {
         filters=True, nameless=True, prints_names="never",
     ),
     "tr": Command("c|C|complement d|delete s|squeeze-repeats t|truncate-set1",
-                  first="text", others="text", filters=True, prints_names="never"),
+                  first="text", others="text", mixes=False, filters=True, prints_names="never"),
     "tac": Command("b|before s|separator=", filters=True, nameless=True, prints_names="never"),
     "nl": Command("b|body-numbering= n|number-format= s|number-separator= v|starting-line-number= w|number-width=",
                   filters=True, nameless=True, prints_names="never"),

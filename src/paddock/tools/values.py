@@ -1,13 +1,14 @@
 """JSON values: decoding them strictly, and when two of them are the same.
 
-Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts; a lone surrogate is no character,
-        and no program could be given one. Deeper than MAX_DEPTH is refused, so that no answer depends on the stack.
+Source  RFC 8259: no NaN or Infinity literals; a key that stands twice in one object is refused, since programs differ in
+        which one they take; a lone surrogate is no character, and no program could be given one. Deeper than MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys is not looked at.
 Errors  `decode_object` returns Malformed. `same_json` never raises and does not recurse: depth is no limit.
 """
 
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 from paddock.tools.actions import Malformed
@@ -18,7 +19,15 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {twice[:40]!r} stands twice in one object")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object)
 
 
 MAX_DEPTH = 200

@@ -1,6 +1,6 @@
 """The example rows are what their script makes, well-formed, and earn 1 when the expert's action is played back.
 
-The published rows are judged too where `PADDOCK_TEST_DATA` names a folder that holds them (`pivot/*.jsonl`).
+The published rows are judged too where `PADDOCK_TEST_DATA` names a folder that holds them (`pivot/NAME.jsonl`, of `PUBLISHED`).
 """
 
 import json
@@ -24,6 +24,7 @@ from paddock.types.responses import call_item, content_text, make_response, mess
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "resources_servers" / "pivot" / "data" / "example.jsonl"
 
+PUBLISHED = ("single_step", "swe_pivot")
 KINDS = {"shell", "edit", "read", "search", "list", "finish", "plan", "message", "batch"}
 
 
@@ -31,9 +32,9 @@ def published_rows() -> list[Any]:
     folder = os.environ.get("PADDOCK_TEST_DATA")
     if not folder:
         return [pytest.param(None, marks=pytest.mark.skip(reason="PADDOCK_TEST_DATA is not set: no published rows"))]
-    files = sorted(Path(folder, "pivot").glob("*.jsonl"))
+    files = [path for name in PUBLISHED if (path := Path(folder, "pivot", f"{name}.jsonl")).exists()]
     if not files:
-        missing = f"{folder}/pivot holds no *.jsonl"
+        missing = f"{folder}/pivot holds none of {', '.join(PUBLISHED)} as .jsonl"
         return [pytest.param(None, marks=pytest.mark.skip(reason=missing))]
     return [
         pytest.param(json.loads(line), id=f"{path.stem}-{number}")

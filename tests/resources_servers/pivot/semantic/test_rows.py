@@ -29,10 +29,11 @@ def published() -> list[Path]:
     folder = os.environ.get("PADDOCK_TEST_DATA")
     if not folder:
         pytest.skip("PADDOCK_TEST_DATA is not set: no published rows")
-    files = sorted((Path(folder) / "pivot").glob("*.jsonl"))
-    if not files:
-        pytest.skip(f"no pivot/*.jsonl in {folder}")
-    return files
+    files = [Path(folder, "pivot", f"{name}.jsonl") for name in ("single_step", "swe_pivot")]
+    found = [path for path in files if path.exists()]
+    if not found:
+        pytest.skip(f"none of pivot/single_step.jsonl and pivot/swe_pivot.jsonl in {folder}")
+    return found
 
 
 def played_back(row: Row) -> JsonObject:
