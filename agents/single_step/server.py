@@ -33,16 +33,19 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
         life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
         return await life.live(self._live)
 
-    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
-        return await self.model.call(PLAIN_RESPONSES, body, call)
-
-    async def _live(self, life: Life) -> None:
-        if self.config.tools == "refuse" and life.row.responses_create_params.get("tools"):
+    def check_row(self, row: Row) -> None:
+        if self.config.tools == "refuse" and row.responses_create_params.get("tools"):
             raise RowError(
                 "responses_create_params.tools: this agent takes one step and runs no tool; with `tools: judge` in its "
                 "block the call itself is judged",
                 kind="tools_refused",
             )
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        return await self.model.call(PLAIN_RESPONSES, body, call)
+
+    async def _live(self, life: Life) -> None:
+        self.check_row(life.row)
         with life.stage("seed"):
             await self.resources.call(SEED, life.row, life.call)
         with life.stage("model"):

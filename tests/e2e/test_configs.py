@@ -46,7 +46,7 @@ def test_swebench_verified_takes_rows_as_published(tmp_path: Path, capsys: pytes
     arguments = ["eval", str(VERIFIED), "--rows", str(tmp_path / "verified.jsonl"), "--out", str(tmp_path / "run")]
     assert main([*arguments, "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "every row can be read by its environment" in said
+    assert "every row can be run by its agent and read by its environment" in said
     assert "harness codeact, model my-model" in said
     assert not (tmp_path / "run").exists()
 

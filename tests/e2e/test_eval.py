@@ -136,6 +136,19 @@ def test_a_dry_run_finds_what_the_servers_lack(make_case: MakeCase, capsys: pyte
     assert "model oracle" in shown
 
 
+def test_a_dry_run_names_rows_with_tools_that_an_agent_will_not_run(
+    make_case: MakeCase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools = [{"type": "function", "name": "look_up", "parameters": {"type": "object"}}]
+    case = make_case([ROW, {**ROW, "responses_create_params": {"input": "q", "tools": tools}}])
+    refusing = "agent.agents.single_step.tools=refuse"  # what NeMo-Gym's `simple_agent` is read as
+    assert main(case.arguments("--dry-run", refusing)) == 2
+    assert "rows.jsonl:2: responses_create_params.tools: this agent takes one step" in capsys.readouterr().out
+    assert main(case.arguments("--strict-rows", refusing)) == 2
+    assert "1 of 2 rows are wrong" in capsys.readouterr().err
+    assert main(case.arguments("--dry-run")) == 0
+
+
 def test_row_files_do_not_swallow_the_config(make_case: MakeCase, tmp_path: Path) -> None:
     case = make_case([ROW, ROW])
     rows = ["--rows", str(tmp_path / "rows.jsonl")]

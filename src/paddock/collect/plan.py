@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.collect.identity import RunIdentity, Scope, identify
-from paddock.collect.routing import Agent, Router, environment
+from paddock.collect.routing import Agent, Router, acting, environment
 from paddock.collect.rows import FileFacts, Line, Source, file_facts, lines, read_line
 from paddock.collect.settings import EvalSettings, Selection, selection
 from paddock.config import Config, find_file
@@ -123,7 +123,8 @@ def find_sources(config: Config, settings: EvalSettings, router: Router) -> list
 
 
 def row_problems(plan: Plan) -> Iterator[RowError]:
-    """Every row that can't run: unreadable, without an agent, or refused by its environment's `read_task`."""
+    """Every row that can't run: unreadable, without an agent, or refused by its agent or its environment."""
+    agents = {name: acting(plan.config, name) for name in plan.router.agents}
     servers = {name: environment(plan.config, name) for name in {a.environment for a in plan.router.agents.values()}}
     for group in plan.groups():
         if group.error is not None:
@@ -132,6 +133,7 @@ def row_problems(plan: Plan) -> Iterator[RowError]:
             try:
                 with boundary(BugError, f"{group.agent.environment}: read_task of {group.line.where}"):
                     servers[group.agent.environment].read_task(group.row)
+                    agents[group.agent.name].check_row(group.row)
             except RowError as error:
                 yield RowError(f"{group.line.where}: {error.message}", kind=error.kind)
 

@@ -233,6 +233,10 @@ class AgentServer(Server[AgentConfigT]):
         """The agent as a model: its whole loop's items in one response, without seed or verdict."""
         raise NotImplementedError
 
+    def check_row(self, row: Row) -> None:
+        """RowError where this agent can't run the row. Also asked before anything starts, of an agent that was not
+        started."""
+
     def check_oracle(self, environment: ResourcesServer[Any, Any]) -> None:
         """ConfigError where `oracle` can't give turns of any row."""
         if type(environment).oracle is ResourcesServer.oracle:
