@@ -1,4 +1,5 @@
-"""Builds the wheel from a source distribution, installs it in an empty environment, imports all five plugin kinds.
+"""Builds the wheel from a source distribution, installs it in an empty environment, imports all five plugin kinds, and
+runs the README's commands from an empty folder.
 
 A wheel with plugin folders missing builds without an error when the links in `src/paddock` were lost on the way.
 """
@@ -30,8 +31,12 @@ for package, file in (
     ("sandbox.blocklist", "rules.yaml"),
     ("models_servers.genrm", "configs/genrm_model.yaml"),
     ("sandbox.keeper", "zygote.py"),
+    ("configs", "demo.yaml"),
+    ("configs", "recipes/one_gpu.yaml"),
+    ("examples", "echo.py"),
+    ("shims", "nemo_gym/__init__.py"),
 ):
-    assert (resources.files(f"paddock.{package}") / file).is_file(), f"{package} lacks {file}"
+    assert resources.files("paddock").joinpath(*package.split("."), file).is_file(), f"{package} lacks {file}"
 from paddock.harness import make_harness
 for name in ("codeact", "codex", "opencode"):
     assert make_harness(name).prompts.system and make_harness(name).own_tools, f"{name} lacks its data"
@@ -41,6 +46,16 @@ assert "site-packages" in paddock.__file__, paddock.__file__
 assert importlib.util.find_spec("nemo_gym") is None, "the wheel must not stand in for NeMo-Gym: shims are put on a path"
 print("wheel: ok")
 """
+
+COMMANDS = (
+    ("eval", "configs/demo.yaml", "--oracle", "--out", "runs/first"),
+    ("show", "runs/first"),
+    ("verify", "runs/first"),
+    ("eval", "configs/swe_demo.yaml", "--agent", "gold", "--oracle", "--dry-run"),
+    ("eval", "configs/genrm.yaml", "--oracle", "--dry-run"),
+    ("serve", "pivot", "--dry-run"),
+    ("check", "resources_server:pivot"),
+)
 
 
 def run(*command: str | Path, cwd: Path) -> None:
@@ -57,6 +72,10 @@ def main() -> None:
         pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         run(python, *pip, "-c", ROOT / "constraints.txt", wheel, cwd=folder)
         run(python, "-c", PROBE, cwd=folder)
+        elsewhere = folder / "elsewhere"
+        elsewhere.mkdir()
+        for command in COMMANDS:
+            run(folder / "venv/bin/paddock", *command, cwd=elsewhere)
 
 
 if __name__ == "__main__":
