@@ -41,7 +41,8 @@ def plan_lines(plan: Plan, folder: Path) -> PlanText:
         text.append(f"agent  {name}: environment {who.environment}, harness {who.harness}, model {who.model}")
     if plan.identity.oracle:
         text.append("oracle each row's known-good turns are played; no model is asked")
-    text.append(f"{len(wrong)} rows are wrong" if wrong else "every row can be run by its agent and read by its environment")
+    right = "every row can be run by its agent and read by its environment"
+    text.append(f"{len(wrong)} rows are wrong" if wrong else right)
     text += [f"  - {message}" for message in wrong[:MAX_SHOWN]]
     if len(wrong) > MAX_SHOWN:
         text.append(f"  and {len(wrong) - MAX_SHOWN} more")

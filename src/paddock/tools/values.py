@@ -1,7 +1,8 @@
 """JSON values: decoding them strictly, and when two of them are the same.
 
-Source  RFC 8259: no NaN or Infinity literals; a key that stands twice in one object is refused, since programs differ in
-        which one they take; a lone surrogate is no character, and no program could be given one. Deeper than MAX_DEPTH is refused, so that no answer depends on the stack.
+Source  RFC 8259: no NaN or Infinity literals; a key that stands twice in one object is refused, since programs differ
+        in which one they take; a lone surrogate is no character, and no program could be given one. Deeper than
+        MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys is not looked at.
 Errors  `decode_object` returns Malformed. `same_json` never raises and does not recurse: depth is no limit.

@@ -1,6 +1,7 @@
 """The example rows are what their script makes, well-formed, and earn 1 when the expert's action is played back.
 
-The published rows are judged too where `PADDOCK_TEST_DATA` names a folder that holds them (`pivot/NAME.jsonl`, of `PUBLISHED`).
+The published rows are judged too where `PADDOCK_TEST_DATA` names a folder that holds them (`pivot/NAME.jsonl`, of
+`PUBLISHED`).
 """
 
 import json
