@@ -38,6 +38,8 @@ from paddock.types.patches import PREFIX
 from paddock.types.responses import message_item, messages
 
 MODEL_PATCH = "model_patch"
+SHOWN_DROPPED = 10
+"""Files of a patch that were not applied and are named in a verdict's detail; `patch_dropped` has all."""
 PATCH_STARTS = ("diff --git ", PREFIX)
 
 
@@ -166,6 +168,14 @@ def _last_patch(response: JsonObject) -> str | None:
     return last if last.startswith(PATCH_STARTS) else None
 
 
+def _detail(grade: Grade) -> str:
+    """What was found, and what of the patch was left out."""
+    paths = [f"{one.path} ({one.reason})" for one in grade.dropped]
+    more = f" and {len(paths) - SHOWN_DROPPED} more" if len(paths) > SHOWN_DROPPED else ""
+    left_out = f"not applied, the reference's or a test: {', '.join(paths[:SHOWN_DROPPED])}{more}" if paths else ""
+    return "; ".join(part for part in (grade.detail, left_out) if part)
+
+
 def verdict(grade: Grade, patch: bytes, *, repo: str = "", keep_log: bool = False) -> Verdict:
     """A grade as a verdict; rates of its metrics and a table per `repo` are in the summary of a run."""
     resolved = grade.reason == "resolved"
@@ -191,7 +201,7 @@ def verdict(grade: Grade, patch: bytes, *, repo: str = "", keep_log: bool = Fals
     return Verdict(
         reward=float(resolved),
         reason=grade.reason,
-        detail=grade.detail or None,
+        detail=_detail(grade) or None,
         metrics=metrics,
         labels={"repo": repo} if repo else {},
         extras=extras,

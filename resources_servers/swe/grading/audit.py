@@ -43,15 +43,23 @@ class Audits:
 
     async def complaint(self, instance: Instance, reference: Reference, patch: bytes) -> str | None:
         """A test that the patch passes whatever it says; None: none."""
-        key = digest(instance)
-        known = self._known.get(key)
-        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
-            known = self._known[key] = asyncio.ensure_future(self._make(instance, reference))
-        audit = await asyncio.shield(known)
+        audit = await self._of(instance, reference)
         if audit is None:
             return None
         passing = await self._passing(instance, audit.reference, patch)
         return next((f"{test}: passes, whatever it says" for test in sorted(passing & audit.must_fail)), None)
+
+    async def can_tell(self, instance: Instance, reference: Reference) -> bool:
+        """Some target fails with the reference fix when it is made false."""
+        audit = await self._of(instance, reference)
+        return audit is not None and bool(audit.must_fail)
+
+    async def _of(self, instance: Instance, reference: Reference) -> Audit | None:
+        key = digest(instance)
+        known = self._known.get(key)
+        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
+            known = self._known[key] = asyncio.ensure_future(self._make(instance, reference))
+        return await asyncio.shield(known)
 
     async def _make(self, instance: Instance, reference: Reference) -> Audit | None:
         targets = _targets(instance)

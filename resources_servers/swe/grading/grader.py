@@ -17,6 +17,8 @@ Doubt   a run that timed out, was killed, reported nothing, contradicts its own 
 
         The control is run at the first doubt of an instance and kept while it is clean.
 Audit   a run that resolves and raises no doubt is audited (`audit`); where false tests pass it is `tests_bent`.
+Guard   what the reference owns of a patch is not applied (`guard`). Where a patch fails and some of what was left out
+        is only doubted, it is tried again with that; it counts where it resolves and an audit has asked its targets.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
         doubt, or its functions read the raw output otherwise. It never changes the grade.
 """
@@ -51,6 +53,7 @@ Reason = Literal[
 OUTPUT_SHOWN = 500
 """Characters of a control's output in an error."""
 REASONS: tuple[str, ...] = get_args(Reason)
+_TRIED_AGAIN: tuple[Reason, ...] = ("no_patch", "patch_does_not_apply", "tests_fail", "tests_regress")
 _BY_DOUBT: dict[Doubt, Reason] = {
     "timeout": "timeout",
     "over_budget": "over_budget",
@@ -115,6 +118,10 @@ class Grader:
             grade = Grade("no_patch", "nothing is left of the patch without what the reference owns")
         else:
             grade = await self._judge(instance, reference, split.kept)
+        if grade.reason in _TRIED_AGAIN and split.whole != split.kept and self._options.audit:
+            again = await self._judge(instance, reference, split.whole)
+            if again.reason == "resolved" and await self._audits.can_tell(instance, reference):
+                grade, dropped = again, tuple(one for one in dropped if one.owned)
         official = await self._ask_official(instance, reference, patch, grade, dropped)
         return grade._replace(dropped=dropped, official=official)
 

@@ -1,12 +1,15 @@
-"""Which paths the reference owns: what an agent changed there is not applied.
+"""Which parts of a patch the reference owns, told by what a file is and not by its name alone.
 
-Always  the reference's test files; git's own files; `conftest.py`, `sitecustomize.py`, `usercustomize.py`, `*.pth`,
-        `*.egg-info`; what a row hides (`hidden_paths`); new modules that would stand before the test runner's own
-        (`pytest.py`).
-Plugins modules that a configuration or a conftest names as pytest plugins.
-Tests   also files named like tests, and folders of tests: those called `tests`, and those that hold reference tests
-        below a test-like name (`testing/`, `test/`). A package such as `django/test` is none of these.
-Fix     a path that the reference fix itself changes is no test, whatever its name; `Always` holds for it too.
+Owned   never applied: the reference's test files; git's own files; `conftest.py`, `sitecustomize.py`,
+        `usercustomize.py`, `*.pth`, `*.egg-info`; what a row hides (`hidden_paths`); new modules that would stand
+        before the test runner's own (`pytest.py`), and modules that the patch itself makes pytest plugins; files that
+        collect as tests, which means that they are named like tests and define some.
+Doubted left out at first, applied in a second try where the first fails (`grader`): other files in a folder of tests
+        (one called `tests`, or one that holds reference tests below a test-like name: `testing/`, `test/`; a package
+        such as `django/test` is none), and modules that the tree's own configuration or conftest names as plugins.
+Stays   everything else; so does a new module whose name stands in what the patch changes beside tests: the project
+        imports it, whatever it is called, and it can do no more than the code that does. A path that the reference fix
+        itself changes stays too, where it is no startup file and no reference test.
 """
 
 import re
@@ -20,7 +23,11 @@ Reason = str
 _STARTUP = frozenset({"conftest.py", "sitecustomize.py", "usercustomize.py"})
 _RUNNER = frozenset({"pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "xdist"})
 _FOLDERS = frozenset({"test", "tests", "testing", "e2e", "__tests__", "spec", "specs", "t"})
-_TEST_NAME = re.compile(r"^(test_.*|.*_test|tests)\.py$|^.*\.(test|spec)\.[jt]sx?$")
+TEST_NAME = re.compile(r"^(test_.*|.*_test|tests)\.py$|^.*\.(test|spec)\.[jt]sx?$")
+DEFINES_TESTS = "^[ \t]*(async[ \t]+)?def[ \t]+test|^[ \t]*(it|test|describe)[ \t]*[.(]"
+"""What a file of tests has in it; `git grep -E` reads it too."""
+_DEFINES = re.compile(DEFINES_TESTS.encode(), re.MULTILINE)
+_MODULES = frozenset({".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs"})
 _CONFIG = frozenset(
     {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml"}
 )
@@ -34,6 +41,8 @@ class Dropped(NamedTuple):
 
     path: str
     reason: Reason
+    owned: bool = True
+    """The reference owns it; False: it is only doubted, and a second try has it."""
 
 
 class Split(NamedTuple):
@@ -41,18 +50,28 @@ class Split(NamedTuple):
 
     kept: bytes
     dropped: list[Dropped]
+    whole: bytes
+    """The patch without what is owned, with what is only doubted."""
 
 
 class Guard:
     """The rules for one instance."""
 
     def __init__(
-        self, tests: Iterable[str], *, fix: bytes = b"", hidden: Iterable[str] = (), plugins: Iterable[str] = ()
+        self,
+        tests: Iterable[str],
+        *,
+        fix: bytes = b"",
+        hidden: Iterable[str] = (),
+        plugins: Iterable[str] = (),
+        collected: Iterable[str] | None = None,
     ) -> None:
-        """`tests` and `hidden` are paths below the tree; `plugins` are module names."""
+        """`tests`, `hidden` and `collected` are paths below the tree, `plugins` module names. `collected` are the
+        tree's files that define tests; None: all that are named like tests."""
         self.tests = frozenset(tests)
         self._hidden = tuple(hidden)
         self._plugins = frozenset(plugins)
+        self._collected = None if collected is None else frozenset(collected)
         self._fix = frozenset(path for section in sections(fix) for path in section.paths)
         self._folders = frozenset(folder for path in self.tests for folder in _test_folders(path))
 
@@ -71,29 +90,72 @@ class Guard:
             return "shadows the test runner"
         return None
 
-    def reason(self, path: str, *, adds: bool = False, plugins: frozenset[str] = frozenset()) -> Reason | None:
-        """Why the reference owns a path; None: the agent may change it. `plugins`: further module names."""
-        if (always := self.always(path, adds=adds)) or path in self._fix:
-            return always
-        parts = PurePosixPath(path)
-        if _is_module(parts, self._plugins | plugins):
-            return "pytest plugin"
-        in_tests = any(str(one) in self._folders or one.name == "tests" for one in parts.parents)
-        return "test" if in_tests or _TEST_NAME.match(parts.name) else None
-
     def split(self, patch: bytes) -> Split:
         """The patch without sections that touch what the reference owns."""
         parts = sections(patch)
         named = plugins(b"\n".join(line for part in parts for line in _config_lines(part)))
-        kept: list[Section] = []
-        dropped: list[Dropped] = []
-        for part in parts:
-            reasons = (self.reason(path, adds=part.adds, plugins=named) for path in sorted(part.paths))
-            if reason := next(filter(None, reasons), None):
-                dropped.append(Dropped(part.path, reason))
-            else:
-                kept.append(part)
-        return Split(join(kept), dropped)
+        told = [self._drop(part, named) for part in parts]
+        self._keep_imported(parts, told)
+        pairs = list(zip(parts, told, strict=True))
+        return Split(
+            kept=join([part for part, drop in pairs if drop is None]),
+            dropped=[drop for drop in told if drop is not None],
+            whole=join([part for part, drop in pairs if drop is None or not drop.owned]),
+        )
+
+    def _drop(self, part: Section, named: frozenset[str]) -> Dropped | None:
+        """Why a section is left out, by its most guarded name."""
+        found = [one for path in sorted(part.paths) if (one := self._reason(path, part, named)) is not None]
+        chosen = next((one for one in found if one.owned), next(iter(found), None))
+        return None if chosen is None else chosen._replace(path=part.path)
+
+    def _reason(self, path: str, part: Section, named: frozenset[str]) -> Dropped | None:
+        if (always := self.always(path, adds=part.adds)) is not None:
+            return Dropped(path, always)
+        if path in self._fix:
+            return None
+        parts = PurePosixPath(path)
+        if _is_module(parts, named | self._plugins):
+            return Dropped(path, "pytest plugin", owned=part.adds or _is_module(parts, named))
+        if self._collects(path, part):
+            return Dropped(path, "test")
+        in_tests = any(str(one) in self._folders or one.name == "tests" for one in parts.parents)
+        return Dropped(path, "in a folder of tests", owned=False) if in_tests else None
+
+    def _collects(self, path: str, part: Section) -> bool:
+        """A file that is named like a test and defines tests."""
+        if not TEST_NAME.match(PurePosixPath(path).name):
+            return False
+        if part.adds:
+            return _DEFINES.search(b"\n".join(part.added_lines())) is not None
+        return self._collected is None or path in self._collected
+
+    def _keep_imported(self, parts: list[Section], told: list[Dropped | None]) -> None:
+        """New files that kept ones name stay; those that these name too."""
+        unread = {
+            index: _importing(part.path)
+            for index, part in enumerate(parts)
+            if part.adds and (drop := told[index]) is not None and drop.reason in ("test", "in a folder of tests")
+        }
+        texts = [b"\n".join(part.added_lines()) for part, drop in zip(parts, told, strict=True) if drop is None]
+        while texts:
+            text = texts.pop()
+            for index in [index for index, name in unread.items() if name.search(text)]:
+                del unread[index]
+                told[index] = None
+                texts.append(b"\n".join(parts[index].added_lines()))
+
+
+def _importing(path: str) -> re.Pattern[bytes]:
+    """Lines by which code uses a file: imports of a module or of its package, also over several lines; or its name."""
+    parts = PurePosixPath(path)
+    if parts.suffix not in _MODULES:
+        return re.compile(re.escape(parts.name.encode("utf-8", "surrogateescape")))
+    stem = parts.parent.name if parts.stem in ("__init__", "index") else parts.stem
+    word = rb"\b" + re.escape(stem.encode("utf-8", "surrogateescape")) + rb"\b"
+    return re.compile(
+        rb"(?:import|from|require)[^\n]*" + word + rb"|^[ \t]*" + word + rb"(?: as \w+)?,?[ \t]*$", re.MULTILINE
+    )
 
 
 def plugins(configuration: bytes) -> frozenset[str]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.applying import GIT_APPLY
 from paddock.resources_servers.swe.grading.bench import Bench
-from paddock.resources_servers.swe.grading.guard import Guard, plugins
+from paddock.resources_servers.swe.grading.guard import DEFINES_TESTS, TEST_NAME, Guard, plugins
 from paddock.resources_servers.swe.grading.patches import sections
 from paddock.resources_servers.swe.instance import Instance
 
@@ -26,6 +26,7 @@ REMEMBERED = 256
 """Instances whose reference is kept."""
 _STARTUP = ("conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth")
 _CONFIGS = ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
+_TEST_PATHS = ("*test*.py", "*.test.*", "*.spec.*")
 
 
 class File(NamedTuple):
@@ -72,6 +73,7 @@ async def make_reference(bench: Bench, instance: Instance) -> Reference:
     startup = await _startup(bench)
     configs = [await bench.read(bench.below(name)) or b"" for name in _CONFIGS]
     named = plugins(b"\n".join([*configs, *(file.data for file in startup.values())]))
+    collected = await _collected(bench)
     tests: dict[str, File | None] = {}
     if instance.test_patch:
         tests |= await _from_patch(bench, instance.test_patch)
@@ -82,7 +84,8 @@ async def make_reference(bench: Bench, instance: Instance) -> Reference:
         raise VerifierError("the row puts no reference test into the tree", kind="reference_empty", retryable=False)
     below = f"{instance.workdir}/"
     hidden = [path.removeprefix(below) for path in instance.hidden_paths if path.startswith(below)]
-    return Reference(tests, startup, Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named))
+    guard = Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named, collected=collected)
+    return Reference(tests, startup, guard)
 
 
 async def place(bench: Bench, reference: Reference) -> None:
@@ -106,6 +109,15 @@ async def place(bench: Bench, reference: Reference) -> None:
 def _not_theirs(reference: Reference, path: str) -> bool:
     """A path that the policy has no say in."""
     return path not in reference.startup and reference.guard.always(path) is not None
+
+
+async def _collected(bench: Bench) -> frozenset[str] | None:
+    """Files that git knows, are named like tests and define some; None where git can't tell."""
+    done = await bench.run(("git", "grep", "-l", "-z", "-E", DEFINES_TESTS, "--", *_TEST_PATHS), merge=False)
+    if done.exit_code not in (0, 1):
+        return None
+    paths = (raw.decode("utf-8", "surrogateescape") for raw in bytes(done.stdout).split(b"\0") if raw)
+    return frozenset(path for path in paths if TEST_NAME.match(PurePosixPath(path).name))
 
 
 async def _startup(bench: Bench) -> dict[str, File]:

@@ -138,3 +138,49 @@ def test_a_new_module_in_the_runners_place_is_not_applied() -> None:
 def test_what_a_row_hides_is_the_references() -> None:
     guard = Guard(["r2e_tests/test_1.py"], hidden=["run_tests.sh", "r2e_tests"])
     assert kept(guard, section("run_tests.sh", new=True) + section("r2e_tests/x.txt", new=True)) == ""
+
+
+DEFINES = "@@ -0,0 +1,2 @@\n+def test_it():\n+    pass\n"
+HELPS = "@@ -0,0 +1,2 @@\n+def mode():\n+    return 'r'\n"
+TREE = Guard(["tests/test_a.py"], collected=["tests/test_a.py", "lib/test_more.py"], plugins=["pytester"])
+
+
+def importing(line: str) -> str:
+    return section("lib/core.py", body=f"@@ -1 +1,2 @@\n a\n+{line}\n")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        section("lib/test_support.py", new=True, body=HELPS),
+        section("aiohttp/test_utils.py"),
+        importing("from lib.test_more import mode") + section("lib/test_more.py", new=True, body=DEFINES),
+        importing("    test_modes,") + section("lib/test_modes.py", new=True, body=DEFINES),
+        importing("from .tests.modes import mode") + section("lib/tests/modes.py", new=True, body=HELPS),
+        importing("from .tests import mode") + section("lib/tests/__init__.py", new=True, body=HELPS),
+        importing("open('lib/tests/modes.json')") + section("lib/tests/modes.json", new=True, body=HELPS),
+        importing("from .tests.a import b")
+        + section("lib/tests/a.py", new=True, body="@@ -0,0 +1 @@\n+from .b import b\n")
+        + section("lib/tests/b.py", new=True, body=HELPS),
+    ],
+)
+def test_code_of_the_project_stays_whatever_it_is_called(patch: str) -> None:
+    split = TREE.split(patch.encode())
+    assert (split.kept.decode(), split.dropped) == (patch, [])
+
+
+@pytest.mark.parametrize(
+    ("patch", "owned"),
+    [
+        (section("lib/test_more.py"), True),
+        (section("lib/test_new.py", new=True, body=DEFINES), True),
+        (importing("# see modes") + section("tests/modes.py", new=True, body=HELPS), False),
+        (section("astropy/tests/runner.py"), False),
+        (section("src/_pytest/pytester.py"), False),
+        (section("lib/pytester.py", new=True, body=HELPS), True),
+    ],
+)
+def test_what_may_be_the_projects_is_in_the_second_try(patch: str, owned: bool) -> None:
+    split = TREE.split(patch.encode())
+    assert [one.owned for one in split.dropped] == [owned]
+    assert split.whole.decode() == (split.kept.decode() if owned else patch)
