@@ -23,6 +23,8 @@ INSTALL = f"pip install --no-deps swebench=={VERSION}"
 START, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
 MARKER = ">>>>> "
 """All markers of the official log start so."""
+PASSING = ("PASSED", "XFAIL")
+"""Statuses of a test that passed."""
 Status = Literal["PASSED", "FAILED", "SKIPPED", "ERROR", "XFAIL"]
 
 
@@ -115,6 +117,20 @@ def judge(expected: Expected, status: Mapping[str, str]) -> Lists:
         fail_to_pass=_table(report["FAIL_TO_PASS"]),
         pass_to_pass=_table(report["PASS_TO_PASS"]),
     )
+
+
+def status_of(test: str, status: Mapping[str, str]) -> str | None:
+    """The status that the official rule gives a listed test; None: the run does not tell.
+
+    Ids that were published cut inside a parameter (`test_a[log(x`) stand for all that begin so: where these differ, the
+    official rule counts the test as failed, and the status is that of one which did not pass.
+    """
+    key = vars(_modules()["grading"])["_resolve_case"](test, dict(status))
+    if key is not None:
+        return status[key]
+    if test.count("[") <= test.count("]"):
+        return None
+    return next((one for name, one in status.items() if name.startswith(test) and one not in PASSING), None)
 
 
 def status_map(expected: Expected, log: str) -> tuple[dict[str, str], bool]:

@@ -88,7 +88,8 @@ class _Known(NamedTuple):
     def missing(self, names: Sequence[str], passes: Mapping[str, _Passes]) -> list[str]:
         if self.instance.eval_type == "fail_only":
             return []
-        return [name for name in names if name not in self.tests and not any(passes[name].gold)]
+        known = dict.fromkeys(self.tests, "FAILED")
+        return [name for name in names if official.status_of(name, known) is None and not any(passes[name].gold)]
 
     def near(self, name: str) -> str:
         close = get_close_matches(name, self.tests, n=1, cutoff=0.6)
@@ -121,7 +122,7 @@ def _judge(instance: Instance, targets: Sequence[str], status: Mapping[str, str]
 
 
 def _flake(test: str, side: Side, seen: Sequence[Seen]) -> Flake | None:
-    statuses = [one.status.get(test, MISSING) for one in seen if one.side == side]
+    statuses = [official.status_of(test, one.status) or MISSING for one in seen if one.side == side]
     return Flake(test=test, side=side, statuses=statuses) if len(set(statuses)) > 1 else None
 
 

@@ -1,7 +1,9 @@
 """The official procedure, step by step, on the same image: for comparison, never for a reward.
 
-Steps   the whole patch by the official chain; the row's own script as it is, with its test patch, its markers and the
-        exit status that swebench adds; its functions over the whole log.
+Steps   the whole patch by the official chain; the row's script as it is, or as `rows.scripts` made it, with its test
+        patch, its markers and the exit status that swebench adds; its functions over the whole log.
+Rows    with an official script, of their own or made by the official tables. swebench has no procedure for the own
+        format, R2E-Gym and nv-internal-1: `official` says nothing of these.
 Differs from the published set-up in what cannot be had here: no network, the image's own commit as the base.
 """
 
@@ -19,7 +21,7 @@ _COMMIT = re.compile(r"^(git .*?)\b[0-9a-f]{40}\b", re.MULTILINE)
 
 
 def possible(instance: Instance) -> bool:
-    """Only a row with a whole script of its own has an official procedure."""
+    """The row has an official procedure."""
     script = instance.eval_script
     return script is not None and "git apply" in script and instance.rule == "lists"
 

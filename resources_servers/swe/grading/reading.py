@@ -80,8 +80,8 @@ def read_run(instance: Instance, run: Run) -> Reading:
     doubt, detail = _doubt(instance, run, status, complaint)
     return Reading(
         resolved=judged.resolved and doubt is None,
-        fail_to_pass={test: status.get(test, "MISSING") for test in judged.targets},
-        pass_to_pass={test: status.get(test, "MISSING") for test in judged.kept},
+        fail_to_pass={test: _shown(instance, test, status) for test in judged.targets},
+        pass_to_pass={test: _shown(instance, test, status) for test in judged.kept},
         failed_targets=not all(judged.targets.values()),
         doubt=doubt,
         detail=detail or _tell(judged),
@@ -176,6 +176,11 @@ def _said_twice(instance: Instance, output: str) -> str | None:
         if status == "FAILED" and name in good and name in {*instance.fail_to_pass, *instance.pass_to_pass}:
             return name
     return None
+
+
+def _shown(instance: Instance, test: str, status: Mapping[str, str]) -> str:
+    found = official.status_of(test, status) if instance.rule == "lists" else status.get(test)
+    return found or "MISSING"
 
 
 def _tell(judged: _Judged) -> str:

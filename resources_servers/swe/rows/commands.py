@@ -1,7 +1,8 @@
 """Test commands of repositories whose rows bring none: the official ones, by repository.
 
 Source  SWE-bench up to 4.1 keeps them in tables by repository and version, SWE-Gym in a fork of these; rows since 5.0
-        carry their own script. The command is the same in all versions of these repositories that rows name.
+        carry their own script. The command is the same in all versions of these repositories that Lite and Verified
+        name; older ones differ (Django 1.9 runs without `--parallel 1`, which changes no verdict).
 Files   a command is followed by the test patch's files (Django: by their module names), without those that are data.
 """
 

@@ -1,35 +1,45 @@
 """Official eval scripts: made where a row has none, adapted where the image was built from a recipe.
 
-Made    environment, tree, markers, command: nothing is installed (the image is), no test patch is in it (the grader
-        places the reference's files itself).
+Made    environment, tree, test patch, markers, command, in the official order: nothing is installed (the image is). The
+        grader skips the lines of git and places the reference's files itself; the official procedure runs them.
 Adapted conda gives way to the recipe's virtual environment, the locale to one that is always there, an installation
         from an index to the recipe's own, or to nothing where the tree is installed in place.
 """
 
 import re
+import shlex
 
 from paddock.resources_servers.swe.official import END, START
 from paddock.resources_servers.swe.rows.commands import Command
 
 VENV = "/opt/venv/bin/activate"
 OFFLINE = "--no-build-isolation --no-deps --no-index"
+HEREDOC = "EOF_114329324912"
+"""The word that swebench ends a test patch with."""
+_OLD_FILE = re.compile(rb"^--- a/(.*?)[\r\t]*$", re.MULTILINE)
 _ACTIVATE = re.compile(r"^(source|\.) /opt/miniconda3/bin/activate$")
 _PIP = re.compile(r"^(python3? -m )?pip3? install\b")
 _EDITABLE = re.compile(r"\s(-e|--editable)\b")
 
 
-def make(command: Command, *, workdir: str, conda: bool) -> str:
+def make(command: Command, *, test_patch: bytes, workdir: str, conda: bool) -> str:
     """A script in the official form around a test command."""
     activate = ["source /opt/miniconda3/bin/activate", "conda activate testbed"] if conda else [f". {VENV}"]
+    old = dict.fromkeys(_OLD_FILE.findall(test_patch))
+    files = " ".join(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in old)
+    reset = f"git checkout HEAD {files}" if files else ":"
     lines = [
         "#!/bin/bash",
         "set -uxo pipefail",
         *activate,
         f"cd {workdir}",
         *command.before,
+        reset,
+        f"git apply -v - <<'{HEREDOC}'\n{test_patch.decode('utf-8', 'surrogateescape')}\n{HEREDOC}",
         f": '{START}'",
         command.line,
         f": '{END}'",
+        reset,
     ]
     return "\n".join(lines) + "\n"
 

@@ -34,7 +34,7 @@ def read(row: Mapping[str, Any]) -> Instance:
                 f"missing, and no test command is known for {repo}: take the row of this instance_id from a SWE-bench "
                 "dataset of 2026 or later, or add `test_cmd` and `log_parser`",
             )
-        script = scripts.make(command, workdir=WORKDIR, conda="python" not in own)
+        script = scripts.make(command, test_patch=test_patch, workdir=WORKDIR, conda="python" not in own)
     else:
         script = scripts.adapt(script, install=own.get("install"), recipe="python" in own)
     eval_type = fields.optional_text(row, "eval_type") or "pass_and_fail"
@@ -48,10 +48,11 @@ def read_gym(row: Mapping[str, Any]) -> Instance:
     repo = fields.text(row, "repo")
     own = fields.recipe_fields(row)
     given = fields.optional_text(own, "test_cmd") or fields.optional_text(row, "test_cmd")
-    command = swe_gym(repo, fields.patch(row, "test_patch"), given)
+    test_patch = fields.patch(row, "test_patch")
+    command = swe_gym(repo, test_patch, given)
     if command is None:
         raise wrong("repo", f"no test command is known for {repo}: add `test_cmd` (a pytest command) to the row")
-    script = scripts.make(command, workdir=WORKDIR, conda="python" not in own)
+    script = scripts.make(command, test_patch=test_patch, workdir=WORKDIR, conda="python" not in own)
     return _instance(row, own, "swe_gym", script, "parse_log_pytest", "pass_and_fail")
 
 

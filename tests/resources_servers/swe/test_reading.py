@@ -115,6 +115,19 @@ def test_ids_that_are_no_whole_ids_are_matched_as_officially(make: Make, name: s
     assert reading.resolved
 
 
+@pytest.mark.parametrize(
+    ("of_two", "of_four", "shown"), [("PASSED", "PASSED", "PASSED"), ("PASSED", "FAILED", "FAILED")]
+)
+def test_an_id_that_is_cut_inside_a_parameter_has_the_status_of_those_that_begin_so(
+    make: Make, of_two: str, of_four: str, shown: str
+) -> None:
+    cut = "tests/test_a.py::test_named[sides"
+    text = f"{of_two} {cut} of two]\n{of_four} {cut} of four]\n" + log(new="PASSED")
+    instance = make(pass_to_pass=[cut], log_parser="parse_log_pytest_v2")
+    reading = read_run(instance, Run(text, int("FAILED" in text)))
+    assert (reading.resolved, reading.pass_to_pass) == (shown == "PASSED", {cut: shown})
+
+
 def test_crlf_logs_and_broken_encodings_are_read(make: Make) -> None:
     text = b"\xff\xfe broken\r\n".decode(errors="replace") + BOTH.replace("\n", "\r\n")
     assert read_run(make(), Run(text, 0)).resolved

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import RowError
+from paddock.resources_servers.swe.grading import official_run
+from paddock.resources_servers.swe.grading.script import read_script
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
 from paddock.types import JsonObject, Row
@@ -161,6 +163,21 @@ def test_an_older_row_gets_the_official_command_parser_and_image() -> None:
     django = from_task(older(repo="django/django"))
     assert "--parallel 1 test_a sub.test_b\n" in (django.eval_script or "")
     assert django.log_parser == "parse_log_django"
+
+
+NEW_FILE = "diff --git a/tests/new.py b/tests/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/tests/new.py\n"
+WITH_NEW = PATCH.replace("lib/a.py", "tests/test_a.py") + NEW_FILE + "@@ -0,0 +1 @@\n+x = 1\n"
+
+
+@pytest.mark.parametrize("row", [older(test_patch=WITH_NEW), swe_gym(test_patch=WITH_NEW)], ids=["older", "gym"])
+def test_a_made_script_places_the_test_patch_as_the_official_one_does(row: JsonObject) -> None:
+    made = from_task(row)
+    assert official_run.possible(made)
+    lines = (made.eval_script or "").split("\n")
+    assert lines.count("git checkout HEAD tests/test_a.py") == 2, "a file that is new is not reset"
+    start = next(index for index, line in enumerate(lines) if line.startswith("git apply -v - <<"))
+    assert "\n".join(lines[start + 1 :]).startswith(row["test_patch"])
+    assert "git" not in " ".join(read_script(made).setup), "the grader places the files itself"
 
 
 def test_an_older_row_of_an_unknown_repository_says_what_it_lacks() -> None:
