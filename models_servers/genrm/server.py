@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -38,6 +38,7 @@ MAX_NAMES = 1000
 
 
 class GenrmModelServer(ModelServer[GenrmModelConfig]):
+    COMPARES: ClassVar[bool] = True
     config_type = GenrmModelConfig
 
     def __init__(self, config: GenrmModelConfig, *, name: str, peers: Mapping[str, Peer]) -> None:

@@ -3,6 +3,7 @@
 Names   `rewards`, `comparison_results` and the metrics `mean_individual_score`, `std_individual_score` (of all scores
         as the judges gave them; the deviation divides by their number), `tiebreak_usage_rate`: NeMo-Gym's. Beside them
         the judges' quality.
+Bounds  as many responses as a group may have members (`GenrmConfig.max_group_size`), else RequestError.
 Errors  a comparison that fails fails the call (VerifierError, 502), and the others end: no score stands in for it.
 """
 
@@ -72,6 +73,10 @@ COMPARE: Route[CompareRequest, CompareReply] = Route(
 async def compared(
     config: GenrmConfig, judges: Judges, subject: Subject, candidates: Sequence[Candidate]
 ) -> CompareReply:
+    if len(candidates) > config.max_group_size:
+        raise RequestError(
+            f"response_objs: {len(candidates)} of them; at most {config.max_group_size} are compared", kind="too_many"
+        )
     if len(candidates) < 2:
         rewards = [config.default_score for _ in candidates]
         return CompareReply(rewards=rewards, comparison_results=[], metrics={})

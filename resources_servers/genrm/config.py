@@ -15,6 +15,12 @@ from paddock.types import JsonObject
 ComparisonStrategy = Literal["circular", "all_pairs", "uncertain"]
 AggregatorMethod = Literal["simple_tiebreaker", "bradley_terry"]
 IncompleteGroup = Literal["wait", "score_partial", "mask"]
+MAX_GROUP_SIZE = 4096
+"""Members of a group: what is done for each of them takes milliseconds of the server's time."""
+MAX_PAIRED_GROUP_SIZE = 256
+"""Where the work grows with the square or the cube of the members (`all_pairs`, `bradley_terry`): half a second."""
+MAX_UNCERTAIN_GROUP_SIZE = 128
+"""Where each of several rounds of pairs is found by such work (`uncertain`): less than a second in all."""
 DEFAULT_PRINCIPLE = (
     "Judge as an impartial reader. Think first of how you would answer yourself, and hold both responses against "
     "that. Look for mistakes, and count those most that mislead whoever asked. A response is good when it does what "
@@ -79,11 +85,14 @@ class GenrmConfig(RewardSettings, ServerConfig):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     genrm_model_server: Reference | list[Reference]
-    """The judge; of several, those of one pair take turns."""
+    """The judge: a model server that puts the two responses of a comparison to its model, such as
+    `models_servers/genrm` (`prompt_form: plain` for any chat model). Several take turns from pair to pair, and within
+    a pair where `num_judges_per_comparison` asks more than once; both orders of a pair go to the same one."""
     genrm_responses_create_params: JsonObject = {"max_output_tokens": 16384, "temperature": 0.6, "top_p": 0.95}
     """Of each comparison's request, besides `input` and `metadata`; an `input` here stands before the conversation."""
     num_rollouts_per_prompt: int = Field(default=16, ge=1)
-    """Members of a group whose rows do not say how many it has (`_paddock_group_size`)."""
+    """Members of a group whose rows do not say how many it has (`_paddock_group_size`). At most 4096; 256 with
+    `all_pairs` or `bradley_terry`, 128 with `uncertain`. The same bounds hold for the rows' own number."""
     comparison_strategy: ComparisonStrategy = "circular"
     """`circular`: each member with the next; `all_pairs`; `uncertain`: circular, then up to `comparison_budget` pairs
     in all, each where the order is least certain."""
@@ -134,6 +143,25 @@ class GenrmConfig(RewardSettings, ServerConfig):
         if self.comparison_budget is not None and self.comparison_strategy != "uncertain":
             raise ValueError("comparison_budget: only `comparison_strategy: uncertain` has a budget")
         return self
+
+    @model_validator(mode="after")
+    def _group_within_bounds(self) -> "GenrmConfig":
+        if self.num_rollouts_per_prompt > self.max_group_size:
+            raise ValueError(
+                f"num_rollouts_per_prompt: {self.num_rollouts_per_prompt}; a group has 1 to {self.max_group_size} "
+                f"members with `comparison_strategy: {self.comparison_strategy}` and `aggregator_method: "
+                f"{self.aggregator_method}`"
+            )
+        return self
+
+    @property
+    def max_group_size(self) -> int:
+        """Members that a group may have at most."""
+        if self.comparison_strategy == "uncertain":
+            return MAX_UNCERTAIN_GROUP_SIZE
+        if self.comparison_strategy == "all_pairs" or self.aggregator_method == "bradley_terry":
+            return MAX_PAIRED_GROUP_SIZE
+        return MAX_GROUP_SIZE
 
     @property
     def judges(self) -> list[Reference]:

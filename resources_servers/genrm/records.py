@@ -34,7 +34,8 @@ class Comparison(Record):
     response_j: int
     """Member that it saw as `response_2`."""
     judge_idx: int = 0
-    """Which of the judges of this pair."""
+    """Which of the answers on this pair; of several judges, the place of the one that gave it is this modulo their
+    number (`groups.plan`)."""
     score_1: float
     score_2: float
     ranking: float

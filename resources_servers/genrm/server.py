@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
 
-from paddock.errors import BugError, RowError, VerifierError, boundary
-from paddock.http import SCORE_STEP, AggregateMetrics, Call, Peer, Route, StepRequest, StepScore
+from paddock.errors import BugError, ConfigError, RowError, VerifierError, boundary
+from paddock.http import SCORE_STEP, AggregateMetrics, Call, Peer, Route, StepRequest, StepScore, VerifyRequest
 from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compared
 from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.genrm.groups.groups import Groups
@@ -31,7 +31,7 @@ from paddock.resources_servers.genrm.scoring.traits import traits_of
 from paddock.resources_servers.genrm.steps import StepScorer
 from paddock.resources_servers.genrm.verdicts import qualities, scored_again, single
 from paddock.sandbox.settings import default_home
-from paddock.server import Handler, ResourcesServer
+from paddock.server import Handler, ModelServer, ResourcesServer, Server
 from paddock.types import JsonObject, Row, Verdict
 from paddock.types.responses import message_item
 
@@ -62,6 +62,18 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         },
     }
 
+    @classmethod
+    def check_references(cls, config: GenrmConfig, classes: Mapping[str, type[Server[Any]]]) -> None:
+        for judge in config.judges:
+            found = classes[judge.name]
+            if not (issubclass(found, ModelServer) and found.COMPARES):
+                raise ConfigError(
+                    f"genrm_model_server: `{judge.name}` ({found.__name__}) does not show its model the responses of a "
+                    "comparison: put a `models_servers: genrm` block in front of its endpoint (`base_url`, `model`; "
+                    "`prompt_form: plain` for any chat model) and name that, or a class with `COMPARES = True`",
+                    kind="no_judge",
+                )
+
     def __init__(self, config: GenrmConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self._judges = Judges(config, peers)
@@ -85,11 +97,20 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         return {**super().handlers(), COMPARE: self._compare, SCORE_STEP: self._score_step}
 
     async def verify(self, task: GenrmTask, row: Row, response: JsonObject) -> Verdict:
+        """Of a call of its own: of a row without a member number another member."""
+        return await self._judged(task, row, response, Call().request_id)
+
+    async def _verify(self, request: VerifyRequest, call: Call) -> Verdict:
+        task = self.read_task(request.row)
+        with boundary(VerifierError, f"{self.name}: verify", stage="verify"):
+            return await self._judged(task, request.row, request.response, call.request_id)
+
+    async def _judged(self, task: GenrmTask, row: Row, response: JsonObject, request_id: str) -> Verdict:
         subject = self._subject_of(task, row)
         place = self._place(task, row, subject)
         if place.size == 1:
             return single(traits_of(response), self.config)
-        told = await self._started.judged(place, submission_of(row.stamp, response), subject)
+        told = await self._started.judged(place, submission_of(row.stamp, response, request_id), subject)
         return told.settled.verdict(told.member)
 
     async def withdraw(self, task: GenrmTask, row: Row) -> None:
@@ -120,8 +141,7 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         return self._groups
 
     def _place(self, task: GenrmTask, row: Row, subject: Subject) -> Place:
-        size = self.config.num_rollouts_per_prompt
-        return place_of(row.stamp, task.prompt_id, subject, rollouts_per_prompt=size, judging=self._judging)
+        return place_of(self.config, row.stamp, task.prompt_id, subject, judging=self._judging)
 
     def _subject_of(self, task: GenrmTask, row: Row) -> Subject:
         return self._subject(history(row.responses_create_params), task.principle)

@@ -49,7 +49,9 @@ def next_pairs(
         wanted = list(_ring(members))
     else:
         there = set(members)
-        wanted = [pair for pair in _ring(range(size)) if pair.first in there and pair.second in there]
+        # Not by way of all numbers below `size`: most of them may never come.
+        nexts = [Pair(member, (member + 1) % size) for member in members] if size > 1 else []
+        wanted = [pair for pair in nexts if pair.second in there]
     fresh = [pair for pair in wanted if pair not in asked]
     if fresh or strategy != "uncertain" or not complete:
         return fresh

@@ -5,8 +5,9 @@ Same    a submission is the same again when its member number, attempt and diges
 Newer   a higher attempt, or another response in the same attempt, takes a member's place; a lower attempt comes too
         late for that (`superseded`).
 Late    in a group that is settled or closed, what is not the same again changes nothing: it is judged for itself.
-Rounds  where rows don't say which group of a key they mean, a new one begins when the newest is full, settled, or has
-        waited too long; a retry (attempt above 0) of a member of a settled one is late there.
+Rounds  where rows don't say which group of a key they mean, or not as which member, a new one begins when the newest
+        is full, settled, or has waited too long (so a fifth of four begins the next group, and waits there); a retry
+        (attempt above 0) of a member of a settled one is late there.
 Gone    a member that comes no more is noted, until it comes after all; its group waits for the others alone.
 Clock   of a group whose time had run out with nobody to say so, it starts again.
 """

@@ -4,7 +4,9 @@ Stamped rows (a collector's: run, group, size, epoch, cohort) name their group; 
         `_ng_task_index` or `prompt_id`, or nothing, and come in rounds of `num_rollouts_per_prompt`.
 Key     of all that and of what is judged and how: the conversation, the principle, the config's `JUDGING`: members that
         differ in any of it are never compared, and a changed config begins new groups.
-Errors  RowError for a member number that its group does not have.
+        A row without a member number comes in rounds too, and is the same again only as the same HTTP request is
+        (`X-Request-Id`): callers may well have equal answers.
+Errors  RowError for a group size out of bounds, and for a member number that its group does not have.
 """
 
 import hashlib
@@ -46,10 +48,16 @@ def judging_of(config: GenrmConfig) -> str:
 
 
 def place_of(
-    stamp: Stamp, prompt_id: str | int | None, subject: Subject, *, rollouts_per_prompt: int, judging: str
+    config: GenrmConfig, stamp: Stamp, prompt_id: str | int | None, subject: Subject, *, judging: str
 ) -> Place:
     """`judging`: of `judging_of`."""
-    size = stamp.group_size or rollouts_per_prompt
+    size = config.num_rollouts_per_prompt if stamp.group_size is None else stamp.group_size
+    if not 1 <= size <= config.max_group_size:
+        raise RowError(
+            f"_paddock_group_size: {size}; a group has 1 to {config.max_group_size} members with `comparison_strategy: "
+            f"{config.comparison_strategy}` and `aggregator_method: {config.aggregator_method}`",
+            kind="group_size_invalid",
+        )
     if stamp.member is not None and not 0 <= stamp.member < size:
         raise RowError(
             f"_ng_rollout_index: {stamp.member}, but its group has {size} members: needs 0 to {size - 1} (the size is "
@@ -58,12 +66,14 @@ def place_of(
         )
     named = [stamp.run_id, stamp.group_id, stamp.group_size, stamp.epoch, stamp.cohort]
     whole = [*named, prompt_id, size, subject.history, subject.principle, judging]
-    return Place(digest_of(whole), size, stamp.member, stamp.group_size is None)
+    return Place(digest_of(whole), size, stamp.member, rounds=stamp.group_size is None or stamp.member is None)
 
 
-def submission_of(stamp: Stamp, response: JsonObject) -> Submission:
+def submission_of(stamp: Stamp, response: JsonObject, request_id: str) -> Submission:
+    """`request_id`: of the call that brought the response; a call that is sent again has it again."""
     candidate = candidate_of(response)
-    return Submission(stamp.attempt or 0, digest_of(response), candidate, digest_of(candidate.text))
+    digest = digest_of([request_id, response] if stamp.member is None else response)
+    return Submission(stamp.attempt or 0, digest, candidate, digest_of(candidate.text))
 
 
 def candidate_of(response: JsonObject) -> Candidate:

@@ -2,8 +2,10 @@
 
 Law     the plan is made anew from the answers each time, by the rounds in which the strategy gives its pairs: so it is
         the same after a restart, and in each of several servers.
-Pair    each is asked of every judge, with `position_swap` in both orders. It is done when all of that is answered; one
-        that failed is never done, so no further round begins, and what is there is what counts.
+Judges  take turns from pair to pair, and within one where it is asked several times: `judge_idx` counts from the pair's
+        own first judge on, and modulo their number it is the place of a judge in the config's list.
+Pair    each is asked as often as the config says, with `position_swap` in both orders. It is done when all of that is
+        answered; one that failed is never done, so no further round begins, and what is there is what counts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,10 +67,17 @@ def questions_of(config: GenrmConfig, pairs: Sequence[Pair]) -> list[Question]:
 
 
 def _questions(config: GenrmConfig, pair: Pair) -> Iterator[Question]:
-    for judge_idx in range(config.num_judges_per_comparison):
+    first_judge = _first_judge(pair, len(config.judges))
+    for judge_idx in range(first_judge, first_judge + config.num_judges_per_comparison):
         yield Question(pair.first, pair.second, judge_idx)
         if config.position_swap:
             yield Question(pair.second, pair.first, judge_idx)
+
+
+def _first_judge(pair: Pair, judges: int) -> int:
+    """The same in both orders of a pair, so that a judge's liking for a position cancels out. Neighbours in the ring,
+    and the pairs that one member has among all, go round the judges."""
+    return (pair.first + pair.second) // 2 % judges
 
 
 def _all_of(config: GenrmConfig, pair: Pair, answered: Lookup) -> list[Comparison]:

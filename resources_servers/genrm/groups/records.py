@@ -1,6 +1,6 @@
 """What the rooms of `groups` tell each other.
 
-Digests (`keys.digest_of`) of a response as a whole, which tells a repeated request; of what of it is judged, which
+Digests (`keys.digest_of`) of a submission as a whole, which tells a repeated request; of what of it is judged, which
         tells a repeated comparison.
 """
 
@@ -25,7 +25,8 @@ class Place(NamedTuple):
     member: int | None
     """None: the row does not say, and members are numbered as they come."""
     rounds: bool
-    """The row does not say which of several groups of one key it belongs to: a full one is followed by another."""
+    """The row does not say which of several groups of one key it belongs to, or not as which member: a full one is
+    followed by another."""
 
 
 class Submission(NamedTuple):
@@ -33,7 +34,7 @@ class Submission(NamedTuple):
 
     attempt: int
     digest: str
-    """Of the whole response."""
+    """Of the whole response; of a row without a member number, of its request's id too."""
     candidate: Candidate
     text_digest: str
     """Of the candidate's text."""

@@ -1,8 +1,8 @@
 """One comparison by a judge: asked until there is a usable answer, or it has failed.
 
 Request `POST /v1/responses`: `input` is the conversation, `metadata` has `response_1`, `response_2`, where there is
-        one the `principle`, where several judge a pair `judge_idx`, and from the second on the number of the `try`:
-        so that no cache gives an unusable answer again. All values are strings, as the API has it.
+        one the `principle`, where a pair is asked several times `judge_idx`, and from the second on the number of the
+        `try`: so that no cache gives an unusable answer again. All values are strings, as the API has it.
 Errors  VerifierError: `judge_unusable` when each answer was cut or could not be read, `judge_down` when what may pass
         did not within `comparison_timeout_s`, `judge_refused` (not retryable) when the judge will not take the request.
 Bounds  `max_concurrency` comparisons of a server at once; the time of one begins when it is its turn.

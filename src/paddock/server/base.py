@@ -116,6 +116,11 @@ class Server(Generic[ConfigT]):
         self.peers = peers
         """By instance name; filled when all servers exist, so read it when serving, not in `__init__`."""
 
+    @classmethod
+    def check_references(cls, config: ConfigT, classes: "Mapping[str, type[Server[Any]]]") -> None:
+        """ConfigError where a server that `config` names can't do what this one asks of it. `classes`: of the config's
+        servers, by instance name. Asked before anything starts, and when a config is only checked."""
+
     async def start(self) -> None:
         """Acquire what serving needs, without calling peers; an error here means that nothing is served."""
 
@@ -268,6 +273,9 @@ class ModelServer(Server[ConfigT]):
     turn."""
 
     KIND = "models_servers"
+    COMPARES: ClassVar[bool] = False
+    """It puts to its model the texts `response_1` and `response_2` of a request's `metadata`, so it can be a judge of
+    groups. Others pass on the conversation alone."""
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {

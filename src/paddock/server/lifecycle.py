@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddock.config import Config, resolve_class, validate
-from paddock.errors import InfraError, PaddockError
+from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http import Peer
 from paddock.server.base import Server, ServerConfig
 from paddock.server.settings import ServeSettings
@@ -36,6 +36,20 @@ def build_servers(
         cls = resolve_class(instance.implementation, instance.kind)
         servers[name] = cls(config.settings(name, cls.config_type), name=name, peers=peers)
     return servers
+
+
+def check_references(config: Config, names: Iterable[str]) -> None:
+    """ConfigError where one of the servers `names` is given another that can't do what it is asked for."""
+    classes: dict[str, type[Server[Any]]] = {}
+    for name in config.needed(list(names)):
+        instance = config.instance(name)
+        classes[name] = resolve_class(instance.implementation, instance.kind)
+    for name in names:
+        settings = config.settings(name, classes[name].config_type)
+        try:
+            classes[name].check_references(settings, classes)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error.message}", kind=error.kind) from error
 
 
 def common_settings(config: Config, name: str) -> ServerConfig:

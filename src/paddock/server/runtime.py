@@ -14,7 +14,7 @@ from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
 from paddock.http import DirectPeer
 from paddock.server.base import Server
-from paddock.server.lifecycle import build_servers, common_settings, listening, started
+from paddock.server.lifecycle import build_servers, check_references, common_settings, listening, started
 from paddock.server.running import Runtime, Served
 from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
@@ -41,6 +41,7 @@ async def open_runtime(
     settings = serve_settings(config)
     chosen = _chosen(config, names)
     config.require(chosen)
+    check_references(config, chosen)
     async with AsyncExitStack() as stack:
         apart = [name for name in chosen if isolate or _is_apart(config, name)]
         heard = chosen if listen or isolate else config.needed(apart) if apart else []
@@ -63,6 +64,7 @@ def describe_servers(
     serve_settings(config)
     chosen = _chosen(config, names)
     build_servers(config, {}, chosen)
+    check_references(config, chosen)
     described: list[Served] = []
     for name in chosen:
         address = _address(config, name, host)

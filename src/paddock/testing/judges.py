@@ -17,7 +17,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -75,6 +75,7 @@ class ScriptedJudgeConfig(ServerConfig):
 
 
 class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
+    COMPARES: ClassVar[bool] = True
     config_type = ScriptedJudgeConfig
 
     def __init__(self, config: ScriptedJudgeConfig, *, name: str, peers: Mapping[str, Peer]) -> None:

@@ -1,7 +1,7 @@
 """A stage for GenRM servers: one scripted judge, servers that share a state folder, and members of groups."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,19 +38,28 @@ class Breaking(ScriptedJudge):
 
 
 class Stage:
-    def __init__(self, judge: Breaking, peers: list[Peer], servers: list[GenrmServer]) -> None:
-        self.judge = judge
+    def __init__(self, judges: list[Breaking], peers: list[Peer], servers: list[GenrmServer]) -> None:
+        self.judge = judges[0]
+        self.judges = judges
         self.peers = peers
         self.servers = servers
 
     async def verify(
-        self, member: int | None, text: str, *, at: int = 0, prompt: str = "Say something.", **stamp: Any
+        self,
+        member: int | None,
+        text: str,
+        *,
+        at: int = 0,
+        prompt: str = "Say something.",
+        call: Call | None = None,
+        **stamp: Any,
     ) -> Verdict:
+        """`call`: None: one of its own."""
         row = self.row(member, prompt=prompt, **stamp)
         response = {**make_response([message_item(text)], {}, model="policy"), "id": f"resp_{text}"}
         response["output"][0]["id"] = "msg"
         response["created_at"] = 0
-        return await self.peers[at].call(VERIFY, VerifyRequest(row=row, response=response), Call())
+        return await self.peers[at].call(VERIFY, VerifyRequest(row=row, response=response), call or Call())
 
     async def group(self, texts: list[str], **stamp: Any) -> list[Verdict]:
         members = [self.verify(member, text, size=len(texts), **stamp) for member, text in enumerate(texts)]
@@ -76,15 +85,26 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(
-    folder: Path, *, transport: Transport = "direct", servers: int = 1, judge: JsonObject | None = None, **config: Any
+    folder: Path,
+    *,
+    transport: Transport = "direct",
+    servers: int = 1,
+    judge: JsonObject | None = None,
+    others: Sequence[JsonObject] = (),
+    **config: Any,
 ) -> AsyncIterator[Stage]:
-    """`config`: of every server."""
-    likes = ScriptedJudgeConfig.model_validate({"prefers": "hash", **(judge or {})})
-    scripted = Breaking(likes, name="judge", peers={})
-    settings = GenrmConfig.model_validate({"genrm_model_server": REFERENCE, "state_dir": folder, **config})
+    """`judge`, `others`: settings of the first judge and of further ones; `config`: of every server."""
+    scripted: list[Breaking] = []
+    for nth, likes in enumerate([judge or {}, *others]):
+        named = f"{REFERENCE['name']}{nth or ''}"
+        scripted.append(
+            Breaking(ScriptedJudgeConfig.model_validate({"prefers": "hash", **likes}), name=named, peers={})
+        )
+    references = [{**REFERENCE, "name": one.name} for one in scripted]
+    settings = GenrmConfig.model_validate({"genrm_model_server": references, "state_dir": folder, **config})
     peers: dict[str, Peer] = {}
     made = [GenrmServer(settings, name=f"genrm{nth}", peers=peers) for nth in range(servers)]
-    async with over(transport, scripted, *made) as opened:
+    async with over(transport, *scripted, *made) as opened:
         peers.update(opened)
         yield Stage(scripted, [opened[server.name] for server in made], made)
 

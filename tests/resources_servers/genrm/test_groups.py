@@ -134,6 +134,36 @@ async def test_a_group_of_one_is_not_judged(stage_of: "StageOf") -> None:
         assert (verdict.reward, verdict.reason, stage.judge.requests) == (2.5, "single", 0)
 
 
+@pytest.mark.parametrize("size", [-3, 0, 4097, 10**9])
+async def test_a_group_size_out_of_bounds_is_refused_at_once(stage_of: "StageOf", size: int) -> None:
+    async with stage_of(transport="http") as stage:
+        for member in (0, None):
+            with pytest.raises(RowError, match=rf"_paddock_group_size: {size}; a group has 1 to 4096 members"):
+                await stage.verify(member, "x", size=size)
+        assert stage.judge.requests == 0
+
+
+async def test_strategies_whose_work_grows_faster_have_smaller_groups(stage_of: "StageOf") -> None:
+    for limit, config in ((256, {"comparison_strategy": "all_pairs"}), (128, {"comparison_strategy": "uncertain"})):
+        async with stage_of(**config) as stage:
+            with pytest.raises(RowError, match=f"1 to {limit} members"):
+                await stage.verify(0, "x", size=limit + 1)
+    with pytest.raises(ValueError, match="1 to 256 members"):
+        async with stage_of(aggregator_method="bradley_terry", num_rollouts_per_prompt=257):
+            pass
+
+
+async def test_a_large_group_that_waits_is_in_nobodys_way(stage_of: "StageOf") -> None:
+    async with stage_of(transport="http") as stage:
+        waiting = [asyncio.create_task(stage.verify(nth, f"{nth}", size=4096, group_id=9)) for nth in (0, 1, 4095)]
+        await stage.until(lambda: stage.judge.requests == 2)
+        assert {verdict.reason for verdict in await stage.group(["a", "b"])} == {"scored"}
+        assert sorted(stage.judge.asked[:2]) == [("0", "1"), ("4095", "0")]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_a_member_that_its_group_does_not_have_is_the_rows_fault(stage_of: "StageOf") -> None:
     async with stage_of() as stage:
         with pytest.raises(RowError, match="needs 0 to 3"):
@@ -156,16 +186,51 @@ async def test_a_late_response_is_judged_against_the_group_and_changes_nothing(s
         assert failed.value.kind == "superseded"
 
 
-async def test_rows_without_a_number_are_told_apart_by_their_responses(stage_of: "StageOf") -> None:
-    async with stage_of(num_rollouts_per_prompt=3) as stage:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_rows_without_a_number_are_told_apart_by_their_requests(
+    stage_of: "StageOf", transport: Transport
+) -> None:
+    async with stage_of(transport=transport, num_rollouts_per_prompt=3) as stage:
         for nth, texts in enumerate((["a", "b", "c"], ["d", "e", "f"])):
-            twice = [stage.verify(None, text, bare=True, group_id=7) for text in [*texts, texts[0]]]
+            calls = [Call(), Call(), Call()]
+            twice = [
+                stage.verify(None, text, bare=True, group_id=7, call=call)
+                for text, call in [*zip(texts, calls, strict=True), (texts[0], calls[0])]
+            ]
             *verdicts, again = await asyncio.gather(*twice)
             assert again == verdicts[0]
             assert sorted(verdict.extras["genrm"]["member"] for verdict in verdicts) == [0, 1, 2]
             assert stage.judge.requests == 3 * (nth + 1)
-        assert await stage.verify(None, "a", bare=True, group_id=7) != again
-        assert stage.judge.requests == 6
+
+
+async def test_equal_answers_of_rows_without_a_number_are_members_each(stage_of: "StageOf") -> None:
+    named: list[dict[str, Any]] = [{"group_id": 7}, {"task": {"prompt_id": "p"}}]
+    for name in named:
+        async with stage_of(num_rollouts_per_prompt=4) as stage:
+            verdicts = await asyncio.gather(*(stage.verify(None, "same", bare=True, **name) for _ in range(4)))
+            assert [verdict.reason for verdict in verdicts] == ["scored"] * 4
+            assert sorted(verdict.extras["genrm"]["member"] for verdict in verdicts) == [0, 1, 2, 3]
+            assert len({verdict.reward for verdict in verdicts}) == 1
+
+
+async def test_one_more_than_a_group_has_begins_the_next(stage_of: "StageOf") -> None:
+    async with stage_of(group_timeout_s=0.6) as stage:
+        five = [stage.verify(None, f"{nth}", bare=True, group_size=4, group_id=7) for nth in range(5)]
+        *scored, alone = await asyncio.gather(*five, return_exceptions=True)
+        assert [verdict.reason for verdict in scored if isinstance(verdict, Verdict)] == ["scored"] * 4
+        assert isinstance(alone, VerifierError) and alone.kind == "group_incomplete"
+
+
+@pytest.mark.parametrize("strategy", ["circular", "all_pairs", "uncertain"])
+async def test_several_judges_take_turns_from_pair_to_pair(stage_of: "StageOf", strategy: str) -> None:
+    texts = ["a" * 10, "b" * 20, "c" * 30, "d" * 40]
+    for swap in (False, True):
+        async with stage_of(others=[{"prefers": "shorter"}], comparison_strategy=strategy, position_swap=swap) as stage:
+            verdicts = await stage.group(texts)
+            first, second = (set(map(frozenset, judge.asked)) for judge in stage.judges)
+            assert first and second and first.isdisjoint(second), "both orders of a pair are one judge's"
+            assert {text for pair in first for text in pair} == {text for pair in second for text in pair} == set(texts)
+            assert [verdict.reward for verdict in verdicts] == await alone(stage, texts)
 
 
 async def test_numbered_rows_without_a_run_come_in_rounds(stage_of: "StageOf") -> None:

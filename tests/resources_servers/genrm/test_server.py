@@ -13,7 +13,7 @@ import pytest
 
 from paddock.collect.reverify import reverify
 from paddock.config import Config
-from paddock.errors import RowError, VerifierError
+from paddock.errors import RequestError, RowError, VerifierError
 from paddock.http import AGGREGATE, AggregateRequest, Call, rollout_to_wire
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.compare import COMPARE, CompareRequest
@@ -60,6 +60,12 @@ async def test_compare_answers_under_the_names_that_callers_know(stage_of: "Stag
         assert {"std_individual_score", "tiebreak_usage_rate"} < set(reply.metrics)
         assert (await stage.peers[0].call(COMPARE, compare("a"), Call())).rewards == [3.0]
         assert (await stage.peers[0].call(COMPARE, compare(), Call())).rewards == []
+
+
+async def test_compare_takes_as_many_responses_as_a_group_may_have(stage_of: "StageOf") -> None:
+    async with stage_of(comparison_strategy="uncertain") as stage:
+        with pytest.raises(RequestError, match="129 of them; at most 128"):
+            await stage.peers[0].call(COMPARE, compare(*["a"] * 129), Call())
 
 
 async def test_compare_over_http_is_plain_json(stage_of: "StageOf") -> None:
@@ -186,7 +192,7 @@ def test_what_is_judged_otherwise_is_another_group() -> None:
     def key(stamp: Stamp, history: str = "x", **config: Any) -> str:
         settings = GenrmConfig.model_validate({"genrm_model_server": JUDGE, **config})
         subject = Subject([{"role": "user", "content": history}], None)
-        return place_of(stamp, None, subject, rollouts_per_prompt=16, judging=judging_of(settings)).key
+        return place_of(settings, stamp, None, subject, judging=judging_of(settings)).key
 
     stamp = Stamp(run_id="r", group_id=1, group_size=4, member=0, attempt=0)
     assert key(stamp) == key(stamp.model_copy(update={"member": 3, "attempt": 2}), max_concurrency=7)
