@@ -1,6 +1,6 @@
-"""The floor of whole rollouts: one process, one asyncio loop, no servers.
+"""The floor of whole rollouts: one process, one raw asyncio loop, no servers, no HTTP library.
 
-Reads rows, posts each to the upstream with the same HTTP client, calls the same comparator function, appends a line.
+Reads rows, posts each to the upstream over a bare connection, calls the same comparator function, appends a line.
 Prints one JSON object: rollouts per second over the loop, and CPU milliseconds per rollout.
 """
 
@@ -14,28 +14,26 @@ import orjson
 import uvloop
 
 from benchmarks.floor_server import judge
-from paddock.http.transport import make_client
+from benchmarks.raw_http import Connection
 from paddock.types import JsonObject
 
 
 async def collect(rows: Iterator[bytes], url: str, comparator: str, out: Path, concurrency: int) -> int:
     done = 0
-    headers = {"content-type": "application/json"}
     with out.open("ab") as file:
-        async with make_client(max_connections=concurrency) as client:
 
-            async def worker() -> None:
-                nonlocal done
+        async def worker() -> None:
+            nonlocal done
+            async with Connection(url) as connection:
                 for raw in rows:
                     line = orjson.loads(raw)
                     body = orjson.dumps({"model": "m", **line["responses_create_params"]})
-                    reply = await client.post(url + "/v1/responses", content=body, headers=headers)
-                    answer: JsonObject = orjson.loads(reply.content)
+                    answer: JsonObject = orjson.loads(await connection.post(url + "/v1/responses", body))
                     found = judge(comparator, {**line, "response": answer})
                     file.write(orjson.dumps({**line, "response": answer, "reward": found.reward}) + b"\n")
                     done += 1
 
-            await asyncio.gather(*(worker() for _ in range(concurrency)))
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
     return done
 
 

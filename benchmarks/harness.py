@@ -1,7 +1,7 @@
 """Native harnesses beside a bare loop that calls the same endpoint: CPU time of one process per turn, and wall clock.
 
 Ours is a harness with its toolbox over `RolloutModel` and our HTTP client; the floor builds the same requests from a
-list, posts them with the same client and answers each call with the same text. The model is a scripted endpoint in a
+list, posts them over a raw connection and answers each call with the same text. The model is a scripted endpoint in a
 process of its own that always calls the shell tool; commands end at once, in process, so no sandbox is measured.
 Targets: less than 2 ms of CPU over the loop's in each turn, and at most twice the loop's at each length.
 """
@@ -18,6 +18,7 @@ import orjson
 import uvloop
 
 from benchmarks.processes import free_port, running
+from benchmarks.raw_http import Connection
 from paddock.conformance.harnesses.face import Face
 from paddock.harness import Executed, Limits, ShellExecuted, ShellSession, Task, make_harness
 from paddock.http import Call, HttpPeer
@@ -30,7 +31,6 @@ from paddock.types.responses import calls
 HARNESSES = ("codeact", "opencode", "codex")
 SETTINGS: dict[str, JsonObject] = {"codex": {"profile": "codex_0_63"}}
 """A face whose shell tool runs each command to its end; the others' is a session with a terminal."""
-HEADERS = {"content-type": "application/json"}
 TURNS = (50, 100, 200)
 AT_ONCE = 64
 AT_ONCE_TURNS = 50
@@ -157,15 +157,18 @@ def _ours(name: str) -> Rollout:
 def _bare(name: str) -> Rollout:
     tools = _tools(name)
 
-    async def rollout(client: httpx.AsyncClient, url: str, turns: int) -> int:
+    async def rollout(_client: httpx.AsyncClient, url: str, turns: int) -> int:
         history: list[JsonObject] = [{"role": "system", "content": PROMPT}, {"role": "user", "content": PROMPT}]
-        for _ in range(turns):
-            body = orjson.dumps({"model": "scripted", "input": history, "tools": tools})
-            reply = await client.post(f"{url}/r/s/v1/responses", content=body, headers=HEADERS)
-            output = orjson.loads(reply.content)["output"]
-            history += output
-            for call in calls(output):
-                history.append({"type": "function_call_output", "call_id": call.call_id, "output": WRITTEN.decode()})
+        async with Connection(url) as connection:
+            for _ in range(turns):
+                body = orjson.dumps({"model": "scripted", "input": history, "tools": tools})
+                output = orjson.loads(await connection.post(f"{url}/r/s/v1/responses", body))["output"]
+                history += output
+                results = [
+                    {"type": "function_call_output", "call_id": call.call_id, "output": WRITTEN.decode()}
+                    for call in calls(output)
+                ]
+                history += results
         return turns
 
     return rollout

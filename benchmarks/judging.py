@@ -1,10 +1,11 @@
 """Groups of 16 that are compared in pairs, beside the same questions put to the bare judge in the same run.
 
-Judge   the scripted one, without delay, in a process of its own behind HTTP; asked by the same client both ways.
-        Loop and collector are those of `paddock eval`.
+Judge   the scripted one, without delay, in a process of its own behind HTTP. Loop and collector are those of
+        `paddock eval`.
+Floor   the same questions over raw connections, with no HTTP library.
 Ours    members of `GROUPS_AT_ONCE` groups arrive together at the server, which runs in this process; circular.
-Figures medians over rounds, ratios medians of the rounds' ratios. Target: at least 0.6 of the bare judge's answers per
-        second. `in_flight`: the most questions that were open at once.
+Figures medians over rounds, ratios medians of the rounds' ratios. `in_flight`: the most questions that were open
+        at once.
 """
 
 import asyncio
@@ -17,6 +18,9 @@ from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
+import orjson
+
+from benchmarks.raw_http import Connection
 from paddock.config import load
 from paddock.http import PLAIN_RESPONSES, VERIFY, Call, Peer, Route, VerifyRequest
 from paddock.server.loops import loop_factory, spare_collector
@@ -26,8 +30,6 @@ from paddock.types.responses import make_response, message_item
 
 ROUNDS, GROUPS, GROUPS_AT_ONCE, SIZE = 7, 96, 16, 16
 CONVERSATION_CHARS, ANSWER_CHARS = 4000, 2000
-PATIENCE_S = 1800.0
-"""The server's `comparison_timeout_s`."""
 
 
 class Round(NamedTuple):
@@ -78,7 +80,7 @@ async def _run(folder: str) -> dict[str, Any]:
             counting.most = 0
             ours = await _measured(_groups(runtime, requests), counting)
             counting.most = 0
-            pairs.append((ours, await _measured(_bare(counting), counting)))
+            pairs.append((ours, await _measured(_bare(counting, runtime.servers["judge"].url or ""), counting)))
     return _figures(pairs)
 
 
@@ -97,15 +99,17 @@ async def _groups(runtime: Runtime, requests: list[list[VerifyRequest]]) -> None
     await _at_once(GROUPS_AT_ONCE, (partial(one, members) for members in requests))
 
 
-async def _bare(judge: Counting) -> None:
-    """The same questions with the same patience, as many at once as members wait above."""
-    bodies = list(judge.bodies)
-    asking = (partial(_ask, judge, body) for body in bodies)
-    await _at_once(GROUPS_AT_ONCE * SIZE, asking)
+async def _bare(judge: Counting, url: str) -> None:
+    """The same questions, as many at once as members wait above."""
+    bodies = iter([orjson.dumps(body) for body in judge.bodies])
 
+    async def worker() -> None:
+        async with Connection(url) as connection:
+            judge.most += 1
+            for body in bodies:
+                await connection.post(f"{url}{PLAIN_RESPONSES.path}", body)
 
-async def _ask(judge: Counting, body: JsonObject) -> None:
-    await judge.call(PLAIN_RESPONSES, body, Call().within(PATIENCE_S))
+    await asyncio.gather(*(worker() for _ in range(GROUPS_AT_ONCE * SIZE)))
 
 
 async def _at_once(limit: int, work: Iterator[Callable[[], Awaitable[Any]]]) -> None:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
-from urllib.parse import urlsplit
 
 import psutil
+
+from benchmarks.raw_http import Connection, message
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,11 @@ class Round:
     """CPU milliseconds of the serving processes per request."""
 
 
-def request_bytes(url: str, body: bytes) -> bytes:
-    parts = urlsplit(url)
-    head = (
-        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
 async def measure(
     url: str, bodies: Sequence[bytes], *, connections: int, seconds: float, processes: Iterable[int]
 ) -> Round:
     """Loads `url` for about `seconds`; each connection cycles through `bodies`, from a place of its own."""
-    messages = [request_bytes(url, body) for body in bodies]
+    messages = [message(url, body) for body in bodies]
     served = [psutil.Process(pid) for pid in processes]
     latencies: list[float] = []
     cpu = _cpu_s(served)
@@ -52,31 +44,15 @@ async def measure(
 
 
 async def _client(url: str, messages: Sequence[bytes], index: int, until: float, latencies: list[float]) -> None:
-    parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 24)
-    try:
+    async with Connection(url) as connection:
         while True:
             started = time.perf_counter()
-            writer.write(messages[index % len(messages)])
-            await writer.drain()
-            await _answer(reader)
+            await connection.exchange(messages[index % len(messages)])
             now = time.perf_counter()
             latencies.append(now - started)
             index += 1
             if now >= until:
                 return
-    finally:
-        writer.close()
-
-
-async def _answer(reader: asyncio.StreamReader) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        status = head.split(b"\r\n", 1)[0]
-        raise RuntimeError(f"answer: {status!r}")
-    lower = head.lower()
-    start = lower.index(b"content-length:") + len(b"content-length:")
-    await reader.readexactly(int(lower[start : lower.index(b"\r\n", start)]))
 
 
 def _cpu_s(processes: Iterable[psutil.Process]) -> float:

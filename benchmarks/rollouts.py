@@ -1,9 +1,8 @@
-"""Whole rollouts against a scripted upstream, beside a one-process asyncio loop without servers.
+"""Whole rollouts against a scripted upstream, beside a one-process raw asyncio loop without servers or HTTP library.
 
 Ours is `paddock eval`: collector, agent, model server and pivot server in one process, every rollout journalled and
 flushed. Both talk HTTP to one upstream in a process of its own, over rows of 30 kB. Rates are over the collection,
 without start-up; the 2,000-row case also takes both as whole commands, start-up included.
-Target: at least half of the loop's rollouts per second.
 """
 
 import json

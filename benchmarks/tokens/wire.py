@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from benchmarks.load import request_bytes
+from benchmarks.raw_http import message
 from benchmarks.tokens.stamps import age_ms
 from paddock.types import JsonObject
 
@@ -39,17 +39,17 @@ class Wire:
         self._writer.close()
 
     async def whole(self, url: str, body: JsonObject) -> Got:
-        message = request_bytes(url, orjson.dumps(body))
+        request = message(url, orjson.dumps(body))
         started = time.perf_counter()
-        head = await self._ask(message)
+        head = await self._ask(request)
         start = head.index(b"content-length:") + len(b"content-length:")
         data = await self._reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
         return Got((time.perf_counter() - started) * 1e3, orjson.loads(data), [])
 
     async def stream(self, url: str, body: JsonObject, read_ids: ReadIds) -> Got:
-        message = request_bytes(url, orjson.dumps(body))
+        request = message(url, orjson.dumps(body))
         started_ns, first_ms = time.monotonic_ns(), 0.0
-        await self._ask(message)
+        await self._ask(request)
         ages: list[float] = []
         told: JsonObject = {}
         rest = b""
@@ -68,8 +68,8 @@ class Wire:
         await self._reader.readexactly(2)
         return Got(first_ms, told.get("response", {}), ages)
 
-    async def _ask(self, message: bytes) -> bytes:
-        self._writer.write(message)
+    async def _ask(self, request: bytes) -> bytes:
+        self._writer.write(request)
         await self._writer.drain()
         head = await self._reader.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200"):

@@ -1,7 +1,7 @@
 """Rollouts of one step through our servers, buffer and batches, beside a bare loop over the same vLLM.
 
 Ours is the rollout worker of a run: agent, pivot server and model server (a process of its own), journals, the buffer
-and the step's batch. The floor is one asyncio loop: it renders and tokenises each prompt once, posts its ids to the
+and the step's batch. The floor is one asyncio loop: it renders and tokenises each prompt once, posts its ids raw to the
 same vLLM as many times, reads the answer with a regular expression, scores it with the same comparator, writes a line,
 and keeps ids, mask, log-probs and advantage. Both have all rollouts of a step in flight.
 CPU     of this process and, for ours, the model server's; not vLLM's, which is the same for both.
@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
-import httpx
 import orjson
 import psutil
 import uvloop
 
 from benchmarks.floor_server import judge
+from benchmarks.raw_http import Connection
 from benchmarks.training.making import CONFIG, Task
 from paddock.http.transport import make_client
 from paddock.server.dialects import conversation
@@ -44,7 +44,6 @@ PROMPTS = 16
 MEMBERS = 16
 ROUNDS = 7
 MAX_TOKENS = 40
-HEADERS = {"content-type": "application/json"}
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 Step = Callable[[], Awaitable["list[list[int]]"]]
 """Gives the prompts' ids, sorted."""
@@ -84,7 +83,7 @@ async def _pairs(task: Task) -> list[tuple[Measured, Measured]]:
             # As after a first sending: batches leave out what was sampled by weights without a number.
             answer = await client.post(f"{engine.url}/update_weight_version", json={"new_version": "0"})
             answer.raise_for_status()
-            bare = Bare(task, client, engine.url)
+            bare = Bare(task, engine.url)
             ours = Ours(worker, read)
             await _measured(ours.step)
             await _measured(bare.step)
@@ -147,8 +146,7 @@ class Ours:
 
 
 class Bare:
-    def __init__(self, task: Task, client: httpx.AsyncClient, url: str) -> None:
-        self._client = client
+    def __init__(self, task: Task, url: str) -> None:
         self._url = f"{url}/inference/v1/generate"
         self._model = str(task.model)
         self._rows: list[JsonObject] = [orjson.loads(line) for line in task.rows.read_bytes().splitlines()]
@@ -177,9 +175,9 @@ class Bare:
     ) -> tuple[float, list[int]]:
         params = {"temperature": 1.0, "top_p": 1.0, "max_tokens": MAX_TOKENS, "logprobs": 0}
         body = {"model": self._model, "stream": False, "token_ids": prompt, "sampling_params": params}
-        answer = await self._client.post(self._url, content=orjson.dumps(body), headers=HEADERS)
-        answer.raise_for_status()
-        (choice,) = orjson.loads(answer.content)["choices"]
+        async with Connection(self._url) as connection:
+            answer = await connection.post(self._url, orjson.dumps(body))
+        (choice,) = orjson.loads(answer)["choices"]
         ids = choice["token_ids"]
         response = {"output": _output(self._vocabulary.decode(ids))}
         reward = judge("compat", {**row, "response": response}).reward
