@@ -150,6 +150,31 @@ def test_an_override_makes_a_new_instance_only_when_it_says_so(load_text: Load, 
     assert load_text(text, "my_model.models_servers.openai.model=x").block("my_model") == {"model": "x"}
 
 
+SCRIPTED = "judge.models_servers.paddock.testing.judges:ScriptedJudge"
+
+
+def test_an_override_reaches_a_key_of_a_class_with_dots_in_its_name(load_text: Load, fails: Fail) -> None:
+    text = "judge: {models_servers: {'paddock.testing.judges:ScriptedJudge': {prefers: longer, fenced: true}}}"
+    found = load_text(text, f"{SCRIPTED}.position_bias=0.5", f"~{SCRIPTED}.fenced").block("judge")
+    assert found == {"prefers": "longer", "position_bias": 0.5}
+    assert load_text("vars: {}", f"+{SCRIPTED}.prefers=shorter").block("judge") == {"prefers": "shorter"}
+    theirs = text.replace("models_servers", "responses_api_models")
+    assert load_text(theirs, f"{SCRIPTED}.noise=1".replace("models_servers", "responses_api_models")).block(
+        "judge"
+    ) == {
+        "prefers": "longer",
+        "fenced": True,
+        "noise": 1,
+    }
+    assert "no key" in fails(text, f"~{SCRIPTED}.noise")
+
+
+def test_a_colon_below_a_plugin_of_ours_is_no_class(load_text: Load) -> None:
+    text = "m: {models_servers: {openai: {default_headers: {a: b}}}}"
+    found = load_text(text, "m.models_servers.openai.default_headers.c:d=1").block("m")
+    assert found["default_headers"] == {"a": "b", "c:d": 1}
+
+
 def test_an_override_without_a_value_says_what_to_write(fails: Fail) -> None:
     assert "write `key.path=value`" in fails("vars: {}", "vars.a")
 

@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="+",
         metavar="CONFIG|key=value",
-        help="config files, later ones win; or one plugin's name, served alone; `key.path=value` sets a key, "
-        "`~key.path` deletes one",
+        help="config files, later ones win; or one plugin's name, served alone; `key.path=value` sets a key "
+        "(`judge.models_servers.my_pkg.judges:Judge.bias=1` one of a class), `~key.path` deletes one",
     )
     parser.add_argument(
         "--server", action="append", metavar="NAME", help="serve this instance and those it needs; may be repeated"

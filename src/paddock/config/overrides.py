@@ -2,13 +2,18 @@
 
 Law     a value is YAML, so `3`, `true`, `[a, b]` and `{a: 1}` have their types; `key=` is null. `+` may name an
         instance that is not there yet and changes nothing else. `~` deletes, and the key must be there.
+Names   an implementation `package.module:Class` is one key with its dots:
+        `judge.models_servers.my_pkg.judges:Judge.position_bias=0.5`.
 Errors  ConfigError that quotes the override's key.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from paddock.config.aliases import alias_table
+from paddock.config.plugins import implementations
 from paddock.config.reading import parse_value
+from paddock.config.settings import KINDS
 from paddock.config.trees import KeyPath, dotted, split
 from paddock.errors import ConfigError
 
@@ -48,4 +53,17 @@ def _path(key: str, text: str) -> KeyPath:
     path = split(key.strip())
     if not all(path):
         raise ConfigError(f"override `{text}`: `{key}` is no key path", kind="override")
-    return path
+    return _with_class_whole(path)
+
+
+def _with_class_whole(path: KeyPath) -> KeyPath:
+    """The keys of a `package.module:Class`, which stands where an implementation does, are one."""
+    table = alias_table()
+    start = 4 if path[:2] == ("env", "nemo_gym") else 2
+    if len(path) <= start:
+        return path
+    kind, name = table.kind(path[start - 1]), path[start]
+    if kind not in KINDS or name in implementations(kind) or table.implementation(kind, name) is not None:
+        return path
+    end = next((nth for nth, part in enumerate(path[start:], start + 1) if ":" in part), start + 1)
+    return (*path[:start], dotted(path[start:end]), *path[end:])
