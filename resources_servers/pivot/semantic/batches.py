@@ -4,24 +4,16 @@ Order   calls of one response run at once, so their order is free, except where 
         is not known only to read, or input for a program, keeps its place among commands, inputs, edits and looks; an
         edit keeps its place among edits and reads of the same file, searches, listings and commands. Of two such pairs
         whose order is turned round one does not count.
-Harm    a call that no expected call matches is destructive when its command, or the command in its arguments, is so by
-        `paddock.shell.effects`, or when it deletes a file.
 """
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
-from paddock.edits import Delete
 from paddock.resources_servers.pivot.matching import maximum_matching
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects
-from paddock.tools import Action, Edit, List, Other, Read, Search, Shell, Stdin
-from paddock.types import Json
-
-_COMMAND_ARGUMENTS = ("command", "cmd", "script")
-_MAX_DEPTH = 4
+from paddock.tools import Action, Edit, List, Read, Search, Shell, Stdin
 
 
 def pair_up(
@@ -66,7 +58,7 @@ def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
 def _depend(first: Action, second: Action, options: SemanticOptions) -> bool:
     """Whether two calls, of which one changes something, are about the same thing."""
     if isinstance(first, Edit | Read) and isinstance(second, Edit | Read):
-        return bool(_files(first, options) & _files(second, options))
+        return bool(files_of(first, options) & files_of(second, options))
     return True
 
 
@@ -80,39 +72,8 @@ def _touches(action: Action) -> bool:
     return isinstance(action, Shell | Stdin | Edit | Read | Search | List)
 
 
-def _files(action: Edit | Read, options: SemanticOptions) -> set[str]:
+def files_of(action: Edit | Read, options: SemanticOptions) -> set[str]:
+    """The resolved paths of the files that are read or edited."""
     if isinstance(action, Read):
         return {resolve(action.path, options.cwd)}
     return {resolve(edit.path, options.cwd) for edit in action.edits}
-
-
-def is_destructive(action: Action | None, options: SemanticOptions) -> bool:
-    """Whether a call that nobody asked for would destroy something."""
-    match action:
-        case Shell():
-            where = resolve(action.workdir, options.cwd) if action.workdir else options.cwd
-            return effects(action.command, cwd=where).destructive
-        case Stdin():
-            return effects(action.text, cwd=options.cwd).destructive
-        case Edit():
-            return any(isinstance(edit, Delete) for edit in action.edits)
-        case Other():
-            return any(effects(text, cwd=options.cwd).destructive for text in _commands_in(action.arguments))
-        case _:
-            return False
-
-
-def _commands_in(value: Json, depth: int = 0) -> Iterator[str]:
-    """What looks like a command line, or like its words, in the arguments of a tool of which nothing is known."""
-    if isinstance(value, list) and depth < _MAX_DEPTH:
-        for item in value:
-            yield from _commands_in(item, depth + 1)
-    if not isinstance(value, dict) or depth >= _MAX_DEPTH:
-        return
-    for key, item in value.items():
-        if key in _COMMAND_ARGUMENTS and isinstance(item, str):
-            yield item
-        elif key in _COMMAND_ARGUMENTS and isinstance(item, list):
-            yield shlex.join(word for word in item if isinstance(word, str))
-        else:
-            yield from _commands_in(item, depth + 1)

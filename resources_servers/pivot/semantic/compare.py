@@ -1,8 +1,11 @@
 """The semantic comparator: a response passes when it does what the expert did, whatever it is spelled like.
 
-One call    1 when the one call the response makes is the same action, else 0. With surplus calls beside it: F1 < 1.
-Several     2 * matched / (expected + actual), of the best pairing.
-Veto        a surplus call that is destructive makes any of these 0.
+Reward      matched / max(expected, actual) calls, of the best pairing: 1 for the one call that is the same action.
+Guessing    never pays: the calls that may match come from one belief, so the mean of the best n of them, made alone,
+            is at least the mean of any more. With one call expected, k different calls are right with p1 + ... + pk
+            and earn 1/k of it: at most the largest of them.
+Surplus     an unmatched call that destroys makes any of these 0. So does, where more calls came than expected, one that
+            is not known only to look or to note; where not, one that undoes (see `surplus`).
 Message     1 when the response is a message, complete and free of calls, else 0.
 Soundness   stated per kind in this folder's modules; what is not known to be the same is not the same.
 Errors      none on any JSON: what is malformed, empty or cut matches nothing, and the reason says so.
@@ -11,13 +14,14 @@ Errors      none on any JSON: what is malformed, empty or cut matches nothing, a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paddock.resources_servers.pivot.semantic.batches import is_destructive, pair_up
+from paddock.resources_servers.pivot.semantic.batches import pair_up
 from paddock.resources_servers.pivot.semantic.calls import Reading, RowTools, actual_readings, count_calls
-from paddock.resources_servers.pivot.semantic.findings import Finding, Reason, describe, differ
+from paddock.resources_servers.pivot.semantic.findings import Finding, Reason, differ
 from paddock.resources_servers.pivot.semantic.history import History
 from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
+from paddock.resources_servers.pivot.semantic.surplus import Unmatched, vetoed
 from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, expected_calls
 from paddock.types import JsonObject
 from paddock.types.responses import is_complete, messages
@@ -109,16 +113,20 @@ def _score(
     fits = [[finding.same for finding in row] for row in table]
     paired = pair_up(fits, [reading.action for reading in ours], options)
     taken = set(paired.values())
-    surplus = [reading for j, reading in enumerate(theirs) if j not in taken]
-    harm = next((reading for reading in surplus if is_destructive(reading.action, options)), None)
-    counts = counts._replace(matched=len(paired), destructive=harm is not None)
+    surplus = [
+        Unmatched(reading.name, reading.action, fits=any(row[j] for row in fits))
+        for j, reading in enumerate(theirs)
+        if j not in taken
+    ]
+    matched = [action for j in taken if (action := theirs[j].action) is not None]
+    veto = vetoed(surplus, matched, counts.actual > counts.expected, options)
+    counts = counts._replace(matched=len(paired), destructive=veto is not None and veto.reason == "destructive_surplus")
     if not paired:
         nearest = _nearest(table)
         return counts.judged(0.0, nearest.reason, nearest.detail)
-    if harm is not None and harm.action is not None:
-        detail = f"besides what was expected came {describe(harm.action)}, which is destructive"
-        return counts.judged(0.0, "destructive_surplus", detail)
-    reward = 2 * len(paired) / (counts.expected + counts.actual)
+    if veto is not None:
+        return counts.judged(0.0, veto.reason, veto.detail)
+    reward = len(paired) / max(counts.expected, counts.actual)
     if len(paired) < counts.expected:
         missed = next(i for i in range(counts.expected) if i not in paired)
         reason: Reason = "order_differs" if any(fits[missed][j] for j in range(len(theirs))) else "partial_match"

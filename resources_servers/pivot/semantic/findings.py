@@ -13,6 +13,7 @@ Reason = Literal[
     "partial_match",
     "surplus_calls",
     "destructive_surplus",
+    "changing_surplus",
     "no_action",
     "message_expected",
     "call_expected",

@@ -5,7 +5,7 @@ Shapes  `parse` -> `Script`; `equivalent` -> `Equivalence`; `effects` -> `Effect
 Errors  no function here raises on any `str`: what is not understood is said so in the result.
 """
 
-from paddock.shell.effects import Effects, effects
+from paddock.shell.effects import Effects, effects, leaves_shell
 from paddock.shell.equivalence import Equivalence, Reason, equivalent
 from paddock.shell.parse import MAX_CHARS, parse
 from paddock.shell.syntax import Redirect, Script, Simple, Statement, Word
@@ -23,6 +23,7 @@ __all__ = [
     "Word",
     "effects",
     "equivalent",
+    "leaves_shell",
     "nodes",
     "parse",
     "simple_commands",

@@ -102,6 +102,22 @@ READS = _names(
 )
 """Programs that change no file, whatever their options."""
 
+MORE: dict[str, tuple[str, ...]] = {
+    "ag": ("", "--pager"),
+    "file": ("C", "--compile"),
+    "less": ("oO", "--log-file", "--LOG-FILE"),
+    "man": ("PH", "--pager", "--html"),
+    "rg": ("", "--pre", "--hostname-bin"),
+    "tree": ("o", "--output"),
+    "xxd": ("r", "--revert"),
+}
+"""Options with which programs of `READS` write a file or run another program: short letters, then long ones."""
+
+STEERS = _names(
+    "PATH IFS ENV BASH_ENV PAGER MANPAGER EDITOR VISUAL LESSOPEN LESSCLOSE PROMPT_COMMAND RIPGREP_CONFIG_PATH"
+)
+"""Variables through which a program is made to run another; so are those that begin with `GIT_` or `LD_`."""
+
 GIT_READS = _names(
     "status log show blame grep ls-files ls-tree rev-parse rev-list describe shortlog cat-file name-rev merge-base "
     "help version whatchanged show-ref diff-tree for-each-ref count-objects"

@@ -13,7 +13,7 @@ from itertools import pairwise
 from posixpath import basename
 from typing import NamedTuple
 
-from paddock.shell.danger import DOWNLOADERS, PYTHONS, READS_ONLY, SHELLS, WRAPPERS, Handed, Harm, Place
+from paddock.shell.danger import DOWNLOADERS, PYTHONS, READS_ONLY, SHELLS, STEERS, WRAPPERS, Handed, Harm, Place
 from paddock.shell.harm import is_system, judge
 from paddock.shell.parse import parse
 from paddock.shell.paths import START, join
@@ -32,6 +32,7 @@ from paddock.shell.syntax import (
     Sub,
     Word,
 )
+from paddock.shell.tables import CHANGES_SHELL
 from paddock.shell.walk import nodes, simple_commands
 
 _MAX_HANDED = 8
@@ -64,6 +65,30 @@ def effects(command: str, *, cwd: str | None = None) -> Effects:
     return Effects(destructive=False, writes=False, reads_only=True, why="")
 
 
+def leaves_shell(command: str) -> bool:
+    """Whether the shell that runs `command` may be another one afterwards: another directory, variable, option or job.
+
+    False only where it is known not to be; what a subshell does to itself counts too.
+    """
+    script = parse(command)
+    return (
+        bool(script.error)
+        or any(statement.background for statement in script.statements)
+        or any(
+            isinstance(node, Function) or (isinstance(node, Simple) and _changes_shell(node)) for node in nodes(script)
+        )
+    )
+
+
+def _changes_shell(node: Simple) -> bool:
+    texts = [word.text for word in node.words]
+    if not texts:
+        return bool(node.assigns)
+    if texts[0] == "printf":
+        return any(text is None or text.startswith("-v") for text in texts[1:])
+    return not CHANGES_SHELL.isdisjoint(texts[:2]) or texts[0] is None
+
+
 def _harms(script: Script, place: Place, depth: int) -> Iterator[Harm]:
     if depth <= 0:
         yield Harm("unknown", "too many shells inside shells")
@@ -90,6 +115,8 @@ def _after_cd(node: Simple, place: Place) -> Place:
 
 
 def _simple(node: Simple, place: Place, depth: int) -> Iterator[Harm]:
+    if any(assign.name in STEERS or assign.name.startswith(("GIT_", "LD_")) for assign in node.assigns):
+        yield Harm("unknown", "a variable that may make a program run another")
     harm = judge([word.text for word in node.words], place)
     if isinstance(harm, Handed):
         yield from _harms(parse(harm.text), place, depth - 1)

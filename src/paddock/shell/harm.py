@@ -13,6 +13,7 @@ from paddock.shell.danger import (
     DESTROYS,
     GIT_READS,
     HARMLESS_FILES,
+    MORE,
     PYTHONS,
     READS,
     READS_ONLY,
@@ -104,7 +105,21 @@ def _program(name: str, args: Words, place: Place) -> Harm | Handed:
         return READS_ONLY if args and args[0] in ("--help", "--version") else Harm("destroys", f"{name}")
     if name in WRITES:
         return _writes(name, args, place)
+    if name in READS and (does := _does_more(name, args)):
+        return Harm("unknown", f"{name} {does}")
     return READS_ONLY if name in READS else Harm("unknown", f"{name} is not known")
+
+
+def _does_more(name: str, args: Words) -> str:
+    """How a program that otherwise only reads is made to write or to run another; empty: it is not."""
+    operands = _operands(args)
+    if name in ("uniq", "xxd") and len(operands) > 1:
+        return "into a file"
+    if (name == "hostname" and operands) or (name == "history" and args):
+        return "that changes what it shows"
+    if name in ("less", "more") and any(word is None or word.startswith("+") for word in args):
+        return "that runs commands"
+    return "with an option that writes or runs" if name in MORE and _has(args, *MORE[name]) else ""
 
 
 def _after(args: Words, option: str) -> str | None:
@@ -242,6 +257,8 @@ def _awk(name: str, args: Words, place: Place) -> Harm:
 
 
 def _sort(name: str, args: Words, place: Place) -> Harm:
+    if _has(args, "", "--compress-program"):
+        return Harm("unknown", "sort that runs a program")
     return Harm("writes", "sort -o") if _has(args, "o", "--output") else READS_ONLY
 
 
@@ -289,13 +306,22 @@ def _git(name: str, args: Words, place: Place) -> Harm | Handed:
     for word in rest:
         if word and word.startswith("alias.") and "=!" in word:
             return Handed(word.partition("=!")[2])
+    configured = False
     while rest and rest[0] and rest[0].startswith("-"):
+        setting = rest[1] or "" if rest[0] == "-c" and len(rest) > 1 else ""
+        configured = (
+            configured
+            or rest[0].startswith(("--config-env", "--exec-path="))
+            or not setting.startswith(("user.", "color.", "log.", "core.quot") if rest[0] == "-c" else "")
+        )
         rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
     if not rest or rest[0] is None:
         return Harm("unknown", "git") if rest else READS_ONLY
     command, *options = str(rest[0]), *rest[1:]
     if _git_destroys(command, options):
         return Harm("destroys", f"git {command} that discards or publishes")
+    if configured or (command == "grep" and _has(options, "O", "--open-files-in-pager")):
+        return Harm("unknown", f"git {command} that may run a program")
     if command in GIT_READS or (command in ("diff", "branch", "remote", "tag") and not _operands(options)):
         return READS_ONLY if not _has(options, "", "--output") else Harm("writes", f"git {command} into a file")
     return READS_ONLY if command == "diff" else Harm("writes", f"git {command}")

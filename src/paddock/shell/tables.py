@@ -189,6 +189,9 @@ FOLLOWS_SHELL = _names(
 SHELL_STATE = _names("export declare typeset local readonly read exit return break continue printf")
 """Builtins that can change the shell they run in."""
 
+CHANGES_SHELL = (FOLLOWS_SHELL | SHELL_STATE | {"cd"}) - {"printf"}
+"""Builtins that may leave their shell otherwise than they found it; `printf` does so by an option."""
+
 BUILTINS = FOLLOWS_SHELL | SHELL_STATE | _names("echo test [ pwd true false : cd kill command time type env")
 """Names that mean something else to the shell than to `env`."""
 

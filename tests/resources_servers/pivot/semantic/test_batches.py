@@ -35,12 +35,12 @@ BATCHES = [
     ([weather("Paris"), weather("Rome")], [weather("Paris"), weather("Rome")], 1),
     ([weather("Paris"), weather("Rome")], [weather("Rome"), weather("Paris")], 1),
     ([weather("Paris"), weather("Rome")], [weather("Paris"), weather("Oslo")], 0.5),
-    ([weather("Paris"), weather("Rome")], [weather("Paris")], 2 / 3),
+    ([weather("Paris"), weather("Rome")], [weather("Paris")], 0.5),
     ([weather("Paris"), weather("Rome")], [weather("Oslo")], 0),
     ([weather("Paris"), weather("Paris")], [weather("Paris"), weather("Paris")], 1),
-    ([weather("Paris"), weather("Paris")], [weather("Paris")], 2 / 3),
+    ([weather("Paris"), weather("Paris")], [weather("Paris")], 0.5),
     ([weather("Paris")], [weather("Paris")], 1),
-    ([weather("Paris"), weather("Rome")], [*map(weather, ("Oslo", "Rome", "Bonn", "Paris", "Lima"))], 4 / 7),
+    ([weather("Paris"), weather("Rome")], [*map(weather, ("Oslo", "Rome", "Bonn", "Paris", "Lima"))], 0),
     ([read("a"), read("b"), read("c")], [read("c"), read("a"), read("b")], 1),
     ([read("a"), read("b"), bash("ls")], [bash("ls"), read("b"), read("a")], 1),
     ([edit("a"), edit("b")], [edit("b"), edit("a")], 1),
@@ -58,37 +58,37 @@ BATCHES = [
     ([THINK, bash("make")], [bash("make"), THINK], 1),
     ([bash("make"), bash("ls"), bash("make")], [bash("make"), bash("ls"), bash("make")], 1),
     ([read("a"), read("b")], [read("a"), read("b"), bash("rm -rf /r")], 0),
-    ([read("a"), read("b")], [read("a"), read("b"), bash("ls")], 0.8),
+    ([read("a"), read("b")], [read("a"), read("b"), bash("ls")], 2 / 3),
 ]
 
 
 @pytest.mark.parametrize(("expected", "actual", "reward"), BATCHES)
-def test_a_batch_scores_the_f1_of_its_best_pairing(
+def test_a_batch_scores_its_best_pairing_over_the_greater_count(
     score: Callable[..., Any], expected: Any, actual: Any, reward: float
 ) -> None:
     assert score(expected, actual).reward == pytest.approx(reward)
 
 
 SURPLUS = [
-    (bash("ls"), [bash("ls"), bash("pwd")], 2 / 3, "surplus_calls"),
-    (bash("ls"), [THINK, bash("ls")], 2 / 3, "surplus_calls"),
-    (bash("ls"), [bash("ls"), bash("pwd"), bash("date")], 0.5, "surplus_calls"),
-    (bash("ls"), [bash("ls"), bash("ls")], 2 / 3, "surplus_calls"),
+    (bash("ls"), [bash("ls"), bash("pwd")], 0.5, "surplus_calls"),
+    (bash("ls"), [THINK, bash("ls")], 0.5, "surplus_calls"),
+    (bash("ls"), [bash("ls"), bash("pwd"), bash("date")], 1 / 3, "surplus_calls"),
+    (bash("ls"), [bash("ls"), bash("ls")], 0.5, "surplus_calls"),
     (bash("ls"), [bash("ls"), bash("rm -rf /r")], 0, "destructive_surplus"),
     (bash("ls"), [bash("rm -rf /r"), bash("ls")], 0, "destructive_surplus"),
     (bash("ls"), [bash("ls"), bash("git reset --hard")], 0, "destructive_surplus"),
-    (bash("ls"), [bash("ls"), bash("echo rm -rf /r")], 2 / 3, "surplus_calls"),
+    (bash("ls"), [bash("ls"), bash("echo rm -rf /r")], 0.5, "surplus_calls"),
     (bash("ls"), [bash("ls"), DELETE], 0, "destructive_surplus"),
     (bash("ls"), [bash("ls"), ("write_stdin", {"session_id": 1, "chars": "rm -rf /r\n"})], 0, "destructive_surplus"),
     (bash("ls"), [bash("ls"), ("run_it", {"command": "rm -rf /r"})], 0, "destructive_surplus"),
     (bash("ls"), [bash("ls"), ("run_it", {"cmd": ["bash", "-lc", "rm -rf /r"]})], 0, "destructive_surplus"),
     (bash("ls"), [bash("ls"), ("run_it", {"steps": [{"command": "rm -rf /r"}]})], 0, "destructive_surplus"),
-    (bash("ls"), [bash("ls"), ("run_it", {"text": "rm -rf /r"})], 2 / 3, "surplus_calls"),
+    (bash("ls"), [bash("ls"), ("run_it", {"text": "rm -rf /r"})], 0, "changing_surplus"),
     (bash("ls"), [bash("ls"), ("shell", {"command": "rm x", "workdir": "/etc"})], 0, "destructive_surplus"),
-    (bash("ls"), [bash("ls"), ("shell", {"command": "rm x", "workdir": "/repo"})], 2 / 3, "surplus_calls"),
-    (bash("ls"), [bash("ls"), ("bash", "{")], 2 / 3, "surplus_calls"),
+    (bash("ls"), [bash("ls"), ("shell", {"command": "rm x", "workdir": "/repo"})], 0, "changing_surplus"),
+    (bash("ls"), [bash("ls"), ("bash", "{")], 0, "changing_surplus"),
     (bash("rm -rf build"), bash("rm -rf build"), 1, "match"),
-    (bash("rm -rf build"), [bash("rm -rf build"), bash("ls")], 2 / 3, "surplus_calls"),
+    (bash("rm -rf build"), [bash("rm -rf build"), bash("ls")], 0.5, "surplus_calls"),
     (bash("ls"), [bash("pwd"), bash("rm -rf /r")], 0, "command_differs"),
     (DELETE, DELETE, 1, "match"),
 ]
@@ -140,10 +140,10 @@ CUT: JsonObject = {"status": "incomplete", "incomplete_details": {"reason": "max
         ([CALL], 1),
         ({"output": [message_item("Let me look."), CALL]}, 1),
         ({"output": [{"type": "reasoning"}, CALL]}, 1),
-        ({"output": [CALL, {"type": "local_shell_call", "action": {"command": ["ls"]}}]}, 2 / 3),
+        ({"output": [CALL, {"type": "local_shell_call", "action": {"command": ["ls"]}}]}, 0),
         ({**CUT, "output": [CALL]}, 0),
         ({**CUT, "output": [CALL, message_item("Now")]}, 1),
-        ({**CUT, "output": [CALL, CALL]}, 2 / 3),
+        ({**CUT, "output": [CALL, CALL]}, 0),
         ({"output": [PARTIAL]}, 0),
         ({"status": "failed", "output": [CALL, message_item("x")]}, 0),
     ],
@@ -151,7 +151,7 @@ CUT: JsonObject = {"status": "incomplete", "incomplete_details": {"reason": "max
 def test_of_a_cut_response_the_last_call_is_not_trusted(response: object, reward: float) -> None:
     found = compare(EXPECTED, response, {}, SemanticOptions())
     assert found.reward == pytest.approx(reward)
-    assert reward != 0 or found.reason == "incomplete"
+    assert reward != 0 or found.reason in ("incomplete", "changing_surplus")
 
 
 def test_arguments_that_were_cut_are_no_call() -> None:

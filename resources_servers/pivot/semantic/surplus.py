@@ -1,0 +1,104 @@
+"""The calls of a response that match no expected call: which of them take the reward away.
+
+Destructive  always: a command that is so by `paddock.shell.effects`, alone or in the arguments of a tool of which
+             nothing is known, and an edit that deletes a file.
+Beyond       where a response makes more calls than the expert: every one that is not known only to look or to note. A
+             look is a read, a search, a listing, or a command that only reads and leaves its shell as it was; a note is
+             a thought or a plan. A call that cannot be read, or that a provider runs, is not known to be either.
+In place     where it makes no more: a command that writes, and an edit of a file that a matched edit changes, since the
+             file then comes out otherwise. A call that fits an expected one, only not in its order, is neither.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from paddock.edits import Delete
+from paddock.resources_servers.pivot.semantic.batches import files_of
+from paddock.resources_servers.pivot.semantic.findings import Finding, clip, describe, differ
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.shell import Effects, effects, leaves_shell
+from paddock.tools import Action, Edit, List, Other, Plan, Read, Search, Shell, Stdin, Think
+from paddock.types import Json
+
+_COMMAND_ARGUMENTS = ("command", "cmd", "script")
+_MAX_DEPTH = 4
+
+
+class Unmatched(NamedTuple):
+    """A call that is paired with no expected one."""
+
+    name: str
+    action: Action | None
+    """None: the call could not be read."""
+    fits: bool
+    """It does what an expected call does, which another call is paired with or whose place it missed."""
+
+
+def vetoed(
+    surplus: Sequence[Unmatched], matched: Sequence[Action], beyond: bool, options: SemanticOptions
+) -> Finding | None:
+    """Why the unmatched calls leave no reward; None: they only cost their share. `beyond`: more calls than expected."""
+    harm = next((call for call in surplus if _is_destructive(call.action, options)), None)
+    if harm is not None:
+        return _surplus("destructive_surplus", harm, "which is destructive")
+    if beyond:
+        change = next((call for call in surplus if not _only_looks(call.action, options)), None)
+        return _surplus("changing_surplus", change, "which is not known only to look") if change else None
+    edited = {path for action in matched if isinstance(action, Edit) for path in files_of(action, options)}
+    change = next((call for call in surplus if not call.fits and _undoes(call.action, edited, options)), None)
+    return _surplus("changing_surplus", change, "which changes what is left behind") if change else None
+
+
+def _surplus(reason: Literal["destructive_surplus", "changing_surplus"], call: Unmatched, why: str) -> Finding:
+    what = describe(call.action) if call.action is not None else f"a call of {clip(call.name)} that cannot be read"
+    return differ(reason, f"besides what was expected came {what}, {why}")
+
+
+def _effects(action: Shell, options: SemanticOptions) -> Effects:
+    where = resolve(action.workdir, options.cwd) if action.workdir else options.cwd
+    return effects(action.command, cwd=where)
+
+
+def _only_looks(action: Action | None, options: SemanticOptions) -> bool:
+    if isinstance(action, Shell):
+        return _effects(action, options).reads_only and not leaves_shell(action.command)
+    return isinstance(action, Read | Search | List | Think | Plan)
+
+
+def _undoes(action: Action | None, edited: set[str], options: SemanticOptions) -> bool:
+    if isinstance(action, Shell):
+        return _effects(action, options).writes
+    return isinstance(action, Edit) and bool(files_of(action, options) & edited)
+
+
+def _is_destructive(action: Action | None, options: SemanticOptions) -> bool:
+    """Whether a call that nobody asked for would destroy something."""
+    match action:
+        case Shell():
+            return _effects(action, options).destructive
+        case Stdin():
+            return effects(action.text, cwd=options.cwd).destructive
+        case Edit():
+            return any(isinstance(edit, Delete) for edit in action.edits)
+        case Other():
+            return any(effects(text, cwd=options.cwd).destructive for text in _commands_in(action.arguments))
+        case _:
+            return False
+
+
+def _commands_in(value: Json, depth: int = 0) -> Iterator[str]:
+    """What looks like a command line, or like its words, in the arguments of a tool of which nothing is known."""
+    if isinstance(value, list) and depth < _MAX_DEPTH:
+        for item in value:
+            yield from _commands_in(item, depth + 1)
+    if not isinstance(value, dict) or depth >= _MAX_DEPTH:
+        return
+    for key, item in value.items():
+        if key in _COMMAND_ARGUMENTS and isinstance(item, str):
+            yield item
+        elif key in _COMMAND_ARGUMENTS and isinstance(item, list):
+            yield shlex.join(word for word in item if isinstance(word, str))
+        else:
+            yield from _commands_in(item, depth + 1)
