@@ -16,6 +16,7 @@ from paddock.sandbox.capture import Kept, Reader
 from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import LocalImage
+from paddock.sandbox.keeper import shortage
 from paddock.sandbox.layers import View
 from paddock.sandbox.layers.marks import Attributes
 from paddock.sandbox.link import Command, Link, Refused
@@ -185,8 +186,7 @@ class Box:
         return killed and removed and self.link.gone.is_set()
 
     async def _start(self, request: ExecRequest, kept: list[Kept]) -> tuple[Command, list[Reader]]:
-        stdin = _as_file(request.stdin)
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in kept]
+        stdin, pipes = _opened(request.stdin, len(kept))
         writers = [write for _, write in pipes]
         try:
             fds = [stdin, writers[0], writers[-1]]
@@ -258,6 +258,25 @@ async def _drain(readers: list[Reader]) -> None:
         _, left = await asyncio.wait(waiting, timeout=DRAIN_S)
         for one in left:
             one.cancel()
+
+
+def _opened(stdin: bytes, n_pipes: int) -> tuple[int, list[tuple[int, int]]]:
+    """A command's stdin and its output pipes, all of them or none; SandboxError where this process has no room."""
+    with contextlib.ExitStack() as undo:
+        try:
+            file = _as_file(stdin)
+            undo.callback(os.close, file)
+            pipes = []
+            for _ in range(n_pipes):
+                pipes.append(os.pipe2(os.O_CLOEXEC))
+                for end in pipes[-1]:
+                    undo.callback(os.close, end)
+        except OSError as error:
+            raise SandboxError(
+                f"a command can't be started: {shortage.explained(error)}", kind="exec_failed"
+            ) from error
+        undo.pop_all()
+        return file, pipes
 
 
 def _as_file(data: bytes) -> int:

@@ -10,17 +10,12 @@ import itertools
 import os
 import signal
 import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.sandbox import processes
 from paddock.sandbox.failures import SandboxError, SandboxGone, SandboxRequestError
-from paddock.sandbox.keeper import messages
+from paddock.sandbox.keeper import messages, shortage
 from paddock.types import JsonObject
-
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from keeper import zygote; zygote.serve(int(sys.argv[2]))"
 
 
 class _Answer(NamedTuple):
@@ -42,41 +37,6 @@ class Broken(SandboxError):  # noqa: N818 - read as what it is
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message, kind="keeper_call")
         self.errno = number
-
-
-class Zygote:
-    """Starts keepers; one per provider."""
-
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", "-s", "-c", _BOOT, str(Path(__file__).parent), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
-                cwd="/",
-            )
-        self._link = ours
-
-    def fork(self) -> socket.socket:
-        """The socket of a new keeper."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        with theirs:
-            try:
-                messages.send(self._link, {"op": "fork"}, [theirs.fileno()])
-            except OSError as error:
-                ours.close()
-                raise SandboxError(f"the keepers' parent is gone: {error}", kind="keeper_lost") from error
-        return ours
-
-    def close(self) -> None:
-        self._link.close()
-        self._process.wait()
 
 
 class Command(NamedTuple):
@@ -203,7 +163,9 @@ class Link:
                 message, fds = messages.receive(self._socket)
             except BlockingIOError:
                 return
-            except (EOFError, OSError):
+            except (EOFError, OSError) as error:
+                if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+                    self._last = self._last or shortage.explained(error)
                 self._loop.remove_reader(self._socket)
                 self._socket.close()
                 self._fail(self._last or "its keeper was killed")

@@ -1,6 +1,7 @@
 """The provider of this machine: sandboxes over a runtime, each with a keeper and a folder of its own."""
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,9 +13,11 @@ from paddock.sandbox.box import Box, Folder
 from paddock.sandbox.cgroups import Cgroup, Cgroups
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import ImageStore, LocalImage
+from paddock.sandbox.keeper import shortage
 from paddock.sandbox.keeper.programs import EMPTY
+from paddock.sandbox.keepers import Keepers
 from paddock.sandbox.layers import Patch, copy_upper, patch, remove_tree
-from paddock.sandbox.link import Link, Zygote
+from paddock.sandbox.link import Link
 from paddock.sandbox.listening import SocketListener
 from paddock.sandbox.owner import HANDLE, Owner
 from paddock.sandbox.protocol import Listener
@@ -49,7 +52,7 @@ class LocalProvider:
         self.cgroups = cgroups
         self.store = ImageStore(settings.home, payload_id=settings.payload_id)
         self._owner = Owner(settings.home)
-        self._zygote = Zygote()
+        self._keepers = Keepers(settings.start_timeout_s)
         self._boxes: dict[str, Box] = {}
         self._starting = asyncio.Semaphore(settings.starts_at_once)
         self._requests = Requests()
@@ -164,7 +167,7 @@ class LocalProvider:
         await asyncio.gather(*(self.destroy(name) for name in list(self._boxes)))
         await self._dog.close()
         await self._sweeping
-        await asyncio.to_thread(self._zygote.close)
+        await asyncio.to_thread(self._keepers.close)
         if self.cgroups:
             await asyncio.to_thread(self.cgroups.remove_owner, self._owner.id)
         self._owner.close()
@@ -179,24 +182,43 @@ class LocalProvider:
 
     async def _start(self, handle: SandboxHandle, image: LocalImage) -> Box:
         """Nothing of it stays when it does not start."""
-        cgroup = await self._make_cgroup(handle)
-        folder = self._make_folder(handle, image)
-        box = Box(handle, image, folder, Link(handle.sandbox_id, self._zygote.fork()), cgroup)
+        box = await self._make_box(handle, image)
+        folder = box.folder
         try:
             async with asyncio.timeout(self.settings.start_timeout_s):
                 wish = Wish(handle.sandbox_id, self._owner.id, handle.spec, image, folder.root, self.store.payload_id)
                 begun = await self.runtime.begin(wish)
                 box.folder = folder._replace(engine_upper=begun.upper)
-                ready = await box.link.start({**self._plan(handle.spec, image, folder, cgroup), **begun.plan})
+                ready = await box.link.start({**self._plan(handle.spec, image, folder, box.cgroup), **begun.plan})
             await self._dog.watch(self._watched(box, ready))
             box.look = lambda: self._dog.look(handle.sandbox_id)
         except BaseException as error:
             await asyncio.shield(self._destroy(box))
             if isinstance(error, SandboxGone | TimeoutError):
-                message = f"sandbox of {handle.spec.image!r} did not start: {error}"
+                why = str(error) or f"not within start_timeout_s, {self.settings.start_timeout_s:g} s"
+                message = f"sandbox of {handle.spec.image!r} did not start: {why}"
                 raise SandboxError(message, kind="start_failed") from error
             raise
         return box
+
+    async def _make_box(self, handle: SandboxHandle, image: LocalImage) -> Box:
+        """Its keeper, cgroup and folder; SandboxError where this machine has no room for one of them."""
+        keeper = await self._keepers.fork()
+        cgroup = None
+        try:
+            cgroup = await self._make_cgroup(handle)
+            folder = self._make_folder(handle, image)
+            return Box(handle, image, folder, Link(handle.sandbox_id, keeper), cgroup)
+        except BaseException as error:
+            keeper.close()
+            if cgroup is not None:
+                await asyncio.to_thread(cgroup.remove)
+            with contextlib.suppress(OSError):  # as where there are too few open files: it goes with its owner
+                await asyncio.to_thread(remove_tree, self._owner.folder / handle.sandbox_id)
+            if isinstance(error, OSError):
+                message = f"sandbox of {handle.spec.image!r} did not start: {shortage.explained(error)}"
+                raise SandboxError(message, kind="start_failed") from error
+            raise
 
     async def _destroy(self, box: Box) -> None:
         await self._dog.unwatch(box.handle.sandbox_id)

@@ -19,7 +19,7 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from . import adopt, files, launch, messages, spawn
+from . import adopt, files, launch, messages, shortage, spawn
 
 END_S = 5.0
 """For a sandbox whose first process was killed to be gone."""
@@ -40,7 +40,7 @@ def run(link: socket.socket) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - the provider is told, whatever it is
         code = 1
         with contextlib.suppress(OSError):
-            messages.send(link, {"op": "failed", "error": f"{type(error).__name__}: {error}"})
+            messages.send(link, {"op": "failed", "error": shortage.named(error)})
     os._exit(code)
 
 
@@ -120,7 +120,7 @@ class _Keeper:
         except spawn.Refused as refusal:
             self._send({"op": "refused", "id": name, "errno": refusal.errno, "error": str(refusal)})
         except OSError as error:
-            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": str(error)})
+            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": shortage.explained(error)})
 
     def _reap(self) -> None:
         """Tell of commands that ended."""

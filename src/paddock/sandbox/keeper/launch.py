@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from . import network, programs, settle, syscalls
+from . import network, programs, settle, shortage, syscalls
 
 _NAMESPACES = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -185,7 +185,7 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
                 code = abs(os.waitstatus_to_exitcode(status)) & 0xFF
                 break
     except BaseException as error:  # noqa: BLE001 - told on the only channel there is
-        os.write(said, f"{type(error).__name__}: {error}\n".encode())
+        os.write(said, f"{shortage.named(error)}\n".encode())
     os._exit(code)
 
 
@@ -205,12 +205,13 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         os.dup2(said, 2)
         syscalls.default_signals()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
         here, merged = os.getcwd(), os.path.basename(plan.merged)
         argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]
         env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
         os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], env)
     except BaseException as error:  # noqa: BLE001 - as above
-        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os.write(2, f"{shortage.named(error)}\n".encode())
     os._exit(71)
 
 

@@ -1,9 +1,10 @@
 """JSON messages with descriptors over a SOCK_SEQPACKET socket; a long one travels in a memory file.
 
-Errors  EOFError: the other side is gone.
+Errors  EOFError: the other side is gone; OSError EMFILE: a descriptor came that there is no room for.
 """
 
 import array
+import errno
 import json
 import os
 import socket
@@ -33,7 +34,9 @@ def send(link: socket.socket, message: dict[str, Any], fds: "list[int] | None" =
 
 def receive(link: socket.socket) -> "tuple[dict[str, Any], list[int]]":
     """The next message, and descriptors that are now ours (closed on exec)."""
-    body, ancillary, _, _ = link.recvmsg(INLINE_BYTES + 4096, socket.CMSG_SPACE(MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
+    body, ancillary, flags, _ = link.recvmsg(
+        INLINE_BYTES + 4096, socket.CMSG_SPACE(MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC
+    )
     fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -41,6 +44,10 @@ def receive(link: socket.socket) -> "tuple[dict[str, Any], list[int]]":
     if not body:
         raise EOFError("the other side is gone")
     passed = list(fds)
+    if flags & socket.MSG_CTRUNC:
+        for fd in passed:
+            os.close(fd)
+        raise OSError(errno.EMFILE, "a passed descriptor could not be taken")
     if body == b"@":
         memory = passed.pop(0)
         with os.fdopen(memory, "rb") as file:

@@ -92,15 +92,15 @@ def _become(
             fcntl.ioctl(terminal[1], termios.TIOCSCTTY, 0)
             fds = [terminal[1]] * 3 + fds
         # Above every number that is about to be given away, so that none is overwritten before it is copied.
-        lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
-        told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 64)
+        lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds)) for fd in fds]
+        told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, len(fds))
         for number, fd in enumerate(lifted):
             os.dup2(fd, number, inheritable=True)
         syscalls.default_signals()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _limit(resource.RLIMIT_NOFILE, plan.open_files)
+        syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
         if plan.file_bytes is not None:
-            _limit(resource.RLIMIT_FSIZE, plan.file_bytes)
+            syscalls.limit(resource.RLIMIT_FSIZE, plan.file_bytes)
         os.umask(0o022)
         what = message["cwd"]
         os.chdir(what)
@@ -113,10 +113,3 @@ def _become(
     except BaseException as error:  # noqa: BLE001 - told on the only channel there is
         os.write(told, f"{errno.EINVAL} {what}: {type(error).__name__}: {error}".encode(errors="replace"))
     os._exit(127)
-
-
-def _limit(which: int, value: int) -> None:
-    """Never above what we may have."""
-    hard = resource.getrlimit(which)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (value, value))

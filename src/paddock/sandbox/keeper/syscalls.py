@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 
 CLONE_NEWNS = 0x00020000
@@ -117,6 +118,13 @@ def default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
+
+
+def limit(which: int, value: int) -> None:
+    """Soft and hard, never above what we may have."""
+    hard = resource.getrlimit(which)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (value, value))
 
 
 def drop_privileges() -> None:

@@ -2,6 +2,8 @@
 
 Started as `python -S -E -s -c ... FD`: the provider's socket is its only descriptor. Ends when that closes; the keepers
 then see their own sockets close, and end too.
+Each wish is answered by its `id`: `forked`, or `refused` with what this machine lacks.
+Its stderr is the provider's to read, and no keeper's.
 """
 
 import gc
@@ -10,7 +12,7 @@ import signal
 import socket
 import sys
 
-from . import keeper, messages
+from . import keeper, messages, shortage
 
 
 def serve(fd: int) -> None:
@@ -22,12 +24,23 @@ def serve(fd: int) -> None:
     gc.freeze()
     while True:
         try:
-            _, fds = messages.receive(link)
-        except EOFError:
+            message, fds = messages.receive(link)
+        except (EOFError, ConnectionError):
             return
-        if os.fork() == 0:
+        answer = {"op": "forked", "id": message["id"]}
+        try:
+            child = os.fork()
+        except OSError as error:
+            child = -1
+            answer = {"op": "refused", "id": message["id"], "error": shortage.explained(error)}
+        if child == 0:
             link.close()
+            os.dup2(1, 2)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             keeper.run(socket.socket(fileno=fds[0]))
         for passed in fds:
             os.close(passed)
+        try:
+            messages.send(link, answer)
+        except ConnectionError:
+            return
