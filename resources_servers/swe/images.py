@@ -1,16 +1,19 @@
 """Which image of the store an instance runs in, and getting it there: from its recipe, else from where it is said.
 
 Where   `paddock.sandbox.images.sources`: the row's own name or its dataset's rule, `container_formatter`, a registry.
-Errors  RowError for a row that names no image, or one that is nowhere (every place that was tried is listed).
+Errors  RowError for a row that names no image, or one that is nowhere (every place that was tried is listed);
+        ImageDamaged for one that this machine's store has lost a part of and may not make again.
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import Field
 
 from paddock.errors import RowError
 from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import ImageMissing
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.build import build_image
 from paddock.sandbox.images.convert import to_store
@@ -60,7 +63,12 @@ class Images:
         if instance.build is not None and settings.get_missing:
             await build_image(self._store, name, instance.build)
             return
-        source = resolve({"instance_id": instance.instance_id, "image": name}, settings, self._is_there)
+        try:
+            source = resolve({"instance_id": instance.instance_id, "image": name}, settings, self._is_there)
+        except ImageMissing:
+            with suppress(ImageMissing):
+                await asyncio.to_thread(self._store.get, name)  # one that is there and damaged says so
+            raise
         async with Puller(self._store) as puller:
             await to_store(puller, source.place, name)
 

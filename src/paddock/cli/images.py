@@ -90,6 +90,7 @@ def _add_fetching(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.cli import image_rows
+    from paddock.sandbox import ImageDamaged
     from paddock.sandbox.images import ImageStore
     from paddock.sandbox.settings import SandboxSettings
 
@@ -99,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
         return _run(store, args)
     except OSError as error:
         image_rows.say(f"the store {store.home}: {error}")
-        return 1
+    except ImageDamaged as error:
+        image_rows.say(error.message)
+    return 1
 
 
 def _run(store: "ImageStore", args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from paddock.sandbox.failures import (
     BudgetExceeded,
+    ImageDamaged,
     ImageMissing,
     RuntimeMissing,
     SandboxError,
@@ -32,6 +33,7 @@ __all__ = [
     "ExecRequest",
     "ExecResult",
     "FileChange",
+    "ImageDamaged",
     "ImageMissing",
     "Killed",
     "Listener",

@@ -3,7 +3,8 @@
     InfraError
     └── SandboxError         the machine's: it did not start, it died, the host is full; retried
         ├── SandboxGone      no such sandbox, any more or ever
-        └── RuntimeMissing   no runtime works here: the message says which were tried, why not, and what to install
+        ├── RuntimeMissing   no runtime works here: the message says which were tried, why not, and what to install
+        └── ImageDamaged     the store has lost a part of an image: it has to be made again
     BudgetExceeded           the policy's: the whole sandbox was killed because it used up its own budget
     SandboxRequestError      a wish that no sandbox can grant: bad path, unknown image
     ImageMissing             the row's: no such image in the store, or in the registry
@@ -32,6 +33,12 @@ class SandboxGone(SandboxError):
 
 class RuntimeMissing(SandboxError):
     """Nothing here can isolate; not retried."""
+
+    retryable_by_default = False
+
+
+class ImageDamaged(SandboxError):
+    """The record or a layer of an image can't be used; not retried."""
 
     retryable_by_default = False
 

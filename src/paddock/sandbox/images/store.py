@@ -4,7 +4,8 @@ Layout  `images/<quoted name>.json` an ImageRecord, written last and atomically:
         `layers/<id>/fs` one directory tree each, shared between images, never written again.
 Layer   as overlayfs has it in a user namespace: a removed path is a character device 0:0, an opaque folder has the
         attribute `user.overlay.opaque=y`. The lowest layer has neither.
-Errors  ImageMissing names the nearest image there is.
+Errors  ImageMissing names the nearest image there is; ImageDamaged the record or layer that can't be used. The store
+        does not have a damaged image: whoever builds or pulls it makes it again.
 """
 
 import os
@@ -14,9 +15,12 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-from paddock.sandbox.failures import ImageMissing
+from pydantic import ValidationError
+
+from paddock.errors import describe
+from paddock.sandbox.failures import ImageDamaged, ImageMissing
 from paddock.types import JsonObject, Record
 
 
@@ -52,23 +56,32 @@ class ImageStore:
     def get(self, name: str) -> LocalImage:
         path = self._path(name)
         try:
-            record = ImageRecord.model_validate_json(path.read_bytes())
+            record = _read(path)
         except FileNotFoundError:
             near = get_close_matches(name, self.names(), n=1, cutoff=0.6)
             hint = f"; nearest: {near[0]!r}" if near else ""
             raise ImageMissing(f"no image {name!r} in {self.home}{hint}", kind="image_missing") from None
-        return LocalImage(record, tuple(self._layers / layer / "fs" for layer in record.layers))
+        layers = tuple(self._layers / layer / "fs" for layer in record.layers)
+        for layer in layers:
+            if not layer.is_dir():
+                raise ImageDamaged(
+                    f"image {name!r}: its layer {layer} is not there; {_again(name)}", kind="image_damaged"
+                )
+        return LocalImage(record, layers)
 
     def has(self, name: str) -> bool:
-        return self._path(name).exists()
+        """Whether all of it is there."""
+        try:
+            self.get(name)
+        except (ImageMissing, ImageDamaged):
+            return False
+        return True
 
     def names(self) -> list[str]:
-        return sorted(record.name for record in self.records())
+        return sorted(unquote(path.stem) for path in self._images.glob("*.json"))
 
     def records(self) -> list[ImageRecord]:
-        if not self._images.exists():
-            return []
-        return [ImageRecord.model_validate_json(path.read_bytes()) for path in sorted(self._images.glob("*.json"))]
+        return [_read(path) for path in sorted(self._images.glob("*.json"))]
 
     def add(
         self,
@@ -136,3 +149,20 @@ class ImageStore:
         for folder in (self.home, self._images, self._layers):
             folder.mkdir(parents=True, exist_ok=True)
             os.chmod(folder, 0o711)  # noqa: PTH101, S103 - as above
+
+
+def _read(path: Path) -> ImageRecord:
+    """FileNotFoundError where there is none."""
+    data = path.read_bytes()
+    try:
+        return ImageRecord.model_validate_json(data)
+    except ValidationError as error:
+        name = unquote(path.stem)
+        raise ImageDamaged(
+            f"{path}: the record of image {name!r} is not whole: {describe(error)}; {_again(name)}",
+            kind="image_damaged",
+        ) from None
+
+
+def _again(name: str) -> str:
+    return f"make it again: `paddock images build` from its recipe, or `paddock images pull {name}` from a registry"
