@@ -13,7 +13,7 @@ from typing import Literal
 from paddock.sandbox.images import Recipe
 from paddock.types import JsonObject, Record
 
-Dataset = Literal["swe_bench", "swe_gym", "r2e_gym", "nv_internal", "paddock"]
+Dataset = Literal["swe_bench", "swe_gym", "swe_rebench", "r2e_gym", "nv_internal", "paddock"]
 Rule = Literal["lists", "map", "passed"]
 """`lists`: the official rule; `map`: every status as expected; `passed`: all of both lists PASSED, neither empty."""
 

@@ -79,16 +79,27 @@ def require() -> None:
     _modules()
 
 
-def parse(parser: str, log: str) -> dict[str, str]:
-    """Status by test id. RowError names the parsers there are."""
-    registry: dict[str, Any] = vars(_modules()["log_parsers"])["PARSER_REGISTRY"]
+def require_parser(parser: str, key: str = "log_parser") -> None:
+    """RowError for a parser that the package has not; it names `key` of the row, and the parsers there are."""
+    registry = _parsers()
     if parser not in registry:
         raise RowError(
-            f"log_parser: no parser {parser!r} in swebench {VERSION}; there are: {', '.join(sorted(registry))}",
+            f"{key}: no parser {parser!r} in swebench {VERSION}; there are: {', '.join(sorted(registry))}",
             kind="log_parser_unknown",
+            stage="seed",
         )
-    status: dict[str, str] = registry[parser](log, None)
+
+
+def parse(parser: str, log: str) -> dict[str, str]:
+    """Status by test id."""
+    require_parser(parser)
+    status: dict[str, str] = _parsers()[parser](log, None)
     return status
+
+
+def _parsers() -> dict[str, Any]:
+    registry: dict[str, Any] = vars(_modules()["log_parsers"])["PARSER_REGISTRY"]
+    return registry
 
 
 def parser_of(repo: str) -> str | None:

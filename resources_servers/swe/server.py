@@ -1,6 +1,6 @@
 """SWE: a repository with a bug, a patch, and the reference's hidden tests, run where no policy can reach the verdict.
 
-Source  SWE-bench, SWE-Gym, R2E-Gym, Nemotron SWE2 and an own plain format; `rows` reads each, by its fields.
+Source  SWE-bench, SWE-Gym, SWE-rebench, R2E-Gym, Nemotron SWE2, an own plain format: `rows` reads each, by its fields.
 Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the tree's place, and what
         `Instance.visible` says: an allow-list.
 Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);

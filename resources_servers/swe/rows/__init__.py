@@ -1,8 +1,9 @@
 """Rows of every form, as one `Instance`: one small adapter each, chosen by the fields that a row has.
 
 Forms   Nemotron SWE2 (`responses_create_params.metadata.instance_dict`), R2E-Gym (`parsed_commit_content`), the own
-        format (`test_command`), SWE-bench (`eval_script`, or `environment_setup_commit`), SWE-Gym (what is left with
-        FAIL_TO_PASS and `test_patch`).
+        format (`test_command`), SWE-bench (`eval_script`, or `environment_setup_commit`), SWE-rebench
+        (`install_config`), SWE-Gym (what is left with FAIL_TO_PASS and `test_patch`). SWE-bench-Live, SWE-rebench V2
+        and what of Multimodal needs files from elsewhere are refused by name (`refused`).
 Errors  RowError: a row of two forms, of none, or with a field that its form can't use, named with what would be right.
 """
 
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from paddock.errors import RowError, boundary
 from paddock.resources_servers.swe.instance import Instance
-from paddock.resources_servers.swe.rows import nemotron, own, r2e_gym, swe_bench
+from paddock.resources_servers.swe.rows import nemotron, own, r2e_gym, refused, swe_bench, swe_rebench
 from paddock.types import JsonObject, Row
 
 __all__ = ["read"]
@@ -50,12 +51,15 @@ def _form(task: JsonObject) -> Form:
         return told[0]
     if task.get("test_patch") is None or task.get("FAIL_TO_PASS") is None:
         raise RowError(
-            "row: of no known form; needs `test_patch` and `FAIL_TO_PASS` (SWE-bench, SWE-Gym), "
+            "row: of no known form; needs `test_patch` and `FAIL_TO_PASS` (SWE-bench, SWE-Gym, SWE-rebench), "
             "`parsed_commit_content` (R2E-Gym), `responses_create_params.metadata.instance_dict` (Nemotron SWE2) "
             "or `test_command` (own format)",
             kind="task_invalid",
             stage="seed",
         )
+    refused.refuse(task)
+    if task.get("install_config") is not None:
+        return Form("SWE-rebench", "install_config", swe_rebench.read)
     if task.get("environment_setup_commit") is not None:
         return Form("SWE-bench", "environment_setup_commit", swe_bench.read)
     return Form("SWE-Gym", "test_patch", swe_bench.read_gym)

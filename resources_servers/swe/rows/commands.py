@@ -78,8 +78,12 @@ def swe_gym(repo: str, test_patch: bytes, given: str | None) -> Command | None:
         cases = dict.fromkeys(CASE.findall(test_patch.decode(errors="replace")))
         wanted = " or ".join(cases)
         return Command([], f'{base} -k "{wanted}"')
-    paths = [path for path in changed_paths(test_patch) if official.is_test_path(path)]
-    return Command([], given or " ".join([base, *paths]))
+    return with_files(base, test_patch) if given is None else Command([], given)
+
+
+def with_files(base: str, test_patch: bytes) -> Command:
+    """A command followed by the files of the test patch."""
+    return Command([], " ".join([base, *(path for path in changed_paths(test_patch) if official.is_test_path(path))]))
 
 
 def _django_label(path: str) -> str:

@@ -1,6 +1,8 @@
 """Rows of the Nemotron SWE2 blend: the source row as JSON text in `responses_create_params.metadata.instance_dict`.
 
-Choice  by the exact `dataset_name` beside it: SWE-bench and SWE-Gym rows, R2E-Gym rows, `nv-internal-1`.
+Choice  by the exact `dataset_name` beside it: SWE-bench, SWE-Gym, SWE-rebench and R2E-Gym rows, `nv-internal-1`. A
+        name that is not one of these may be another data set, with another grader: only what looks mistyped by a letter
+        is told a nearest one.
 Own     `nv-internal-1` brings its runner and its log reader as programs; its tree is at `/app`; its rule is `passed`.
         The last line of `before_repo_set_cmd` puts the reference tests into the tree.
 Errors  RowError names the dataset names that are known.
@@ -14,12 +16,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from paddock.resources_servers.swe.instance import Instance
-from paddock.resources_servers.swe.rows import fields, r2e_gym, swe_bench
+from paddock.resources_servers.swe.rows import fields, r2e_gym, swe_bench, swe_rebench
 from paddock.resources_servers.swe.rows.fields import wrong
 from paddock.types import Row
 
 WORKDIR = "/app"
 TOOLS = "/tmp/paddock-tests"  # noqa: S108 - inside the sandbox
+_MISTYPED = 0.97
+"""Likeness of names from which on one is taken for the other, mistyped: `_Live` and `_Lite` are not."""
 _ENV = re.compile(r"^ENV\s+(\w+)(?:=|\s+)(.*)$", re.MULTILINE)
 
 
@@ -39,9 +43,11 @@ def read(row: Row) -> Instance:
     name = fields.text(metadata, "dataset_name")
     reader = READERS.get(name)
     if reader is None:
-        near = get_close_matches(name, READERS, n=1)
-        hint = f"; nearest: {near[0]!r}" if near else f"; known: {', '.join(READERS)}"
-        raise wrong("responses_create_params.metadata.dataset_name", f"{name!r} has no adapter{hint}")
+        near = get_close_matches(name, READERS, n=1, cutoff=_MISTYPED)
+        hint = (
+            f"nearest: {near[0]!r}" if near else f"its rows may need a grader of their own; known: {', '.join(READERS)}"
+        )
+        raise wrong("responses_create_params.metadata.dataset_name", f"{name!r} has no adapter; {hint}")
     return reader(source)
 
 
@@ -106,9 +112,14 @@ def _dockerfile_env(row: Mapping[str, Any]) -> dict[str, str]:
 
 READERS: dict[str, Callable[[Mapping[str, Any]], Instance]] = {
     **dict.fromkeys(
-        [f"{owner}/SWE-bench{kind}" for owner in ("princeton-nlp", "SWE-bench") for kind in ("", "_Lite", "_Verified")],
+        [
+            f"{owner}/SWE-bench{kind}"
+            for owner in ("princeton-nlp", "SWE-bench")
+            for kind in ("", "_Lite", "_Verified", "_Multilingual", "_Multimodal")
+        ],
         swe_bench.read,
     ),
+    **dict.fromkeys(["nebius/SWE-rebench", "nebius/SWE-bench-extra"], swe_rebench.read),
     **dict.fromkeys(["SWE-Gym/SWE-Gym", "SWE-Gym/SWE-Gym-Lite"], swe_bench.read_gym),
     **dict.fromkeys(
         [f"R2E-Gym/R2E-Gym-{kind}" for kind in ("Subset", "Lite", "V1", "Full")] + ["R2E-Gym/R2E-Gym"], r2e_gym.read

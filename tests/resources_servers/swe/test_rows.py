@@ -225,6 +225,64 @@ def test_swe2_rows_are_read_by_the_exact_name_of_their_data_set() -> None:
         from_task({}, swe2("R2E-Gym/R2E-Gym-Subsets", r2e()))
 
 
+@pytest.mark.parametrize("name", ["SWE-bench/SWE-bench_Live", "ScaleAI/SWE-bench_Pro", "SWE-bench/SWE-smith"])
+def test_another_data_set_is_not_sent_to_a_wrong_grader(name: str) -> None:
+    with pytest.raises(RowError, match="has no adapter; its rows may need a grader of their own; known: ") as caught:
+        from_task({}, swe2(name, swe_bench()))
+    assert "nearest" not in str(caught.value)
+
+
+def test_multilingual_rows_are_read_in_the_wrapper_as_outside_of_it() -> None:
+    row = swe_bench(repo="x/y", language="go", log_parser="parse_log_gotest")
+    assert from_task({}, swe2("SWE-bench/SWE-bench_Multilingual", row)) == from_task(row)
+    with pytest.raises(RowError, match="eval_script: missing"):
+        from_task({}, swe2("SWE-bench/SWE-bench_Multilingual", older(repo="x/y")))
+
+
+def rebench(**config: Any) -> JsonObject:
+    given = {"test_cmd": "pytest -x MINE", "log_parser": "parse_log_pytest_v2", "env_vars": {"A": "1"}, **config}
+    return older(install_config=given, docker_image="swerebench/sweb.eval.x86_64.pallets_1776_flask-1")
+
+
+def test_a_swe_rebench_row_gets_its_own_command_parser_and_image() -> None:
+    for made in (from_task(rebench()), from_task({}, swe2("nebius/SWE-rebench", rebench()))):
+        assert (made.dataset, made.log_parser, made.env) == ("swe_rebench", "parse_log_pytest_v2", {"A": "1"})
+        assert made.image == "swerebench/sweb.eval.x86_64.pallets_1776_flask-1:latest"
+        assert "\npytest -x MINE tests/test_a.py tests/sub/test_b.py\n" in (made.eval_script or "")
+    unnamed = {key: value for key, value in rebench().items() if key != "docker_image"}
+    assert from_task(unnamed).image == "swerebench/sweb.eval.x86_64.pallets_1776_flask-1:latest"
+
+
+def test_a_swe_gym_row_may_say_its_parser() -> None:
+    assert from_task(swe_gym(log_parser="parse_log_pytest_v2")).log_parser == "parse_log_pytest_v2"
+
+
+ASSETS = {"test_patch": [{"path": "a.png", "url": "x"}], "patch": []}
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (swe_gym(test_cmd="go test", log_parser="parse_log_gotest", language="go"), "language: a SWE-rebench V2 row"),
+        (older(install_config={"docker_specs": {}, "test_cmd": "pytest"}), "a SWE-rebench V2 row"),
+        (swe_gym(test_cmd="pytest -rA", test_cmds=["pytest -rA"]), "test_cmds: a SWE-bench-Live row"),
+        (older(test_cmds=["pytest -rA"]), "test_cmds: a SWE-bench-Live row"),
+        (swe_bench(image_assets=json.dumps(ASSETS)), "image_assets: a SWE-bench Multimodal row"),
+        (swe_bench(image_assets=ASSETS), "image_assets: a SWE-bench Multimodal row"),
+        (rebench(test_cmd=None), "install_config.test_cmd: missing"),
+        (rebench(log_parser="parse_log_mine"), "install_config.log_parser: no parser 'parse_log_mine'.*there are: "),
+        (swe_gym(log_parser="parse_log_mine"), "log_parser: no parser 'parse_log_mine'"),
+    ],
+)
+def test_a_row_of_another_data_set_is_refused_by_its_name(task: JsonObject, said: str) -> None:
+    with pytest.raises(RowError, match=said):
+        from_task(task)
+
+
+def test_a_multimodal_row_without_files_from_elsewhere_is_read() -> None:
+    assert from_task(swe_bench(image_assets='{"test_patch": [], "patch": []}')).dataset == "swe_bench"
+
+
 def test_an_internal_row_brings_its_own_programs() -> None:
     made = from_task({}, swe2("nv-internal-1", internal()))
     assert (made.workdir, made.rule) == ("/app", "passed")
