@@ -31,6 +31,7 @@ from paddock.sandbox.admission import Admission, Room, shared_admission
 from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.listening import loopback_listener
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
@@ -52,6 +53,7 @@ class SweAgent(AgentServer[SweConfig]):
     _provider: Lease[LocalProvider]
     _admission: Lease[Admission]
     _planted: list[str]
+    _readiness: Readiness
 
     def __init__(self, config: SweConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
@@ -71,6 +73,10 @@ class SweAgent(AgentServer[SweConfig]):
         self._planted = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
         self._provider = await shared_provider(self.config.sandbox)
         self._leases.append(self._provider)
+        self._readiness = Readiness(self._provider.held)
+
+    async def why_not_ready(self) -> str | None:
+        return await self._readiness.why_not()
 
     async def stop(self) -> None:
         while self._leases:

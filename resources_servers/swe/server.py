@@ -31,6 +31,7 @@ from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.prepare import prepared
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import Fix, JsonObject, Row, Session, Verdict, patch_from_text, patch_to_text
@@ -86,6 +87,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         provider = lease.held
         self._serving = _Serving(
             lease=lease,
+            readiness=Readiness(provider),
             grader=Grader(provider, self.config.grading, resolve_image),
             images=self._images,
             installed=Installed(provider, self.config.grading.limits),
@@ -96,6 +98,9 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         serving, self._serving = self._serving, None
         if serving is not None:
             await serving.lease.release()
+
+    async def why_not_ready(self) -> str | None:
+        return await self._ready().readiness.why_not()
 
     def read_task(self, row: Row) -> SweTask:
         return SweTask.model_construct(instance=read(row))
@@ -142,6 +147,7 @@ class _Serving(NamedTuple):
     """What a started server has."""
 
     lease: Lease[LocalProvider]
+    readiness: Readiness
     grader: Grader
     images: Images
     installed: Installed

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -54,6 +55,8 @@ class LocalProvider:
         self._owner = Owner(settings.home)
         self._keepers = Keepers(settings.start_timeout_s)
         self._boxes: dict[str, Box] = {}
+        self.started_at = float("-inf")
+        """Monotonic second at which a sandbox started, where none has failed to since."""
         self._starting = asyncio.Semaphore(settings.starts_at_once)
         self._requests = Requests()
         self._dog = Watchdog(settings.watchdog)
@@ -163,6 +166,11 @@ class LocalProvider:
     def live(self) -> list[SandboxHandle]:
         return [box.handle for box in self._boxes.values()]
 
+    async def try_start(self, image: LocalImage) -> None:
+        """Start a sandbox of an image, of whatever store, and end it; what a start may raise."""
+        box = await self._begin(SandboxSpec(image=image.record.name), image)
+        await asyncio.shield(self._destroy(box))
+
     async def close(self) -> None:
         await asyncio.gather(*(self.destroy(name) for name in list(self._boxes)))
         await self._dog.close()
@@ -173,12 +181,20 @@ class LocalProvider:
         self._owner.close()
 
     async def _create(self, spec: SandboxSpec) -> SandboxHandle:
-        image = self.store.get(spec.image)
+        box = await self._begin(spec, self.store.get(spec.image))
+        self._boxes[box.handle.sandbox_id] = box
+        return box.handle
+
+    async def _begin(self, spec: SandboxSpec, image: LocalImage) -> Box:
         handle = SandboxHandle(sandbox_id=uuid.uuid4().hex[:12], runtime=self.runtime.name, spec=spec)
         async with self._starting:
-            box = await self._start(handle, image)
-        self._boxes[handle.sandbox_id] = box
-        return handle
+            try:
+                box = await self._start(handle, image)
+            except (SandboxError, OSError):
+                self.started_at = float("-inf")
+                raise
+        self.started_at = time.monotonic()
+        return box
 
     async def _start(self, handle: SandboxHandle, image: LocalImage) -> Box:
         """Nothing of it stays when it does not start."""

@@ -8,8 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.opening import open_provider
+from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.settings import SandboxSettings
 
 T = TypeVar("T")
@@ -59,10 +61,14 @@ async def lease(name: Hashable, make: Callable[[], Awaitable[T]], close: Callabl
 
 
 async def shared_provider(settings: SandboxSettings) -> Lease[LocalProvider]:
-    """The provider of these settings; `release` it in place of closing it."""
+    """The provider of these settings, which has started a sandbox; `release` it in place of closing it."""
 
     async def make() -> LocalProvider:
-        return await open_provider(settings)
+        provider = await open_provider(settings)
+        if (why_not := await Readiness(provider).why_not()) is not None:
+            await provider.close()
+            raise SandboxError(why_not, kind="not_ready", retryable=False)
+        return provider
 
     return await lease(settings, make, lambda provider: provider.close())
 

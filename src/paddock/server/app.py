@@ -4,6 +4,7 @@ Cost    the framework's layers take as long as the rest of a small call: the ser
         (`paddock.server.endpoints`), and within them only where a server has added middleware of its own.
 Errors  every error is `{"error": {owner, kind, message, stage, retryable}}` with its owner's status; where clients of a
         model call, what these understand (`dialects.errors`).
+Health  `GET /` says that the process lives, `/healthz` whether the server can serve: 503 with the reason where not.
 Access  with a token, every route but `GET /` and `/healthz` answers 401 without `Authorization: Bearer <token>`, or
         `X-Api-Key: <token>`, as Anthropic's clients say it.
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock import __version__
@@ -44,14 +46,9 @@ def build_app(server: Server[Any], *, token: str | None = None, telemetry: Telem
     add_docs(app)
     app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
-    health = {
-        "status": "ok",
-        "name": server.name,
-        "kind": server.KIND,
-        "implementation": type(server).__module__.split(".")[2] if type(server).__module__.count(".") > 1 else "",
-        "version": __version__,
-    }
-    app.add_api_route("/healthz", _answer(health), methods=["GET"], summary="What this server is")
+    app.add_api_route(
+        "/healthz", _health(server), methods=["GET"], summary="What this server is, and whether it can serve"
+    )
     for route, endpoint in endpoints.items():
         app.add_api_route(
             route.path,
@@ -152,6 +149,25 @@ def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
             # Without the path that was asked for: a rollout's secret may be in it.
             message, kind = f"{server.name}: {message}; there are: {there}", "no_route"
         return _Replied(refusal(request.url.path, RequestError(message, kind=kind), error.status_code, error.headers))
+
+    return answer
+
+
+def _health(server: Server[Any]) -> Callable[[], Awaitable[Response]]:
+    """200, or 503 with the reason where the server could not serve a request at this moment."""
+    module = type(server).__module__
+    what = {
+        "name": server.name,
+        "kind": server.KIND,
+        "implementation": module.split(".")[2] if module.count(".") > 1 else "",
+        "version": __version__,
+    }
+
+    async def answer() -> Response:
+        why_not = await server.why_not_ready()
+        if why_not is None:
+            return JSONResponse({"status": "ok", **what})
+        return JSONResponse({"status": "unavailable", "reason": why_not, **what}, status_code=503)
 
     return answer
 

@@ -127,6 +127,11 @@ class Server(Generic[ConfigT]):
     async def stop(self) -> None:
         """Release everything; called once, also after a failed start, its own or another's."""
 
+    async def why_not_ready(self) -> str | None:
+        """Why it could not serve a request at this moment; None: it could. `GET /healthz` asks, as often as somebody
+        likes: what takes long is asked once for a while."""
+        return None
+
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         """The routes that this server answers."""
         raise NotImplementedError
