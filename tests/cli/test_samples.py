@@ -78,6 +78,7 @@ def written(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 
 def test_a_sample_is_a_line_with_its_stamps(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines, _ = written(capsys, stored)
     assert lines[1] == {
+        "_paddock_format": 2,
         "_paddock_run_id": "run",
         "_ng_task_index": 7,
         "_paddock_group_size": 4,
@@ -189,7 +190,7 @@ def test_a_line_that_is_no_rollout_is_named_and_the_old_file_stays(
     target = tmp_path / "out.jsonl"
     target.write_text("old")
     assert main(["samples", str(tmp_path), "--out", str(target)]) == 2
-    assert "rollouts.jsonl:2: no rollout: " in capsys.readouterr().err
+    assert "rollouts.jsonl:2: no line of this file: " in capsys.readouterr().err
     assert target.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rollouts.jsonl"]
 

@@ -38,7 +38,7 @@ def test_a_run_a_file_of_it_and_a_file_of_inline_lines_are_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rollouts = [*group(BRANCHED)[:3], line(3, "infra")]
-    expected = ["4 results, 1 of them masked: accepted"]
+    expected = ["masked: 1 infra", "4 results, 1 of them masked: accepted"]
     file = stored(tmp_path, rollouts)
     assert said(capsys, tmp_path, code=0) == said(capsys, file, code=0) == expected
     out = tmp_path / "inline.jsonl"
@@ -93,9 +93,16 @@ def test_many_findings_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture
     assert found[-2:] == ["... and 50 more", "150 results, 0 of them masked: 150 refused: 150 reward"]
 
 
-def test_where_all_is_masked_nothing_is_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_all_is_masked_nothing_is_trained_on_and_the_reason_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = stored(tmp_path, group(WITHOUT_IDS, engine="text"))
-    assert said(capsys, file, code=3) == ["4 results, 4 of them masked: accepted"]
+    assert said(capsys, file, code=3) == [
+        "masked: 4 no_trainable_turn",
+        "turns of those without one to train on: 4 engine_text",
+        "engine_text: the endpoint gives no token ids; those of models_servers/vllm are exact",
+        "4 results, 4 of them masked: accepted",
+    ]
 
 
 def test_a_member_that_failed_and_has_no_line_is_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,14 +130,14 @@ def test_mistakes_are_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     none = tmp_path / "none.jsonl"
     none.write_bytes(b'{"rollout": {}}\n')
     mistakes: list[tuple[list[object], str]] = [
-        (["check", tmp_path / "nothing"], "there are no rollouts"),
+        (["check", tmp_path / "nothing"], "nothing: no such folder or file"),
         (["check", broken], "broken.jsonl:2: no JSON"),
-        (["check", none], "none.jsonl:1: no rollout"),
+        (["check", none], "none.jsonl:1: no line of this file"),
         (["check", file, "--overlong-filtering"], "max_total_sequence_length"),
         (["check", file, "--top-p", "2"], "top_p"),
         ([file, file], "one folder or file is read, not 2"),
         (["check", file, file], "one folder or file is read, not 3"),
-        (["check"], "check: there are no rollouts"),
+        (["check"], "check: no such folder or file"),
     ]
     for arguments, why in mistakes:
         assert main(["samples", *map(str, arguments)]) == 2

@@ -112,7 +112,7 @@ def test_mistakes_are_exit_2_and_say_what_is_nearest(
         ([shown_run, "nane-3"], "nearest: `name-"),
         ([shown_run, "77"], "it has rows 0 to 5"),
         ([shown_run.parent], "there are no rollouts"),
-        ([tmp_path / "broken.jsonl"], "broken.jsonl:1: no rollout"),
+        ([tmp_path / "broken.jsonl"], "broken.jsonl:1: no line of this file"),
         ([shown_run, "--diff", "3", "2-0"], "means 2 rollouts: 3-"),
         ([shown_run, "3", "--diff", "3-0", "2-0"], "no ROW"),
         ([shown_run, "--html", tmp_path / "no" / "page.html"], "can't be written"),

@@ -35,6 +35,19 @@ async def test_merged_shards_equal_the_whole(make_case: MakeCase, run_plan: RunP
     assert read_summary(tmp_path / "merged") == merged.summary
 
 
+async def test_the_pace_of_a_merged_run_is_that_of_its_shards(
+    make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
+) -> None:
+    walls = []
+    for shard in range(2):
+        await run_plan(make_case(6, shard=f"{shard}/2"), f"s{shard}")
+        again = await run_plan(make_case(6, shard=f"{shard}/2"), f"s{shard}", resume=True)
+        walls.append(again.summary[0]["seconds"]["wall"])
+    (merged,) = merge([tmp_path / "s0", tmp_path / "s1"], tmp_path / "merged").summary
+    assert merged["seconds"]["wall"] == max(walls)
+    assert merged["rollouts_per_s"] * max(walls) == pytest.approx(6)
+
+
 async def test_a_merged_run_that_is_not_complete_can_be_resumed(
     make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.collect import Collected, Plan
+from paddock.collect.lines import seal
 from paddock.collect.recovery import Recovered, recover
 from paddock.errors import ConfigError
 
@@ -82,16 +84,75 @@ def test_a_file_cut_at_any_byte_keeps_every_whole_line(folder: Path, cut: int) -
         (folder / "index.jsonl").write_bytes(index)
 
 
-def test_a_broken_line_in_the_middle_is_named_and_left_alone(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"garbage\n", "no digest"),
+        (b"\n", "an empty line"),
+        (b"\0" * 4096 + b"\n", "zero bytes"),
+        (b'{"reward":1.0,"_paddock_format":2,"_paddock_crc32":"00000000"}\n', "does not match its digest"),
+    ],
+)
+def test_a_broken_line_is_named_with_its_way_out_and_left_alone(folder: Path, line: bytes, why: str) -> None:
     rollouts = folder / "rollouts.jsonl"
     lines = rollouts.read_bytes().splitlines(keepends=True)
-    lines[1] = b"garbage\n"
+    lines[1] = line
     broken = b"".join(lines)
     rollouts.write_bytes(broken)
-    (folder / "index.jsonl").unlink()
-    with pytest.raises(ConfigError, match=r"rollouts\.jsonl:2: not a line of this file"):
+    with pytest.raises(ConfigError, match=rf"rollouts\.jsonl:2: .*{why}.*`paddock runs repair {folder}`"):
         recover(folder)
     assert rollouts.read_bytes() == broken
+
+
+def test_an_index_is_not_believed_where_the_rollouts_say_otherwise(folder: Path) -> None:
+    before, index = recover(folder), folder / "index.jsonl"
+    whole = index.read_bytes()
+    index.write_bytes(whole.replace(b'"reward":1.0', b'"reward":0.0'))
+    found = recover(folder)
+    assert found[:3] == before[:3]
+    assert found.repairs == ["index.jsonl: did not fit rollouts.jsonl; made again"]
+    lines = [orjson.loads(line) for line in whole.splitlines()]
+    for line in lines:
+        del line["_paddock_format"], line["_paddock_crc32"]
+        line["reward"] = 0.0
+        line["crc32"] += 1
+    index.write_bytes(b"".join(seal(orjson.dumps(line) + b"\n") for line in lines))
+    assert recover(folder)[:3] == before[:3]
+    assert index.read_bytes() == whole
+
+
+def test_a_line_that_stands_twice_is_refused(folder: Path) -> None:
+    rollouts = folder / "rollouts.jsonl"
+    first = rollouts.read_bytes().splitlines(keepends=True)[0]
+    rollouts.write_bytes(rollouts.read_bytes() + first)
+    with pytest.raises(ConfigError, match=r"rollouts\.jsonl:5: a second line of rollout 0-0, which stands in line 1"):
+        recover(folder)
+
+
+@pytest.mark.parametrize("flips", [100, pytest.param(2000, marks=pytest.mark.slow)])
+def test_rewards_never_change_whatever_bytes_flip(folder: Path, flips: int) -> None:
+    true = {ending.key: ending.reward for ending in recover(folder).verdicts}
+    names = ("rollouts.jsonl", "index.jsonl")
+    whole = {name: (folder / name).read_bytes() for name in names}
+    random = Random(flips)
+    refused = 0
+    for _ in range(flips):
+        name = random.choice(names)
+        data = bytearray(whole[name])
+        for _ in range(random.choice((1, 1, 1, 2, 3))):
+            data[random.randrange(len(data))] ^= random.randrange(1, 256)
+        (folder / name).write_bytes(data)
+        try:
+            found = {ending.key: ending.reward for ending in recover(folder).verdicts}
+            assert found.items() <= true.items()
+            # Less than all only where the file no longer ended with a newline: what it lost runs again.
+            assert found == true or not data.endswith(b"\n")
+        except ConfigError as error:
+            refused += name == "rollouts.jsonl"
+            assert "paddock runs repair" in error.message
+        for other in names:
+            (folder / other).write_bytes(whole[other])
+    assert refused > flips // 5
 
 
 def test_a_torn_failure_is_cut_off(folder: Path) -> None:
@@ -104,6 +165,7 @@ def test_a_torn_failure_is_cut_off(folder: Path) -> None:
 
 def test_failure_lines_have_no_place_for_a_reward(folder: Path) -> None:
     line: dict[str, Any] = orjson.loads((folder / "failures.jsonl").read_bytes())
-    (folder / "failures.jsonl").write_bytes(orjson.dumps({**line, "reward": 0.0}) + b"\n")
+    own = {key: value for key, value in line.items() if not key.startswith("_paddock")}
+    (folder / "failures.jsonl").write_bytes(seal(orjson.dumps({**own, "reward": 0.0}) + b"\n"))
     with pytest.raises(ConfigError, match="reward"):
         recover(folder)

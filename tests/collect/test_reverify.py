@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from paddock.collect import Collected, Plan
+from paddock.collect.lines import seal
 from paddock.collect.reverify import reverify
 from paddock.config import Config
 from paddock.errors import ConfigError
@@ -60,7 +61,7 @@ async def test_scores_of_steps_are_kept_and_combined_with_the_new_verdict(
     lines = [rollout_from_wire(orjson.loads(line)) for line in rollouts.read_bytes().splitlines()]
     steps = StepRewards(coefficient=0.5, scores=[JudgedStep(step_id="step_1", turn=1, score=-1.0, votes=[-1])])
     judged = [one.model_copy(update={"verdict": combined(one.verdict, steps)}) for one in lines if one.verdict]
-    rollouts.write_bytes(b"".join(orjson.dumps(rollout_to_wire(one)) + b"\n" for one in judged))
+    rollouts.write_bytes(b"".join(seal(orjson.dumps(rollout_to_wire(one)) + b"\n") for one in judged))
     found = await reverify(make_config(), folder)
     assert (found.n, found.changed, found.failed) == (12, [], [])
     assert (folder / "reverified.jsonl").read_bytes() == rollouts.read_bytes()
@@ -76,6 +77,17 @@ async def test_a_line_that_is_no_rollout_is_named(folder: Path, make_config: Cal
     rollouts.write_bytes(rollouts.read_bytes() + b'{"reward": 1}\n')
     with pytest.raises(ConfigError, match=r"rollouts\.jsonl:13: no rollout"):
         await reverify(make_config(), folder)
+
+
+async def test_a_line_that_was_changed_after_it_was_written_is_scored_and_said(
+    folder: Path, make_config: Callable[..., Config]
+) -> None:
+    rollouts = folder / "rollouts.jsonl"
+    rollouts.write_bytes(rollouts.read_bytes().replace(b'"answer":"yes"', b'"answer":"other"', 1))
+    found = await reverify(make_config(), folder)
+    assert [change.why for change in found.changed] == [
+        "right before, wrong now; the stored line does not match its digest"
+    ]
 
 
 async def test_no_rollouts_is_a_mistake(tmp_path: Path, make_config: Callable[..., Config]) -> None:

@@ -184,6 +184,18 @@ async def test_resume_tries_failures_again_but_not_wrong_rows_and_leaks(
     assert len(read_lines("failures.jsonl")) == third
 
 
+async def test_pace_is_that_of_all_commands(make_case: MakeCase, run_plan: RunPlan, tmp_path: Path) -> None:
+    first = await run_plan(make_case(6))
+    pace = (first.summary[0]["rollouts_per_s"], first.summary[0]["seconds"]["wall"])
+    again = await run_plan(make_case(6), resume=True)
+    assert (again.summary[0]["rollouts_per_s"], again.summary[0]["seconds"]["wall"]) == pace
+    rollouts = tmp_path / "run" / "rollouts.jsonl"
+    rollouts.write_bytes(b"".join(rollouts.read_bytes().splitlines(keepends=True)[:4]))
+    (third,) = (await run_plan(make_case(6), resume=True)).summary
+    assert third["seconds"]["wall"] > pace[1]
+    assert third["rollouts_per_s"] * third["seconds"]["wall"] == pytest.approx(8)
+
+
 async def test_a_torn_last_line_is_cut_off_and_its_rollout_runs_again(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines, tmp_path: Path
 ) -> None:

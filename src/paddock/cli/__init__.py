@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "train a policy on the environments of a config",
     "launch": "begin a training run, or go on with it, here or on SLURM",
     "show": "show a run's rollouts: a list, one turn by turn, or two side by side",
+    "runs": "check what a run's folder holds, line by line, and repair it",
     "verify": "score stored rollouts again, without a model",
     "samples": "turn stored rollouts into token sequences for a trainer",
     "fidelity": "try how exact the tokens of harnesses are, per dialect and chat template",

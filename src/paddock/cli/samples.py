@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from paddock.cli import samples_check
 
@@ -28,6 +28,7 @@ HELP = """modes:
   dynamic_history  a sample per turn: its whole prompt, and what it sampled
 
 lines:
+  _paddock_format                           of the line: a later one is refused by what reads it
   _paddock_run_id, _ng_task_index, _paddock_group_size, _ng_rollout_index, ...   run, group, its size, member
   row, outcome, reward, engine, mode        of the rollout; reward: null without a verdict
   sample, samples                           index among the rollout's samples, and how many it has
@@ -56,13 +57,6 @@ USAGE = """paddock samples [-h] [--mode MODE] [--out FILE] [--inline] [--all] RU
        paddock samples check [options of check] RUN_DIR|FILE"""
 MODES = ("whole", "chain", "branch", "dynamic_history")
 INLINE_MODES = (None, "chain", "whole")
-
-
-class Read(NamedTuple):
-    """One line of a file of rollouts."""
-
-    rollout: "Rollout | None"
-    """None: the line was torn."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,16 +120,14 @@ def _write(args: argparse.Namespace, source: Path, mode: "Mode", summary: "Summa
     """Write all lines; what is to be said besides the counts."""
     import orjson
 
+    from paddock.collect.recovery import torn_bytes
     from paddock.collect.reverify import find_rollouts
     from paddock.tokens.export import plan_rollout
 
     members: set[tuple[int | None, int | None]] = set()
     notes = []
-    for read in _rollouts(find_rollouts(source)):
-        rollout = read.rollout
-        if rollout is None:
-            notes.append("the last line was torn: its rollout had not ended")
-            break
+    file = find_rollouts(source)
+    for rollout in _rollouts(file):
         members.add((rollout.row.stamp.group_id, rollout.row.stamp.member))
         if rollout.reward is None and not args.all:
             summary.left_out(rollout.outcome)
@@ -144,6 +136,8 @@ def _write(args: argparse.Namespace, source: Path, mode: "Mode", summary: "Summa
         summary.add(rollout.outcome, planned)
         for line in _lines(rollout, mode, planned, inline=args.inline):
             output.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    if torn_bytes(file):
+        notes.append("the last line was torn: its rollout had not ended")
     for outcome in _failures(source, members):
         summary.left_out(outcome)
     if summary.outcomes.total() and not args.all:
@@ -162,31 +156,17 @@ def _lines(rollout: "Rollout", mode: "Mode", planned: "Plan", *, inline: bool) -
         yield sample.to_wire()
 
 
-def _rollouts(file: Path) -> Iterator[Read]:
-    import orjson
-    from pydantic import ValidationError
+def _rollouts(file: Path) -> "Iterator[Rollout]":
+    from paddock.collect.lines import Fault, stored_lines
+    from paddock.collect.recovery import may_be_older, read_rollout
 
-    from paddock.errors import ConfigError, PaddockError
-    from paddock.http import rollout_from_wire
-
-    try:
-        lines = file.open("rb")
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror or error}", kind="no_rollouts") from error
-    with lines:
-        for number, line in enumerate(lines, 1):
-            if line.isspace():
-                continue
-            if not line.endswith(b"\n"):
-                yield Read(None)
-                return
-            try:
-                wire = orjson.loads(line)
-                if not isinstance(wire, dict):
-                    raise ConfigError("it is no JSON object", kind="no_rollouts")
-                yield Read(rollout_from_wire(wire))
-            except (orjson.JSONDecodeError, PaddockError, ValidationError) as error:
-                raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
+    for line in stored_lines(file, older=may_be_older(file)):
+        if line.data.isspace():
+            continue
+        try:
+            yield read_rollout(line)
+        except Fault as fault:
+            raise fault.error(file, line.place.number) from fault
 
 
 def _failures(run: Path, members: set[tuple[int | None, int | None]]) -> "Iterator[Outcome]":

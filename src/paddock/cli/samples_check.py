@@ -4,7 +4,7 @@ Source  a run's folder, or a file: of rollouts, each of which becomes what `inli
         line in memory at a time, besides what tells groups apart. A folder knows too which members failed and have no
         rollout. A torn last line had not ended: it is left out, and said.
 Output  per rule that is broken the line, the place and what would be right, as it is found; what is wrong between lines
-        comes last. Then counts.
+        comes last. Then why results are masked, and counts.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paddock.collect.lines import StoredLine
     from paddock.training.nemo_rl.checking import CheckSettings, Finding
     from paddock.types import JsonObject
 
@@ -54,13 +55,14 @@ def run(args: argparse.Namespace, source: Path) -> int:
         _say(f"... and {rules.total() - SHOWN} more")
     if lines.torn:
         _say("the last line was torn: its rollout had not ended")
-    said = f"{lines.count} results, {lines.masked} of them masked"
+    for line in lines.why_masked():
+        _say(line)
+    said = f"{lines.count} results, {lines.masked.total()} of them masked"
     if rules:
-        counts = ", ".join(f"{count} {name}" for name, count in rules.most_common())
-        _say(f"{said}: {len(wrong)} refused: {counts}")
+        _say(f"{said}: {len(wrong)} refused: {_counts(rules)}")
         return 1
     _say(f"{said}: accepted")
-    return 0 if lines.count > lines.masked else 3
+    return 0 if lines.count > lines.masked.total() else 3
 
 
 def _settings(args: argparse.Namespace) -> "CheckSettings":
@@ -90,7 +92,10 @@ class _Lines:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.count = 0
-        self.masked = 0
+        self.masked: Counter[str] = Counter()
+        """By reason."""
+        self.untrained: Counter[str] = Counter()
+        """Turns of rollouts without one to train on, by why they are not trained on."""
         self.torn = False
         self._blank: list[int] = []
         """Numbers of lines that are empty."""
@@ -98,22 +103,25 @@ class _Lines:
     def results(self) -> Iterator["JsonObject"]:
         import orjson
 
+        from paddock.collect.lines import Fault, stored_lines
+        from paddock.collect.recovery import may_be_older, torn_bytes
         from paddock.errors import ConfigError
 
-        with self.file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.isspace():
-                    self._blank.append(number)
-                    continue
-                if not line.endswith(b"\n"):
-                    self.torn = True
-                    return
-                try:
-                    wire = orjson.loads(line)
-                except orjson.JSONDecodeError as error:
-                    raise ConfigError(f"{self.file}:{number}: no JSON: {error}", kind="no_rollouts") from error
-                self.count += 1
-                yield self._counted(self._result(wire, number))
+        for line in stored_lines(self.file, older=may_be_older(self.file)):
+            number = line.place.number
+            if line.data.isspace():
+                self._blank.append(number)
+                continue
+            try:
+                wire = orjson.loads(line.data)
+            except orjson.JSONDecodeError as error:
+                raise ConfigError(f"{self.file}:{number}: no JSON: {error}", kind="no_rollouts") from error
+            self.count += 1
+            try:
+                yield self._counted(self._result(wire, line))
+            except Fault as fault:
+                raise fault.error(self.file, number) from fault
+        self.torn = torn_bytes(self.file) > 0
 
     def place(self, finding: "Finding") -> str:
         number = finding.result
@@ -121,25 +129,37 @@ class _Lines:
             number += blank <= number
         return f"{self.file}:{number}"
 
-    def _result(self, wire: "JsonObject", number: int) -> "JsonObject":
+    def _result(self, wire: "JsonObject", line: "StoredLine") -> "JsonObject":
         """A rollout in its inline form; anything else as it is."""
-        from pydantic import ValidationError
-
-        from paddock.errors import ConfigError, PaddockError
-        from paddock.http import rollout_from_wire
-        from paddock.tokens.export import inline
+        from paddock.collect.recovery import read_rollout
+        from paddock.tokens.export import inline, plan_rollout
 
         if not isinstance(wire, dict) or "rollout" not in wire:
             return wire
-        try:
-            return inline(rollout_from_wire(wire))
-        except (PaddockError, ValidationError) as error:
-            raise ConfigError(f"{self.file}:{number}: no rollout: {error}", kind="no_rollouts") from error
+        rollout = read_rollout(line)
+        result = inline(rollout)
+        if result["instance_config"].get("mask_reason") == "no_trainable_turn":
+            self.untrained.update(turn.reason for turn in plan_rollout(rollout, "chain").skipped)
+        return result
 
     def _counted(self, result: "JsonObject") -> "JsonObject":
         config = result.get("instance_config") if isinstance(result, dict) else None
-        self.masked += isinstance(config, dict) and bool(config.get("mask_sample"))
+        if isinstance(config, dict) and config.get("mask_sample"):
+            self.masked[str(config.get("mask_reason") or "no reason given")] += 1
         return result
+
+    def why_masked(self) -> Iterator[str]:
+        """For a reader."""
+        if self.masked:
+            yield f"masked: {_counts(self.masked)}"
+        if self.untrained:
+            yield f"turns of those without one to train on: {_counts(self.untrained)}"
+        if self.untrained["engine_text"]:
+            yield "engine_text: the endpoint gives no token ids; those of models_servers/vllm are exact"
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counter.most_common())
 
 
 def _say(line: str) -> None:

@@ -73,7 +73,7 @@ def _found(args: argparse.Namespace) -> "Iterator[Entry]":
     from paddock.viewer import chosen, entries, failed_only
 
     run = Path(args.run)
-    found = iter(chosen(run, args.row)) if args.row else entries(run)
+    found = iter(chosen(run, args.row) if args.row else entries(run))
     return failed_only(found) if args.failed else found
 
 

@@ -8,8 +8,9 @@ Files   see `folder`. Outcomes: only `completed` and `truncated` carry a reward 
 
 from paddock.collect.endings import Ending, FailedAttempt
 from paddock.collect.evaluate import Serving, check_serving, evaluate
+from paddock.collect.identity import read_identity
 from paddock.collect.plan import Group, Plan, make_plan, row_problems
-from paddock.collect.run import Collected, Run, open_run, read_identity, read_summary
+from paddock.collect.run import Collected, Run, open_run, read_summary
 from paddock.collect.settings import EvalSettings, Selection
 
 __all__ = [

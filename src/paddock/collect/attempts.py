@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from paddock.collect.endings import RETRIED, Ending, FailedAttempt, ending_of, uuid_of
+from paddock.collect.endings import RETRIED, Ending, FailedAttempt, Member, ending_of, uuid_of
+from paddock.collect.lines import seal
 from paddock.collect.plan import Group
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
@@ -97,7 +98,8 @@ class Attempts:
         except PaddockError as error:
             failure = error.failure()
             return _Failed(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
-        return Ended(await self._keeper.rollout(ending_of(stored), line), stored)
+        ending = ending_of(stored, Member(group.line.index, member))
+        return Ended(await self._keeper.rollout(ending, line), stored)
 
     async def withdraw(self, group: Group, members: Sequence[int], attempt: int = 0) -> None:
         """These members have ended: others of the group need not wait for them, where the environment does not have
@@ -133,7 +135,7 @@ def _stamped(row: Row, member: int, attempt: int) -> Row:
 def _line(rollout: Rollout) -> bytes:
     """The rollout's line; BugError when it can't be written."""
     try:
-        return orjson.dumps(rollout_to_wire(rollout)) + b"\n"
+        return seal(orjson.dumps(rollout_to_wire(rollout)) + b"\n")
     except TypeError as error:
         raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
 

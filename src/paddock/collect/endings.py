@@ -59,6 +59,8 @@ class Ending(Record):
     """Where its line begins in `rollouts.jsonl`; None: it has none."""
     end: int | None = None
     """Where its line ends, the newline included."""
+    crc32: int | None = None
+    """Of its line, as `lines.check` gives it; None: it has none."""
 
     @model_validator(mode="after")
     def _reward_by_outcome(self) -> Self:
@@ -141,12 +143,18 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def ending_of(rollout: Rollout) -> Ending:
+def stamped_key(rollout: Rollout) -> Member | None:
+    """Which rollout of its run it is, as its row is stamped; None: the row isn't stamped."""
+    stamp = rollout.row.stamp
+    return None if stamp.group_id is None or stamp.member is None else Member(stamp.group_id, stamp.member)
+
+
+def ending_of(rollout: Rollout, key: Member) -> Ending:
     """The ending of a rollout with a verdict, its place in the file not yet known; its row names the agent that ran."""
     stamp, told = rollout.row.stamp, harness_told(rollout.response)
     return Ending(
-        group_id=stamp.group_id or 0,
-        member=stamp.member or 0,
+        group_id=key.group_id,
+        member=key.member,
         attempt=stamp.attempt or 0,
         agent=rollout.row.agent_ref.name if rollout.row.agent_ref else "",
         uuid=uuid_of(rollout.row),

@@ -4,6 +4,9 @@
     rollouts.jsonl    every rollout with a verdict, durable     failures.jsonl  every failed attempt, durable
     results.jsonl     one line per finished row                 summary.json    a list of runs, one per agent
     index.jsonl       derived: where each rollout stands        run.lock        held while a collector is at work
+    damaged.jsonl     lines that a repair set aside
+
+Lines   of rollouts, failures and index end in their format and a digest (`lines`).
 
 Errors  ConfigError when another collector holds the lock, or when the folder can't be made or written.
 """
@@ -29,6 +32,7 @@ RUN = "run.json"
 CONFIG = "config.yaml"
 SUMMARY = "summary.json"
 LOCK = "run.lock"
+DAMAGED = "damaged.jsonl"
 JOURNALS = (ROLLOUTS, FAILURES, RESULTS, INDEX)
 DURABLE = frozenset({ROLLOUTS, FAILURES})
 

@@ -12,19 +12,22 @@ import platform
 import re
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from paddock import __version__
+from paddock.collect.folder import RUN
 from paddock.collect.routing import Agent, Router
 from paddock.collect.rows import FileFacts, Source
 from paddock.collect.settings import EvalSettings, Selection
 from paddock.config import Config
 from paddock.config.reading import parse
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, describe
 from paddock.types import JsonObject, Record
+from paddock.types.formats import FORMAT, later
 from paddock.types.responses import new_id
 
 BLANK = "<not written>"
@@ -68,6 +71,8 @@ class Who(Record):
 class RunIdentity(Record):
     """`run.json`."""
 
+    format: int = 1
+    """In which the run was begun; 1: before files said their format, so that lines need not have a digest."""
     run_id: str
     started_at: float
     """Seconds since 1970 UTC."""
@@ -85,6 +90,17 @@ class RunIdentity(Record):
     """What the run has when it is complete."""
     agents: dict[str, Who] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def older(self) -> bool:
+        """Its first lines may be without a digest."""
+        return self.format < FORMAT
+
+    def has(self, group_id: int, member: int) -> bool:
+        """Whether it is a rollout of this run."""
+        n_rows = sum(file.n_rows for file in self.rows)
+        selected = Selection(self.first, self.end, self.shard, self.shards).takes(group_id)
+        return selected and 0 <= group_id < n_rows and 0 <= member < self.group_size(group_id)
 
     def group_size(self, group_id: int) -> int:
         """How many members the row of that index has."""
@@ -108,6 +124,7 @@ class Scope(NamedTuple):
 def identify(config: Config, settings: EvalSettings, scope: Scope, router: Router, *, oracle: bool) -> RunIdentity:
     tree = identifying_tree(config)
     return RunIdentity(
+        format=FORMAT,
         run_id=new_id("run"),
         started_at=time.time(),
         config_sha256=hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest(),
@@ -128,6 +145,41 @@ def identify(config: Config, settings: EvalSettings, scope: Scope, router: Route
 def _who(agent: Agent, *, oracle: bool) -> Who:
     model = ORACLE if oracle else agent.model
     return Who(environment=agent.environment, harness=agent.harness, model=model, relative=agent.group_wise)
+
+
+def read_identity(folder: Path) -> RunIdentity:
+    """Which run a folder holds; ConfigError, in words, where that can't be known."""
+    path = folder / RUN
+    try:
+        tree = orjson.loads(path.read_bytes() or b"null")
+    except OSError as error:
+        raise _unreadable(path, f"can't be read: {error.strerror or error}") from error
+    except orjson.JSONDecodeError as error:
+        raise _unreadable(path, f"is no JSON: {error}") from error
+    if not isinstance(tree, dict):
+        raise _unreadable(path, "is empty" if tree is None else "holds no JSON object")
+    number = tree.get("format", 1)
+    if isinstance(number, int) and number > FORMAT:
+        raise _unreadable(path, later(number))
+    try:
+        return RunIdentity.model_validate(tree)
+    except ValidationError as error:
+        versions = tree.get("versions")
+        wrote = versions.get("paddock") if isinstance(versions, dict) else None
+        why = f"{in_words(error)}; it was written by paddock {wrote}, this is paddock {__version__}"
+        raise _unreadable(path, why) from error
+
+
+def _unreadable(path: Path, why: str) -> ConfigError:
+    return ConfigError(f"{path}: {why}. It says which run the folder holds; nothing was changed", kind="run_unreadable")
+
+
+def in_words(error: ValidationError) -> str:
+    """What a stored record has that is not known here, or has wrongly."""
+    unknown = [".".join(map(str, item["loc"])) for item in error.errors() if item["type"] == "extra_forbidden"]
+    if len(unknown) == error.error_count():
+        return f"it has {'a field' if len(unknown) == 1 else 'fields'} unknown here: {', '.join(unknown)}"
+    return describe(error)
 
 
 def public_tree(config: Config) -> JsonObject:

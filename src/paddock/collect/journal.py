@@ -4,13 +4,15 @@ Law     a rollout's line, its index line and, when it completes its row, the row
         A row's rewards are held only until its last member has ended.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import orjson
 
 from paddock.collect.endings import Ending, FailedAttempt
 from paddock.collect.folder import DURABLE, FAILURES, INDEX, JOURNALS, RESULTS, ROLLOUTS
+from paddock.collect.identity import RunIdentity
+from paddock.collect.lines import digest_of
 from paddock.collect.recovery import to_line
 from paddock.collect.tally import Board
 from paddock.collect.writer import Part, Writer
@@ -55,7 +57,7 @@ class Journal:
     async def rollout(self, ending: Ending, line: bytes) -> Ending:
         """Store a rollout with a verdict; done when it is on the disk."""
         start = self._writer.end_of(ROLLOUTS)
-        placed = ending.model_copy(update={"start": start, "end": start + len(line)})
+        placed = ending.model_copy(update={"start": start, "end": start + len(line), "crc32": digest_of(line)})
         await self._writer.put(Part(ROLLOUTS, line), Part(INDEX, to_line(placed)))
         return placed
 
@@ -83,6 +85,16 @@ class Journal:
         members = self._groups.take_complete(group_id, size)
         if members is not None:
             self._writer.post(Part(RESULTS, result_line(members)))
+
+
+def result_lines(endings: Iterable[Ending], identity: RunIdentity) -> Iterator[bytes]:
+    """The lines of `results.jsonl` of all rows whose members have ended, in order of rows."""
+    listed = list(endings)
+    groups = Groups(listed)
+    for group_id in sorted({ending.group_id for ending in listed}):
+        members = groups.take_complete(group_id, identity.group_size(group_id))
+        if members is not None:
+            yield result_line(members)
 
 
 def result_line(members: Iterable[Ending]) -> bytes:

@@ -19,18 +19,19 @@ from paddock.collect.folder import (
     RESULTS,
     ROLLOUTS,
     RUN,
-    SUMMARY,
     has_run,
     locked,
     write_json,
     write_whole,
 )
-from paddock.collect.identity import RunIdentity, differences
-from paddock.collect.journal import Groups, result_line
+from paddock.collect.identity import RunIdentity, differences, read_identity
+from paddock.collect.journal import result_lines
+from paddock.collect.lines import digest_of, is_sealed, seal
 from paddock.collect.recovery import Recovered, read_failures, recover, to_line
-from paddock.collect.run import Collected, read_identity, read_summary, summarise
+from paddock.collect.run import Collected, stored_pace, summarise
 from paddock.collect.tally import Pace
 from paddock.errors import ConfigError
+from paddock.types.formats import FORMAT
 
 
 class _Shard(NamedTuple):
@@ -55,9 +56,9 @@ def merge(folders: Sequence[Path], out: Path) -> Collected:
         write_json(out / RUN, identity.model_dump())
         _write_rollouts(shards, out)
         write_whole(out / FAILURES, b"".join(_failures(shards)))
-        write_whole(out / RESULTS, b"".join(_results(shards, identity)))
-        pace = Pace(max(_wall_s(shard.folder) for shard in shards), sum(len(list(s.found.endings())) for s in shards))
-        return Collected("finished", summarise(out, identity.agents, pace), identity.n_rollouts)
+        endings = (ending for shard in shards for ending in shard.found.endings())
+        write_whole(out / RESULTS, b"".join(result_lines(endings, identity)))
+        return Collected("finished", summarise(out, identity.agents, _parts_pace(shards)), identity.n_rollouts)
 
 
 def _whole(shards: Sequence[_Shard]) -> RunIdentity:
@@ -80,7 +81,8 @@ def _whole(shards: Sequence[_Shard]) -> RunIdentity:
         raise ConfigError(f"{'; '.join(wrong)} (of {first.shards})", kind="shards_incomplete")
     n_rows = sum(shard.identity.n_rows for shard in shards)
     n_rollouts = sum(shard.identity.n_rollouts for shard in shards)
-    return first.model_copy(update={"shard": 0, "shards": 1, "n_rows": n_rows, "n_rollouts": n_rollouts})
+    whole = {"format": FORMAT, "shard": 0, "shards": 1}
+    return first.model_copy(update={**whole, "n_rows": n_rows, "n_rollouts": n_rollouts})
 
 
 def _write_rollouts(shards: Sequence[_Shard], out: Path) -> None:
@@ -93,8 +95,11 @@ def _write_rollouts(shards: Sequence[_Shard], out: Path) -> None:
         for ending, folder in placed:
             files[folder].seek(ending.start or 0)
             start = target.tell()
-            target.write(files[folder].read((ending.end or 0) - (ending.start or 0)))
-            index.write(to_line(ending.model_copy(update={"start": start, "end": target.tell()})))
+            line = files[folder].read((ending.end or 0) - (ending.start or 0))
+            line = line if is_sealed(line) else seal(line)
+            target.write(line)
+            place = {"start": start, "end": target.tell(), "crc32": digest_of(line)}
+            index.write(to_line(ending.model_copy(update=place)))
 
 
 def _by_member(placed: tuple[Ending, Path]) -> tuple[int, int]:
@@ -106,16 +111,7 @@ def _failures(shards: Sequence[_Shard]) -> Iterator[bytes]:
     return (to_line(one) for one in sorted(failed, key=lambda one: (*one.key, one.attempt)))
 
 
-def _results(shards: Sequence[_Shard], identity: RunIdentity) -> Iterator[bytes]:
-    endings = [ending for shard in shards for ending in shard.found.endings()]
-    groups = Groups(endings)
-    for group_id in sorted({ending.group_id for ending in endings}):
-        members = groups.take_complete(group_id, identity.group_size(group_id))
-        if members is not None:
-            yield result_line(members)
-
-
-def _wall_s(folder: Path) -> float:
-    if not (folder / SUMMARY).exists():
-        return 0.0  # its collector was killed; the shard's rollouts are all there
-    return max((float(run["seconds"]["wall"]) for run in read_summary(folder)), default=0.0)
+def _parts_pace(shards: Sequence[_Shard]) -> Pace:
+    """Shards run at the same time: the slowest says how long it took."""
+    paces = [stored_pace(shard.folder) for shard in shards]
+    return Pace(max(pace.wall_s for pace in paces), sum(pace.n_ended for pace in paces))

@@ -19,6 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from paddock.collect.folder import ROLLOUTS
+from paddock.collect.lines import Fault, check, seal
 from paddock.collect.routing import Agent, Router, environment
 from paddock.config import Config
 from paddock.errors import BugError, ConfigError, PaddockError, RowError, VerifierError, boundary, describe
@@ -67,6 +68,8 @@ class _Environments(NamedTuple):
 def find_rollouts(path: Path) -> Path:
     """The rollouts of a run folder, or the file itself."""
     file = path / ROLLOUTS if path.is_dir() else path
+    if not path.exists():
+        raise ConfigError(f"{path}: no such folder or file", kind="no_rollouts")
     if not file.is_file():
         raise ConfigError(f"{file}: there are no rollouts", kind="no_rollouts")
     return file
@@ -85,24 +88,36 @@ async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout
             for batch in _batches(lines, concurrency):
                 stored = [_read(line, file, n + nth) for nth, line in enumerate(batch, 1)]
                 results = await asyncio.gather(
-                    *(_score(rollout, router, environments, timeout_s) for rollout in stored)
+                    *(_score(one.rollout, router, environments, timeout_s) for one in stored)
                 )
-                for rollout, result in zip(stored, results, strict=True):
+                for (rollout, altered), result in zip(stored, results, strict=True):
                     n += 1
-                    change = _change(n, rollout, result)
+                    change = _change(n, rollout, result, altered=altered)
                     if isinstance(result, Verdict):
-                        target.write(
-                            orjson.dumps(rollout_to_wire(rollout.model_copy(update={"verdict": result}))) + b"\n"
-                        )
+                        again = rollout.model_copy(update={"verdict": result})
+                        target.write(seal(orjson.dumps(rollout_to_wire(again)) + b"\n"))
                         changed += [change] if change else []
                     elif change:
                         failed.append(change)
     return Reverified(n, changed, failed, out)
 
 
-def _read(line: bytes, file: Path, number: int) -> Rollout:
+class _Stored(NamedTuple):
+    rollout: Rollout
+    changed: bool
+    """It does not match its digest: it is not what was written."""
+
+
+def _read(line: bytes, file: Path, number: int) -> _Stored:
+    changed = False
     try:
-        return rollout_from_wire(orjson.loads(line))
+        check(line, older=True)
+    except Fault as fault:
+        if fault.kind == "foreign":
+            raise fault.error(file, number) from fault
+        changed = True
+    try:
+        return _Stored(rollout_from_wire(orjson.loads(line)), changed)
     except (orjson.JSONDecodeError, PaddockError, ValidationError) as error:
         raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
 
@@ -151,7 +166,7 @@ async def _by_record(
         return await server.reverify(server.read_task(row), row, response, stored)
 
 
-def _change(line: int, rollout: Rollout, result: Verdict | PaddockError) -> Change | None:
+def _change(line: int, rollout: Rollout, result: Verdict | PaddockError, *, altered: bool) -> Change | None:
     if rollout.verdict is None:
         return None
     stamp, before = rollout.row.stamp, rollout.verdict
@@ -160,7 +175,8 @@ def _change(line: int, rollout: Rollout, result: Verdict | PaddockError) -> Chan
         return Change(*place, None, f"{result.kind}: {result.message}")
     if result.reward == before.reward:
         return None
-    return Change(*place, result.reward, f"{before.reason} before, {result.reason} now")
+    why = f"{before.reason} before, {result.reason} now"
+    return Change(*place, result.reward, f"{why}; the stored line does not match its digest" if altered else why)
 
 
 def _batches(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:

@@ -15,12 +15,19 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import orjson
-from pydantic import ValidationError
 
 from paddock.collect.attempts import Attempts, Prompter
 from paddock.collect.endings import Member
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
-from paddock.collect.identity import RunIdentity, Who, differences, identifying_tree, placeless, public_tree
+from paddock.collect.identity import (
+    RunIdentity,
+    Who,
+    differences,
+    identifying_tree,
+    placeless,
+    public_tree,
+    read_identity,
+)
 from paddock.collect.journal import Groups, Journal
 from paddock.collect.plan import Group, Plan
 from paddock.collect.recovery import Recovered, recover
@@ -94,13 +101,13 @@ class Run:
         (self.folder / RESULTS).write_bytes(b"")
         journal = Journal(self.folder, self.board, Groups(self._found.kept()))
         attempts = Attempts(peers, journal, self.plan.settings, prompter)
-        started = time.monotonic()
+        before, started = stored_pace(self.folder), time.monotonic()
         try:
             async with watcher:
                 how = await self._drive(journal, attempts, failed)
         finally:
             await journal.close()
-            pace = Pace(time.monotonic() - started, journal.n_ended)
+            pace = before.plus(time.monotonic() - started, journal.n_ended)
             summary = summarise(self.folder, self.plan.identity.agents, pace)
         return Collected(how, summary, self.plan.n_rollouts)
 
@@ -188,20 +195,23 @@ def _opened(plan: Plan, folder: Path, *, resume: bool) -> Run:
     return Run(plan._replace(identity=identity), folder, found)
 
 
-def read_identity(folder: Path) -> RunIdentity:
-    try:
-        return RunIdentity.model_validate_json((folder / RUN).read_bytes())
-    except (OSError, ValidationError) as error:
-        raise ConfigError(f"{folder / RUN}: says not which run this is: {error}", kind="run_unreadable") from error
-
-
 def summarise(folder: Path, agents: Mapping[str, Who], pace: Pace) -> list[JsonObject]:
-    """Write `summary.json` from the journals."""
+    """Write `summary.json` from the journals; `pace` is that of all commands."""
     board = Board()
     board.add_all(recover(folder).endings())
     summary = board.summary(agents, pace)
     write_json(folder / SUMMARY, summary)
     return summary
+
+
+def stored_pace(folder: Path) -> Pace:
+    """That of all commands so far which could say it at their end: one that was killed could not."""
+    try:
+        paces = [(float(run["seconds"]["wall"]), float(run["rollouts_per_s"])) for run in read_summary(folder)]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return Pace(0.0, 0)  # there is none yet, or none that can be read: the rollouts are all there
+    wall_s, per_s = max(paces, default=(0.0, 0.0))
+    return Pace(wall_s, round(wall_s * per_s))
 
 
 def read_summary(folder: Path) -> list[JsonObject]:

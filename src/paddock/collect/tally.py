@@ -5,9 +5,9 @@ Shapes  a summary is a list of runs, one per agent: {environment, harness, agent
         counts. `labels` has the numbers by the words of verdicts (label, word), `variants` by what was drawn for rows,
         where there were several; both are of rollouts with a verdict. `compared` has this run's agent or variants
         against those of this run and of later ones that worked on the same rows (`comparison`).
-Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are those of the last command; tokens are
-        sums. `turns`, `tokens_each` and `malformed_each` are means per rollout, the last over those whose agent says
-        what ended its harness.
+Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are of all commands in which rollouts
+        ended (of shards that were merged: of the slowest, and of all together). Tokens are sums. `turns`, `tokens_each`
+        and `malformed_each` are means per rollout, the last over those whose agent says what ended its harness.
 """
 
 from collections import Counter
@@ -25,11 +25,15 @@ STAGES = ("total", "seed", "sandbox", "model", "tools", "verify")
 
 
 class Pace(NamedTuple):
-    """How fast the last command went."""
+    """How fast a run went, in all its commands."""
 
     wall_s: float
     n_ended: int
-    """Rollouts that ended in it."""
+    """Rollouts that ended in that time."""
+
+    def plus(self, wall_s: float, n_ended: int) -> "Pace":
+        """With one more command; one in which nothing ended says nothing."""
+        return Pace(self.wall_s + wall_s, self.n_ended + n_ended) if n_ended else self
 
 
 class Score:

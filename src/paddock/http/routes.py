@@ -30,12 +30,16 @@ from paddock.types import (
     TurnRecord,
     Verdict,
 )
+from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
-ROW_RESERVED = ("response", "reward", "reward_components", "verdict", "rollout", "step_rewards")
-"""Wire keys of rollouts and verdicts: a row that has one of them is refused."""
+ROW_RESERVED = (
+    *("response", "reward", "reward_components", "verdict", "rollout", "step_rewards"),
+    *(FORMAT_KEY, DIGEST_KEY),
+)
+"""Wire keys of rollouts and verdicts, and of stored lines: a row that has one of them is refused."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,29 +1,25 @@
-"""Reading a run's rollouts for a reader's eyes: one pass, one line in memory at a time, nothing written.
+"""Reading a run's rollouts for a reader's eyes: nothing is written.
 
-Source  a run's folder, or a file of rollouts. Where the folder's index fits, a list is read from it and not from the
-        rollouts, which are some hundred times larger. Members that ended without a verdict come last, from
-        `failures.jsonl`: each by its last attempt.
+Source  a run's folder, or a file of rollouts. Lines that the folder's index knows are not parsed. Members that ended
+        without a verdict are read from `failures.jsonl`: each by its last attempt.
+Order   of rows, and of members in a row.
 Torn    a last line without its newline had not ended: it is not there.
-Errors  ConfigError: no rollouts at that path, or a line that is none, with its number.
+Errors  ConfigError: no such folder or file, no rollouts in it, or a line that is none, with its number.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import orjson
-from pydantic import ValidationError
-
-from paddock.collect.endings import Ending, FailedAttempt, Member, ending_of
-from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS
-from paddock.collect.recovery import read_failures
+from paddock.collect.endings import Ending, FailedAttempt, Member, ending_of, stamped_key
+from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
+from paddock.collect.identity import RunIdentity, Who, read_identity
+from paddock.collect.lines import Fault, Place, StoredLine, check, stored_lines
+from paddock.collect.recovery import is_of, placed, read_failures, read_index, read_record, read_rollout
 from paddock.collect.reverify import find_rollouts
-from paddock.errors import ConfigError, PaddockError
+from paddock.errors import ConfigError
 from paddock.http import rollout_from_wire
-from paddock.types import Rollout
-
-_TAIL_BYTES = 1 << 20
-"""More than an index line has."""
+from paddock.types import JsonObject, Rollout
 
 
 class Entry(NamedTuple):
@@ -33,6 +29,8 @@ class Entry(NamedTuple):
     file: Path
     failed: FailedAttempt | None = None
     """Its last attempt, where it has no verdict."""
+    who: Who | None = None
+    """Its agent, as the run's folder says; None: nobody says."""
 
     @property
     def place(self) -> str:
@@ -44,22 +42,26 @@ class Entry(NamedTuple):
         return self.ending.row_name or self.ending.uuid or ""
 
     @property
+    def harness(self) -> str:
+        """As its summary says; of an agent that mixes harnesses, the one that was drawn."""
+        return self.ending.variant or (self.who.harness if self.who else "")
+
+    @property
     def paid(self) -> bool:
         return bool(self.ending.reward)
 
 
-def entries(run: Path) -> Iterator[Entry]:
-    """All rollouts, in the order of the files."""
+def entries(run: Path) -> list[Entry]:
+    """All rollouts, by row and member."""
     file = find_rollouts(run)
-    judged: set[Member] = set()
-    for ending in _endings(file):
-        judged.add(ending.key)
-        yield Entry(ending, file)
-    if not run.is_dir():
-        return
-    last = {failed.key: failed for failed in read_failures(run / FAILURES) if failed.key not in judged}
-    for failed in last.values():
-        yield Entry(failed.ending(), file, failed)
+    identity = read_identity(run) if run.is_dir() and (run / RUN).exists() else None
+    agents = identity.agents if identity else {}
+    found = [Entry(ending, file, who=agents.get(ending.agent)) for ending in _endings(file, identity)]
+    judged = {entry.ending.key for entry in found}
+    attempts = read_failures(run / FAILURES) if run.is_dir() else ()
+    last = {failed.key: failed for failed in attempts if failed.key not in judged}
+    found += [Entry(failed.ending(), file, failed, agents.get(failed.agent)) for failed in last.values()]
+    return sorted(found, key=lambda entry: entry.ending.key)
 
 
 def load(entry: Entry) -> Rollout | None:
@@ -70,75 +72,41 @@ def load(entry: Entry) -> Rollout | None:
     with entry.file.open("rb") as file:
         file.seek(start)
         line = file.read(end - start)
+    stored = StoredLine(Place(1, start, end), line, entry.ending.crc32 or 0, None)
     try:
-        return rollout_from_wire(orjson.loads(line))
-    except (orjson.JSONDecodeError, PaddockError, ValidationError) as error:
-        raise ConfigError(f"{entry.file}: rollout {entry.place} can't be read: {error}", kind="no_rollouts") from error
+        check(line, older=True)
+        return read_rollout(stored)
+    except Fault as fault:
+        raise ConfigError(f"{entry.file}: rollout {entry.place}: {fault.why}", kind="no_rollouts") from fault
 
 
-def _endings(file: Path) -> Iterator[Ending]:
-    reached, known = 0, 0
-    for ending in _indexed(file):
-        reached, known = ending.end or 0, known + 1
-        yield ending
-    with file.open("rb") as lines:
-        lines.seek(reached)
-        for number, line in enumerate(lines, known + 1):
-            if not line.endswith(b"\n"):
-                return
-            end = reached + len(line)
-            if not line.isspace():
-                yield _ending(line, file, number).model_copy(update={"start": reached, "end": end})
-            reached = end
-
-
-def _ending(line: bytes, file: Path, number: int) -> Ending:
-    try:
-        wire: Any = orjson.loads(line)
-        own = wire["rollout"]
-        turns = own["turns"]
-        # Turns are most of a line, and of no use in a list.
-        rollout = rollout_from_wire({**wire, "rollout": {**own, "turns": []}})
-    except (orjson.JSONDecodeError, KeyError, TypeError, PaddockError, ValidationError) as error:
-        raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
-    return ending_of(rollout).model_copy(update={"turns": len(turns)})
-
-
-def _indexed(file: Path) -> Iterator[Ending]:
-    """What the index says of the file's first lines; nothing where it does not fit."""
-    index = file.with_name(INDEX)
-    if file.name != ROLLOUTS or not index.is_file() or not _fits(index, file):
-        return
-    reached = 0
-    with index.open("rb") as lines:
-        for line in lines:
-            ending = _read(line)
-            if ending is None or ending.start != reached or ending.end is None:
-                return
-            reached = ending.end
+def _endings(file: Path, identity: RunIdentity | None) -> Iterator[Ending]:
+    known = read_index(file.with_name(INDEX)) if file.name == ROLLOUTS else iter(())
+    for line in stored_lines(file, older=identity is None or identity.older):
+        if line.data.isspace():
+            continue
+        ending = next(known, None)
+        if line.fault is None and ending is not None and is_of(ending, line):
             yield ending
+            continue
+        known = iter(())
+        try:
+            yield _parsed(line)
+        except Fault as fault:
+            raise fault.error(file, line.place.number) from fault
 
 
-def _fits(index: Path, file: Path) -> bool:
-    """Whether the last rollout that the index knows is where it says."""
-    with index.open("rb") as lines:
-        lines.seek(max(0, index.stat().st_size - _TAIL_BYTES))
-        whole = [line for line in lines.read().splitlines(keepends=True) if line.endswith(b"\n")]
-    last = _read(whole[-1]) if whole else None
-    if last is None or last.start is None or last.end is None or last.end > file.stat().st_size:
-        return False
-    with file.open("rb") as rollouts:
-        rollouts.seek(last.start)
-        line = rollouts.read(last.end - last.start)
-    try:
-        wire = orjson.loads(line)
-        return line.count(b"\n") == 1 and Member(wire["_ng_task_index"], wire["_ng_rollout_index"]) == last.key
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
+def _parsed(line: StoredLine) -> Ending:
+    """Of a row that is not stamped: its row is its line, counted from 0."""
+    rollout, n_turns = read_record(_without_turns, line)
+    key = stamped_key(rollout) or Member(line.place.number - 1, 0)
+    return placed(ending_of(rollout, key), line).model_copy(update={"turns": n_turns})
 
 
-def _read(line: bytes) -> Ending | None:
-    try:
-        return Ending.model_validate_json(line)
-    except ValidationError:
-        return None
+def _without_turns(wire: JsonObject) -> tuple[Rollout, int]:
+    """A rollout, and how many turns it has: they are most of a line, and of no use in a list."""
+    own = wire.get("rollout")
+    turns = own.get("turns") if isinstance(own, dict) else None
+    if not isinstance(own, dict) or not isinstance(turns, list):
+        return rollout_from_wire(wire), 0
+    return rollout_from_wire({**wire, "rollout": {**own, "turns": []}}), len(turns)

@@ -1,18 +1,21 @@
 """Samples with what a trainer has to know of their rollout.
 
-Wire    one flat object: the stamps under their wire keys (`_ng_task_index` is the group, `_ng_rollout_index` the
-        member), `row`, `outcome`, `reward`, `engine`, `mode`, `sample` of `samples`, `cut`, then the sample's fields.
+Wire    one flat object: the line's format, the stamps under their wire keys (`_ng_task_index` is the group,
+        `_ng_rollout_index` the member), `row`, `outcome`, `reward`, `engine`, `mode`, `sample` of `samples`, `cut`,
+        then the sample's fields.
 Law     the reward is the whole rollout's, in each of its samples; null unless the outcome carries one. A rollout whose
         engine is not known is as one of engine `text`: it has no samples.
-Errors  ValidationError for a line that is none.
+Errors  ValidationError for a line that is none; ConfigError for one of a later format.
 """
 
 from collections.abc import Iterator
 from typing import Self
 
+from paddock.errors import ConfigError
 from paddock.tokens.export.planning import Plan, plan
 from paddock.tokens.export.records import Mode, Sample
 from paddock.types import Engine, JsonObject, Outcome, Record, Rollout, Stamp, TurnRecord
+from paddock.types.formats import FORMAT, FORMAT_KEY, later
 
 _STAMP_KEYS = {field.alias for field in Stamp.model_fields.values()}
 
@@ -40,6 +43,7 @@ class RolloutSample(Record):
     def to_wire(self) -> JsonObject:
         sample = self.sample
         return {
+            FORMAT_KEY: FORMAT,
             **self.stamp.to_wire(),
             "row": self.row,
             "outcome": self.outcome,
@@ -60,7 +64,11 @@ class RolloutSample(Record):
             key: value for key, value in line.items() if key in ("row", "outcome", "reward", "engine", "mode", "cut")
         }
         place = {"index": line.get("sample"), "count": line.get("samples")}
-        rest = {key: value for key, value in line.items() if key not in {*stamp, *own, "sample", "samples"}}
+        number = line.get(FORMAT_KEY, 1)
+        if isinstance(number, int) and number > FORMAT:
+            raise ConfigError(f"a line of samples: {later(number)}", kind="format_unknown")
+        known = {*stamp, *own, "sample", "samples", FORMAT_KEY}
+        rest = {key: value for key, value in line.items() if key not in known}
         return cls.model_validate({**own, **place, "stamp": stamp, "sample": rest})
 
 
