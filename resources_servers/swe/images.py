@@ -2,7 +2,8 @@
 
 Where   `paddock.sandbox.images.sources`: the row's own name or its dataset's rule, `container_formatter`, a registry.
 Errors  RowError for a row that names no image, or one that is nowhere (every place that was tried is listed);
-        ImageDamaged for one that this machine's store has lost a part of and may not make again.
+        ImageDamaged for one that this machine's store has lost a part of and may not make again; InfraError names the
+        row and its image.
 """
 
 import asyncio
@@ -11,9 +12,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from paddock.errors import RowError
+from paddock.errors import InfraError, RowError
 from paddock.resources_servers.swe.instance import Instance
-from paddock.sandbox import ImageMissing
+from paddock.sandbox import ImageDamaged, ImageMissing
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.build import build_image
 from paddock.sandbox.images.convert import to_store
@@ -55,7 +56,13 @@ class Images:
         # One getter per image: the others find it there.
         async with self._getting.setdefault(name, asyncio.Lock()), self._turns:
             if not await asyncio.to_thread(self._store.has, name):
-                await self._get(instance, name)
+                try:
+                    await self._get(instance, name)
+                except ImageDamaged:
+                    raise
+                except InfraError as error:
+                    message = f"{instance.instance_id}: image {name}: {error.message}"
+                    raise InfraError(message, kind=error.kind, stage=error.stage, retryable=error.retryable) from error
         return name
 
     async def _get(self, instance: Instance, name: str) -> None:

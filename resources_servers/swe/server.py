@@ -65,6 +65,7 @@ class SweTask(BaseModel):
 
 
 class SweServer(ResourcesServer[SweConfig, SweTask]):
+    OWN_PROMPT = True
     config_type = SweConfig
     task_type = SweTask
     example: ClassVar[JsonObject] = {

@@ -85,7 +85,7 @@ def server_reader(spec: str) -> Reader:
         server.read_task(row)
         return spec
 
-    return Reader(read)
+    return Reader(read, own_prompt=server.OWN_PROMPT)
 
 
 def published_reader() -> Reader:

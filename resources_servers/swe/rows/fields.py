@@ -101,6 +101,8 @@ def recipe_fields(row: Mapping[str, Any]) -> Mapping[str, Any]:
     own = row.get("paddock")
     if own is not None and not isinstance(own, Mapping):
         raise wrong("paddock", f"needs an object with a recipe's keys, got {type(own).__name__}")
+    if own is None and isinstance(row.get("build"), Mapping):
+        raise wrong("build", "a recipe of a row of the own format; in a row of this form the key is `paddock`")
     return own or {}
 
 

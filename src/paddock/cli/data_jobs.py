@@ -132,17 +132,18 @@ def instances(args: argparse.Namespace) -> int:
 
 
 def images(args: argparse.Namespace) -> int:
+    from paddock.cli.image_rows import named_image
     from paddock.sandbox.images import DATASETS
     from paddock.sandbox.images.names import dataset_of
-    from paddock.training.data.listing import image
+    from paddock.training.data.listing import sif_name
 
     rule = dataset_of(args.dataset) if args.dataset is not None else None
     if args.dataset is not None and rule is None:
         raise ConfigError(f"--dataset {args.dataset!r}: known are {', '.join(DATASETS)}", kind="dataset_unknown")
 
     def named(row: JsonObject) -> str:
-        found = image(row, rule)
-        return f"{found.name}\t{found.file}" if args.files else found.name
+        name = named_image(row, rule)
+        return f"{name}\t{sif_name(name)}" if args.files else name
 
     return _list(args, named)
 

@@ -20,7 +20,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from paddock.cli.image_rows import flat, image_settings, label, read_rows, say
+from paddock.cli.image_rows import flat, image_settings, label, named_image, read_instance, read_rows, say
 from paddock.errors import ConfigError, PaddockError, RowError, describe
 from paddock.sandbox.failures import ImageMissing
 from paddock.sandbox.images import (
@@ -37,6 +37,10 @@ from paddock.sandbox.images import (
 )
 from paddock.sandbox.images.names import parse_name
 
+RECIPE_KEYS = (
+    "a recipe is the key `build` of a row of the own format, the key `paddock` of any other: an object with "
+    f"{', '.join(Recipe.model_fields)}"
+)
 Job = Callable[[Meter], Awaitable[object]]
 
 
@@ -56,7 +60,7 @@ def pull(store: ImageStore, args: argparse.Namespace) -> int:
                 try:
                     places = candidates(flat(row), settings)
                     if not places:
-                        raise ImageMissing("names no image, and no dataset is known to compute it by", kind="unnamed")
+                        places = candidates({**flat(row), "image": named_image(row, settings.dataset)}, settings)
                     jobs.setdefault(places[0].name, _pull_first(puller, places, args.again))
                 except PaddockError as error:
                     failed += 1
@@ -89,10 +93,10 @@ def convert(store: ImageStore, args: argparse.Namespace) -> int:
 def build(store: ImageStore, args: argparse.Namespace) -> int:
     _check(args)
     if (args.recipe is None) == (args.rows is None):
-        raise ConfigError("name a recipe's file, or rows with `build`: --rows FILE", kind="no_recipe")
+        raise ConfigError("name a recipe's file, or rows with recipes: --rows FILE", kind="no_recipe")
     if args.recipe is not None and args.name is None:
         raise ConfigError("--name NAME: what shall the store call it?", kind="no_name")
-    recipes = {args.name: read_recipe(Path(args.recipe))} if args.recipe else _row_recipes(args)
+    recipes, failed = ({args.name: read_recipe(Path(args.recipe))}, 0) if args.recipe else _row_recipes(args)
 
     async def work() -> int:
         from paddock.sandbox.images.build import build_image
@@ -100,7 +104,7 @@ def build(store: ImageStore, args: argparse.Namespace) -> int:
         def job(name: str, recipe: Recipe) -> Job:
             return lambda meter: build_image(store, name, recipe, progress=meter.stage)
 
-        return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, args.jobs, 0)
+        return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, args.jobs, failed)
 
     return asyncio.run(work())
 
@@ -119,22 +123,21 @@ def read_recipe(path: Path) -> Recipe:
         raise ConfigError(f"{path}: {describe(error)}", kind="recipe") from None
 
 
-def _row_recipes(args: argparse.Namespace) -> dict[str, Recipe]:
-    """Recipes of rows by the names that their images have for `resources_servers/swe`."""
-    from paddock.resources_servers.swe.rows import read
-    from paddock.types import Row
-
-    recipes = {}
+def _row_recipes(args: argparse.Namespace) -> tuple[dict[str, Recipe], int]:
+    """Recipes of rows by the names that their images have for `resources_servers/swe`, and how many can't be read."""
+    recipes, failed = {}, 0
     for row in read_rows(args):
         try:
-            instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
-        except (RowError, ValidationError) as error:
-            raise ConfigError(f"{args.rows}: {label(row)}: {error}", kind="row_invalid") from None
+            instance = read_instance(row)
+        except RowError as error:
+            failed += 1
+            say(f"{label(row)}: {error.message}")
+            continue
         if instance.build is not None:
             recipes[instance.image] = instance.build
     if not recipes:
-        raise ConfigError(f"{args.rows}: no row has a recipe (`build`)", kind="no_recipe")
-    return recipes
+        raise ConfigError(f"{args.rows}: no row has a recipe; {RECIPE_KEYS}", kind="no_recipe")
+    return recipes, failed
 
 
 def _pull_first(puller: Puller, places: list[ImageSource], again: bool) -> Job:

@@ -1,7 +1,8 @@
 """Rows as `paddock images` reads them, and its sub-commands that only look, name and remove.
 
 Rows    JSONL; fields of the row itself, of its `responses_create_params.metadata` and of an `instance_dict` in it count
-        as one, the outer ones first. Two rows of one image are one image.
+        as one, the outer ones first. Two rows of one image are one image. What names no image so is read as the `swe`
+        resources server reads it.
 """
 
 import argparse
@@ -9,8 +10,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paddock.errors import ConfigError, PaddockError, RowError
+from pydantic import ValidationError
+
+from paddock.errors import ConfigError, PaddockError, RowError, describe
 from paddock.sandbox.images import (
     DATASETS,
     ImageSettings,
@@ -20,8 +24,11 @@ from paddock.sandbox.images import (
     layers_in_use,
     prune,
 )
-from paddock.sandbox.images.names import dataset_of
+from paddock.sandbox.images.names import Dataset, dataset_of
 from paddock.types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from paddock.resources_servers.swe.instance import Instance
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -61,7 +68,7 @@ def print_names(args: argparse.Namespace) -> int:
     seen = set()
     for row in read_rows(args):
         try:
-            name = image_name(flat(row), settings.dataset)
+            name = named_image(row, settings.dataset)
         except RowError as error:
             failed += 1
             say(f"{label(row)}: {error}")
@@ -70,6 +77,30 @@ def print_names(args: argparse.Namespace) -> int:
             seen.add(name)
             print(name)  # noqa: T201 - the command's voice
     return 1 if failed else 0
+
+
+def named_image(row: JsonObject, dataset: Dataset | None) -> str:
+    """The name of a row's image: by its fields or a dataset's rule, else as an evaluation reads it."""
+    try:
+        return image_name(flat(row), dataset)
+    except RowError as unnamed:
+        if dataset is not None:
+            raise
+        try:
+            return read_instance(row).image
+        except RowError as unread:
+            raise RowError(f"{unnamed.message}; and as an instance: {unread.message}", kind=unnamed.kind) from unread
+
+
+def read_instance(row: JsonObject) -> "Instance":
+    """The instance of a row, as the `swe` resources server reads it."""
+    from paddock.resources_servers.swe.rows import read
+    from paddock.types import Row
+
+    try:
+        return read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
+    except ValidationError as error:
+        raise RowError(describe(error), kind="row_invalid") from error
 
 
 def print_images(store: ImageStore) -> int:
@@ -107,7 +138,8 @@ def remove(store: ImageStore, names: list[str]) -> int:
 
 def prune_store(store: ImageStore, *, everything: bool) -> int:
     done = prune(store, everything=everything)
-    print(f"{human(done.bytes)} freed: {done.blobs} downloads, {done.layers} layers")  # noqa: T201 - as above
+    parts = f"{done.blobs} downloads, {done.layers} layers, {done.stages} unfinished builds"
+    print(f"{human(done.bytes)} freed: {parts}")  # noqa: T201 - as above
     if done.busy:
         say("a pull is running: its downloads were not touched; prune again when it has ended")
     return 1 if done.busy else 0

@@ -31,6 +31,14 @@ exit codes:
 Credentials are read from Docker's or podman's own files, or from PADDOCK_REGISTRY_HOST, _USER and _PASSWORD."""
 
 
+RECIPES = (
+    "A recipe says the Python version (`python`), the tree (`git`: repository and commit, or `sdist` and "
+    "`sdist_sha256`), the pins (`pip`) and the command that installs the tree without a network (`install`). A row of "
+    "the own format has it as `build`, a row of any other form as `paddock`; a row that can't be read is named, the "
+    "others are built."
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -47,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("target", metavar="DST", help="FILE.sif, or a name for the store")
     _add_fetching(convert)
 
-    build = commands.add_parser("build", help="make images from recipes, without a registry")
+    build = commands.add_parser("build", help="make images from recipes, without a registry", epilog=RECIPES)
     build.add_argument("recipe", nargs="?", metavar="RECIPE", help="a YAML or JSON file; with --name")
     build.add_argument("--name", metavar="NAME", help="what the store calls it")
     _add_rows(build)

@@ -147,6 +147,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     GROUP_WISE: ClassVar[bool] = False
     """A verdict waits for those of the group's other members: they have to be in flight together, and one whose caller
     has gone is not waited for."""
+    OWN_PROMPT: ClassVar[bool] = False
+    """Agents make the model's request of its sessions: a row need not bring one."""
     task_type: ClassVar[type[BaseModel]]
     """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
     example: ClassVar[JsonObject] = {}

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -97,3 +98,17 @@ def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:
     before = disk_bytes([tmp_path])
     os.link(one, tmp_path / "d" / "b")
     assert disk_bytes([tmp_path]) == before
+
+
+def test_what_a_killed_build_left_goes_and_is_counted(store: ImageStore) -> None:
+    script = (
+        "import sys, os; from pathlib import Path; from paddock.sandbox.images import ImageStore\n"
+        "from paddock.sandbox.images.build.staging import staged\n"
+        "with staged(ImageStore(Path(sys.argv[1]), payload_id=59734)) as stage:\n"
+        "    (stage.tree / 'a').write_bytes(b'x' * 1_000_000)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(store.home)], check=False).returncode == -9
+    done = prune(store)
+    assert (done.stages, done.bytes >= 1_000_000) == (1, True)
+    assert prune(store).bytes == 0

@@ -83,6 +83,13 @@ async def test_a_pull_that_failed_is_gone_on_with_by_the_next(
     assert sent(registry, small) == len(image.blobs[small])
 
 
+async def test_a_registry_that_can_not_be_reached_is_named_with_what_was_asked_for(
+    store: ImageStore, options: RegistryOptions
+) -> None:
+    with pytest.raises(InfraError, match=r"^127\.0\.0\.1:1/t/x: manifests/v1: .*; given up after 4 attempts"):
+        await pull(store, options, "127.0.0.1:1/t/x:v1")
+
+
 async def test_a_registry_that_can_not_resume_is_asked_for_all_of_it(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image
 ) -> None:

@@ -1,8 +1,9 @@
 """Images: the store, names computed from rows, building, converting and pulling."""
 
 from paddock.sandbox.images.convert import export_layout, to_sif, to_store
+from paddock.sandbox.images.disk_use import disk_bytes
 from paddock.sandbox.images.names import DATASETS, Dataset, image_name, replace_registry, rewrites
-from paddock.sandbox.images.prune import Pruned, disk_bytes, layers_in_use, prune
+from paddock.sandbox.images.prune import Pruned, layers_in_use, prune
 from paddock.sandbox.images.pull import Meter, Puller
 from paddock.sandbox.images.recipe import GitSource, Recipe
 from paddock.sandbox.images.registry import Backoff, RegistryOptions

@@ -5,14 +5,14 @@ Layers   without an image go, unless a sandbox stands on them: they are looked f
 Units    bytes, as the disk counts them.
 """
 
-import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.sandbox.images.build.staging import staged
+from paddock.sandbox.images.build.staging import sweep
+from paddock.sandbox.images.disk_use import disk_bytes
 from paddock.sandbox.images.registry import BlobCache
 from paddock.sandbox.images.store import ImageStore
 from paddock.sandbox.layers import remove_tree
@@ -27,6 +27,8 @@ class Pruned(NamedTuple):
 
     blobs: int
     layers: int
+    stages: int
+    """Of builds that were killed."""
     bytes: int
     busy: bool
     """A pull was running: no blob was touched."""
@@ -34,11 +36,10 @@ class Pruned(NamedTuple):
 
 def prune(store: ImageStore, *, everything: bool = False) -> Pruned:
     """Remove what nothing needs."""
-    with staged(store):
-        pass  # sweeps the stages of dead builders
+    stages = sweep(store)
     records = store.records()
     needed = {layer for record in records for layer in record.layers} | layers_in_use()
-    layers, freed = 0, 0
+    layers, freed = 0, stages.bytes
     for folder in _entries(store.home / "layers"):
         if folder.name not in needed and time.time() - folder.stat().st_mtime > YOUNG_S:
             freed += disk_bytes([folder])
@@ -47,7 +48,7 @@ def prune(store: ImageStore, *, everything: bool = False) -> Pruned:
     cache = BlobCache(store.home, connections=1)
     with cache.using(alone=True) as alone:
         if not alone:
-            return Pruned(0, layers, freed, True)
+            return Pruned(0, layers, stages.n, freed, True)
         kept = set() if everything else {digest for record in records for digest in _digests(record.origin)}
         blobs = 0
         for path in _entries(cache.folder):
@@ -55,7 +56,7 @@ def prune(store: ImageStore, *, everything: bool = False) -> Pruned:
                 freed += path.stat().st_blocks * 512
                 path.unlink()
                 blobs += 1
-    return Pruned(blobs, layers, freed, False)
+    return Pruned(blobs, layers, stages.n, freed, False)
 
 
 def layers_in_use() -> set[str]:
@@ -68,22 +69,6 @@ def layers_in_use() -> set[str]:
             except OSError:
                 continue
     return {layer.decode() for layer in found}
-
-
-def disk_bytes(roots: Sequence[Path]) -> int:
-    """What trees take on the disk; a file with several names counts once."""
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    for root in roots:
-        for folder, _folders, files in os.walk(root):
-            for path in (folder, *(f"{folder}/{name}" for name in files)):
-                info = os.lstat(path)
-                key = (info.st_dev, info.st_ino)
-                if info.st_nlink == 1 or key not in seen:
-                    total += info.st_blocks * 512
-                if info.st_nlink > 1:
-                    seen.add(key)
-    return total
 
 
 def _entries(folder: Path) -> Iterable[Path]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from paddock.sandbox.images.disk_use import disk_bytes
 from paddock.sandbox.images.store import ImageStore
 from paddock.sandbox.layers import remove_tree
 
@@ -37,11 +38,19 @@ class Stage(NamedTuple):
         return path
 
 
+class Swept(NamedTuple):
+    """Stages that were removed."""
+
+    n: int
+    bytes: int
+    """That they took on the disk."""
+
+
 @contextmanager
 def staged(store: ImageStore) -> Iterator[Stage]:
     """A stage of our own."""
+    sweep(store)
     building = _folder(store, "building")
-    _sweep(building)
     lock, descriptor = _own_lock(building)
     root = lock.with_suffix("")
     try:
@@ -85,7 +94,9 @@ def _own_lock(building: Path) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def _sweep(building: Path) -> None:
+def sweep(store: ImageStore) -> Swept:
+    """Remove the stages of dead builders."""
+    building, n, freed = _folder(store, "building"), 0, 0
     for lock in building.glob("*.lock"):
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
@@ -93,10 +104,14 @@ def _sweep(building: Path) -> None:
             continue
         try:
             if _try_lock(descriptor):
-                remove_tree(lock.with_suffix(""))
+                root = lock.with_suffix("")
+                freed += disk_bytes([root])
+                remove_tree(root)
                 lock.unlink(missing_ok=True)
+                n += 1
         finally:
             os.close(descriptor)
+    return Swept(n, freed)
 
 
 def _try_lock(descriptor: int) -> bool:

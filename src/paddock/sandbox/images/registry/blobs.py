@@ -86,7 +86,7 @@ class BlobCache:
                 await _go_on(registry, repository, blob, partial, advance)
 
             async with self._slots:
-                await persist(attempt, registry.options.backoff)
+                await persist(attempt, registry.options.backoff, registry.name_of(repository, f"blobs/{blob.digest}"))
             partial.flush()
             os.fsync(partial.fileno())
             target.with_suffix(PARTIAL).rename(target)

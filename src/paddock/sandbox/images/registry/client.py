@@ -74,13 +74,17 @@ class Registry:
                 await response.aread()
                 return response
 
-        return await persist(attempt, self.options.backoff)
+        return await persist(attempt, self.options.backoff, self.name_of(repository, path))
+
+    def name_of(self, repository: str, path: str) -> str:
+        """What is asked for, for messages."""
+        return f"{self.host}/{repository}: {path}"
 
     @asynccontextmanager
     async def stream(self, repository: str, path: str, headers: dict[str, str]) -> AsyncIterator[httpx.Response]:
         """One attempt at `/v2/<repository>/<path>`: its answer is 2xx (or 416), else this raises."""
         url = f"/v2/{repository}/{path}"
-        what = f"{self.host}/{repository}: {path}"
+        what = self.name_of(repository, path)
         for _login in range(2):
             sent = self._authorization.get(repository)
             request = self._client.build_request(

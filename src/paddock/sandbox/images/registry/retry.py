@@ -53,8 +53,11 @@ def check_status(response: httpx.Response, what: str) -> None:
         )
 
 
-async def persist(attempt: Callable[[], Awaitable[T]], backoff: Backoff) -> T:
-    """What `attempt` returns, asked as often as `backoff` says; transport errors count as Again."""
+async def persist(attempt: Callable[[], Awaitable[T]], backoff: Backoff, what: str) -> T:
+    """What `attempt` returns, asked as often as `backoff` says; transport errors count as Again.
+
+    `what` is asked for: an error that names nothing itself is told with it.
+    """
     failures = 0
     while True:
         try:
@@ -63,5 +66,7 @@ async def persist(attempt: Callable[[], Awaitable[T]], backoff: Backoff) -> T:
             failures = 1 if isinstance(error, Again) and error.progress else failures + 1
             if failures >= backoff.attempts:
                 said = str(error) or type(error).__name__
+                if isinstance(error, httpx.TransportError):
+                    said = f"{what}: {said}"
                 raise InfraError(f"{said}; given up after {failures} attempts", kind="registry") from error
             await asyncio.sleep(backoff.wait_s(failures, getattr(error, "retry_after_s", None)))
