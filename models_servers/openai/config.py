@@ -28,6 +28,9 @@ class OpenAIConfig(RecordingConfig):
     """None or empty: the endpoint needs none."""
     model: str
     """The model's name at the endpoint; clients' own names for it are not passed on."""
+    accepted_models: tuple[str, ...] = ()
+    """Names that an answer's `model` may have: one of another model, or of none, is a failure. Empty: any, since many
+    endpoints answer with a dated, served or longer name than was asked for."""
     upstream_api: Literal["responses", "chat"] = "chat"
     """The dialect that the endpoint speaks; clients may use either."""
     engine: Literal["text", "spliced"] = "text"

@@ -155,7 +155,14 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         return self._checked(answer, whole.headers)
 
     def _checked(self, answer: Answer, headers: Mapping[str, str]) -> Answer:
-        """The answer with its weight version; InfraError when it lacks the ids that the engine is declared to give."""
+        """The answer with its weight version; InfraError when it lacks the ids that the engine is declared to give, or
+        is of a model that the config does not accept."""
+        accepted = self.config.accepted_models
+        if accepted and answer.model not in accepted:
+            raise UpstreamError(
+                f"{self.name}: the answer is of model `{answer.model}`; `accepted_models` has {', '.join(accepted)}",
+                kind="upstream_wrong_model",
+            )
         if self.config.engine == "spliced" and answer.tokens is None:
             way = "its answers lack them" if self.config.request_token_ids else "set `request_token_ids: true`"
             raise InfraError(

@@ -110,7 +110,7 @@ class Upstream:
                 stream = Stream(response, reader, host_of(url), limit_s, due, self._slots.release)
                 if response.status_code >= 300:
                     await response.aread()
-            require_ok(response)
+            require_ok(response, body)
             await stream.begin()
         except BaseException:
             if stream is None:

@@ -1,7 +1,8 @@
 """Answers of vLLM as chunks of ids: streamed or whole, of both forms. Whatever is not exact is no answer.
 
 Law     each sampled id is an integer and has one finite log-prob, of that very id where the answer says of which;
-        nothing is sampled after a finish reason; version spans cover the sampled ids without gaps.
+        nothing is sampled after a finish reason; an answer has at least one sampled id, if only the end; version spans
+        cover the sampled ids without gaps.
 Errors  UnreadableError where that does not hold, or the stream ends early. EngineFailedError: vLLM says that it
         failed, or it aborted the answer.
 """
@@ -53,7 +54,8 @@ class ChunkReader:
         if self._last is None:
             if self.complete:
                 return None
-            raise UnreadableError("the stream ended without a finish reason")
+            raise UnreadableError("the stream ended without a finish reason", kind="upstream_no_finish_reason")
+        _require_sampled(self.count)
         last, self._last = self._last, None
         self.complete = True
         return last
@@ -78,11 +80,17 @@ def read_whole(form: Form, body: Any) -> Chunk:
     """An answer that was not streamed."""
     choices = _choices(body)
     if not choices:
-        raise UnreadableError("no choice")
+        raise UnreadableError("no choice", kind="upstream_no_message")
     chunk = _chunk(form, choices[0], 0)
     if chunk.finish_reason is None:
-        raise UnreadableError("no finish reason")
+        raise UnreadableError("no finish reason", kind="upstream_no_finish_reason")
+    _require_sampled(len(chunk.ids))
     return chunk._replace(cached_tokens=_cached(body))
+
+
+def _require_sampled(count: int) -> None:
+    if not count:
+        raise UnreadableError("it ended before a token was sampled", kind="upstream_empty")
 
 
 def _choices(body: Any) -> list[JsonObject]:
@@ -92,7 +100,9 @@ def _choices(body: Any) -> list[JsonObject]:
         raise EngineFailedError(body["error"])
     choices = body.get("choices")
     if not isinstance(choices, list) or len(choices) > 1 or (choices and not isinstance(choices[0], dict)):
-        raise UnreadableError("not one choice")
+        raise UnreadableError("not one choice", kind="upstream_no_message")
+    if choices and choices[0].get("error"):
+        raise EngineFailedError(choices[0]["error"])
     return choices
 
 

@@ -72,7 +72,7 @@ def assert_lawful(folder: Path, count: int) -> Counter[str]:
         ("drop", "upstream_connection"),
         ("half_body", "upstream_connection"),
         ("not_json", "upstream_unreadable"),
-        ("not_an_answer", "upstream_unreadable"),
+        ("not_an_answer", "upstream_no_message"),
         (Status(401), "upstream_auth"),
     ],
 )

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import httpx
+import orjson
 
-from paddock.server.upstream_failures import UpstreamError, host_of, status_error
+from paddock.server.upstream_failures import UpstreamError, host_of, not_found, status_error
 
 
 class Whole(NamedTuple):
@@ -28,12 +29,14 @@ async def post_whole(
 ) -> Whole:
     async with asyncio.timeout(limit_s):
         response = await client.post(url, content=body, headers=headers)
-    require_ok(response)
+    require_ok(response, body)
     return Whole(response.content, response.headers)
 
 
-def require_ok(response: httpx.Response) -> None:
-    """`response`: with its content, where it is an error's."""
+def require_ok(response: httpx.Response, asked: bytes) -> None:
+    """`response`: with its content, where it is an error's. `asked`: the body that it answers."""
+    if response.status_code == 404:
+        raise not_found(response.url, orjson.loads(asked).get("model"), response.content)
     if response.status_code >= 300:
         host = host_of(response.url)
         raise status_error(host, response.status_code, response.content, response.headers.get("retry-after"))

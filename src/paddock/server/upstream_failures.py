@@ -1,7 +1,8 @@
 """Whose fault a failed exchange with the endpoint is.
 
-Infra   `upstream_status` (408, 425, 429, 5xx), `upstream_timeout`, `upstream_connection`, `upstream_unreadable`,
-        `upstream_failed`: tried again. `upstream_auth` (401, 403), `token_ids_missing`: not.
+Infra   `upstream_status` (408, 425, 429, 5xx), `upstream_timeout`, `upstream_connection`, `upstream_failed`,
+        `upstream_wrong_model`, and those of an answer that is none (`AnswerFault`): tried again. `upstream_auth`
+        (401, 403), `upstream_not_found` (404), `token_ids_missing`: not. `docs/endpoints.md` is the table of them.
 Request `context_length_exceeded`: the prompt is longer than the model takes, said so that OpenAI clients understand
         it. `upstream_refused`: any other refusal. Neither is tried again.
 Law     a message names the endpoint's host, never its key.
@@ -14,7 +15,7 @@ import httpx
 import orjson
 
 from paddock.errors import InfraError, PaddockError, RequestError
-from paddock.server.dialects.failures import EngineFailedError, UnreadableError
+from paddock.server.dialects.failures import AnswerFault, EngineFailedError, UnreadableError
 
 _RETRIED = (408, 425, 429)
 _TOO_LONG = (
@@ -67,6 +68,17 @@ def status_error(host: str, status: int, content: bytes, retry_after: str | None
     return _refused(f"{host} answered {status}: {text}", f"{code} {text}")
 
 
+def not_found(url: httpx.URL, model: object, content: bytes) -> InfraError:
+    """The error of a 404: the endpoint has no such path, or no such model."""
+    place = f"{url.scheme}://{host_of(url)}{url.path}"
+    return InfraError(
+        f"{place} answered 404 for model `{model}`: {_said(content)[0]}; check `base_url` and `model`",
+        kind="upstream_not_found",
+        stage="model",
+        retryable=False,
+    )
+
+
 def _failed(host: str, error: dict[str, Any]) -> PaddockError:
     said, code = str(error.get("message") or "")[:MAX_TEXT], str(error.get("code") or "")
     if _is_too_long(f"{code} {said}"):
@@ -74,8 +86,8 @@ def _failed(host: str, error: dict[str, Any]) -> PaddockError:
     return UpstreamError(f"{host} failed: {code} {said}", kind="upstream_failed")
 
 
-def unreadable(host: str, why: object) -> UpstreamError:
-    return UpstreamError(f"{host}: unreadable answer: {str(why)[:MAX_TEXT]}", kind="upstream_unreadable")
+def unreadable(host: str, why: object, kind: AnswerFault = "upstream_unreadable") -> UpstreamError:
+    return UpstreamError(f"{host}: no usable answer: {str(why)[:MAX_TEXT]}", kind=kind)
 
 
 class attributed:  # noqa: N801 - read as a statement: `with attributed(...):`
@@ -100,7 +112,7 @@ class attributed:  # noqa: N801 - read as a statement: `with attributed(...):`
             why = f"{type(error).__name__}: {str(error)[:MAX_TEXT]}"
             raise UpstreamError(f"{self._host}: {why}", kind="upstream_connection") from error
         if isinstance(error, UnreadableError):
-            raise unreadable(self._host, error) from error
+            raise unreadable(self._host, error, error.kind) from error
         if isinstance(error, EngineFailedError):
             raise _failed(self._host, error.error) from error
 

@@ -36,7 +36,7 @@ async def test_what_may_pass_is_tried_again(judging: Judging, fault: Any) -> Non
     ("status", "cls", "kind"),
     [
         (Status(401), InfraError, "upstream_auth"),
-        (Status(404), RequestError, "upstream_refused"),
+        (Status(404), InfraError, "upstream_not_found"),
         (Status(400, "maximum context length is 9"), RequestError, "context_length_exceeded"),
     ],
 )

@@ -269,7 +269,7 @@ async def test_tries_end() -> None:
         ("garbage", "upstream_unreadable"),
         ("no_log_probs", "upstream_unreadable"),
         ("other_token", "upstream_unreadable"),
-        ("no_reason", "upstream_unreadable"),
+        ("no_reason", "upstream_no_finish_reason"),
         ("short_spans", "upstream_unreadable"),
     ],
 )

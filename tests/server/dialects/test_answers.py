@@ -26,7 +26,8 @@ items: st.SearchStrategy[JsonObject] = (
     | st.builds(custom_call_item, words, words)
 )
 finish_reasons: st.SearchStrategy[FinishReason] = st.sampled_from(["stop", "length", "content_filter"])
-answers = st.builds(Answer, st.lists(items, max_size=4), finish_reasons, st.builds(Counts, *[st.integers(0, 9)] * 4))
+counts = st.builds(Counts, st.integers(0, 9), st.integers(1, 9), *[st.integers(0, 9)] * 2)
+answers = st.builds(Answer, st.lists(items, min_size=1, max_size=4), finish_reasons, counts)
 
 
 def streamed(dialect: Any, parts: Iterable[Any]) -> bytes:

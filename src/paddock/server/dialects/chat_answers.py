@@ -3,8 +3,9 @@
 Source  OpenAI, "The chat completion object"; reasoning as `reasoning` or `reasoning_content`. Token ids as vLLM gives
         them (`prompt_token_ids` beside `choices`, `token_ids` and `logprobs` in the choice), or on the message
         (`prompt_token_ids`, `generation_token_ids`, `generation_log_probs`).
-Law     a finish reason that is the engine's own trouble is no answer. Ids count only together with one log-prob each,
-        and as many as the engine says it used: a parser that held some back would make a sample of something else.
+Law     an answer passes the rules of `answer_rules`, as a stream does. A finish reason that is the engine's own trouble
+        is no answer. Ids count only together with one log-prob each, and as many as the engine says it used: a parser
+        that held some back would make a sample of something else.
 Errors  UnreadableError, EngineFailedError.
 """
 
@@ -12,11 +13,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from paddock.server.dialects.answer_rules import gives_text, require_ending, require_message, require_no_error
 from paddock.server.dialects.answers import Answer, Counts, Tokens
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import custom_call_item, reasoning_item
 from paddock.server.dialects.tools import NO_NAMESPACES, input_of
-from paddock.server.dialects.usage import read_chat_usage
+from paddock.server.dialects.usage import read_chat_usage, sampled_in_chat
 from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import call_item, content_text, message_item, output_items
 
@@ -34,20 +36,34 @@ def read_completion(
     body: Any, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES
 ) -> Answer:
     """`custom`, `namespaces`: how the tools were offered (`Offered`); their calls are turned back."""
-    choices = output_items(body.get("choices")) if isinstance(body, dict) else []
-    if not choices or not isinstance(choices[0].get("message"), dict):
-        if isinstance(body, dict) and body.get("error"):
-            raise EngineFailedError(body["error"])
-        raise UnreadableError("a chat completion needs `choices[0].message`")
-    choice = choices[0]
+    if not isinstance(body, dict):
+        raise UnreadableError("a chat completion is no JSON object")
+    require_no_error(body)
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(choice, dict):
+        require_no_error(choice)
+    if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+        raise UnreadableError("a chat completion needs `choices[0].message`", kind="upstream_no_message")
     message: JsonObject = choice["message"]
+    require_message(message)
+    finish_reason = require_finish_reason(choice.get("finish_reason"))
     counts = read_chat_usage(body.get("usage"))
+    tokens = _tokens(body, choice, message, counts)
+    output = _output(message, custom, namespaces)
+    require_ending(
+        finish_reason,
+        output,
+        output_tokens=len(tokens.sampled_ids) if tokens else sampled_in_chat(body.get("usage")),
+        text_given=gives_text(message),
+        refused=bool(message.get("refusal")),
+    )
     return Answer(
-        _output(message, custom, namespaces),
-        read_finish_reason(choice.get("finish_reason")),
+        output,
+        finish_reason,
         counts,
         model=_string(body.get("model")),
-        tokens=_tokens(body, choice, message, counts),
+        tokens=tokens,
         weight_version=_string(body.get("weight_version")),
         stop_sequence=stop_sequence_of(choice),
     )
@@ -67,6 +83,14 @@ def read_finish_reason(given: Any) -> FinishReason | None:
     found = _FINISH_REASONS.get(str(given))
     if found is None:
         raise EngineFailedError({"message": f"the engine ended the answer with `{given}`", "code": "aborted"})
+    return found
+
+
+def require_finish_reason(given: Any) -> FinishReason:
+    """Of a whole answer, which has one."""
+    found = read_finish_reason(given)
+    if found is None:
+        raise UnreadableError("it has no finish reason", kind="upstream_no_finish_reason")
     return found
 
 

@@ -6,7 +6,7 @@ Law     one item is open at a time: reasoning, message, each call. A custom tool
 Errors  UnreadableError for a call that goes on after another item began.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from paddock.server.dialects.chat_answers import call_of, reasoning_of
@@ -49,6 +49,11 @@ class ChatItems:
         self._call: Any = None
         """The index, in the stream, of the call that is open."""
         self._calls_seen: set[Any] = set()
+
+    @property
+    def begun(self) -> Set[Any]:
+        """Indices, in the stream, of the calls so far."""
+        return self._calls_seen
 
     def end(self) -> Iterator[Part]:
         """Nothing more is said."""

@@ -1,7 +1,8 @@
 """An engine's Responses object, whole or streamed, as an `Answer` or as parts.
 
 Law     items keep what the engine says of them; missing ids are minted, the same in every event. The stream is whole
-        when `response.completed` or `response.incomplete` came. A response that failed is no answer.
+        when `response.completed` or `response.incomplete` came. A response that failed is no answer; one that did not
+        passes the rules of `answer_rules`, whole or streamed.
 Errors  UnreadableError, EngineFailedError.
 """
 
@@ -10,14 +11,15 @@ from typing import Any
 
 import orjson
 
+from paddock.server.dialects.answer_rules import require_ending, require_item
 from paddock.server.dialects.answers import Answer
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import with_ids
 from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
 from paddock.server.dialects.sse import Event
-from paddock.server.dialects.usage import read_responses_usage
+from paddock.server.dialects.usage import read_responses_usage, sampled_in_responses
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import calls, is_cut, output_items
+from paddock.types.responses import calls, is_cut
 
 _CHANNELS: dict[str, Channel] = {
     "response.output_text.delta": "text",
@@ -34,8 +36,10 @@ def read_response(body: Any) -> Answer:
         raise UnreadableError("a response is no JSON object")
     _require_answer(body)
     if not isinstance(body.get("output"), list):
-        raise UnreadableError("a response needs `output`")
-    return _answer(body, [with_ids(item) for item in output_items(body)])
+        raise UnreadableError("a response needs a list `output`", kind="upstream_no_message")
+    for nth, item in enumerate(body["output"]):
+        require_item(item, nth)
+    return _answer(body, [with_ids(item) for item in body["output"]])
 
 
 class ResponsesReader:
@@ -75,19 +79,23 @@ class ResponsesReader:
     def end(self) -> Iterator[Part]:
         """What is left when the stream has ended: items that it only told in the end, and the answer."""
         if self._final is None:
-            raise UnreadableError("the stream ended without `response.completed`")
+            raise UnreadableError("the stream ended without `response.completed`", kind="upstream_no_finish_reason")
         _require_answer(self._final)
-        for nth, item in enumerate(output_items(self._final)):
-            if nth not in self._done:
-                yield self._close(nth, item)
-        yield _answer(self._final, [self._done[nth] for nth in sorted(self._done)])
+        output = self._final.get("output")
+        if not isinstance(output, list):
+            raise UnreadableError("a response needs a list `output`", kind="upstream_no_message")
+        left = [self._close(nth, item) for nth, item in enumerate(output) if nth not in self._done]
+        answer = _answer(self._final, [self._done[nth] for nth in sorted(self._done)])
+        yield from left
+        yield answer
 
     def _delta(self, nth: int, channel: Channel, text: Any, part: Any) -> Iterator[Part]:
         if nth not in self._items or not isinstance(text, str):
             raise UnreadableError(f"output item {nth} grows before it was added")
         yield Delta(nth, channel, text, part if isinstance(part, int) else 0)
 
-    def _close(self, nth: int, item: JsonObject) -> Closed:
+    def _close(self, nth: int, item: Any) -> Closed:
+        require_item(item, nth)
         opened = self._items.get(nth, {})
         known: JsonObject = {key: opened[key] for key in ("id", "call_id") if key in opened and not item.get(key)}
         self._done[nth] = with_ids({**item, **known})
@@ -95,11 +103,16 @@ class ResponsesReader:
 
 
 def _answer(body: JsonObject, output: list[JsonObject]) -> Answer:
+    finish_reason = _finish_reason(body, output)
+    if body.get("status") is None and not output:
+        raise UnreadableError("it has neither `status` nor items", kind="upstream_no_finish_reason")
+    require_ending(finish_reason, output, output_tokens=sampled_in_responses(body.get("usage")))
+    model = body.get("model")
     return Answer(
         output,
-        _finish_reason(body, output),
+        finish_reason,
         read_responses_usage(body.get("usage")),
-        model=body.get("model"),
+        model=model if isinstance(model, str) and model else None,
         weight_version=body.get("weight_version"),
         response=body,
     )
@@ -116,8 +129,9 @@ def _finish_reason(body: JsonObject, output: list[JsonObject]) -> FinishReason:
 def _require_answer(body: JsonObject) -> None:
     if body.get("error") or body.get("status") == "failed":
         raise EngineFailedError(body.get("error"))
-    if body.get("status") in ("in_progress", "queued", "cancelled"):
-        raise UnreadableError(f"the response is {body['status']}")
+    # NeMo-Gym's model servers give no status.
+    if body.get("status") not in ("completed", "incomplete", None):
+        raise UnreadableError(f"the response is {str(body['status'])[:40]}", kind="upstream_no_finish_reason")
 
 
 def _object(data: bytes) -> JsonObject:

@@ -28,6 +28,15 @@ def read_responses_usage(usage: Any) -> Counts | None:
     )
 
 
+def sampled_in_chat(usage: Any) -> int | None:
+    """Tokens of an answer; None: nobody counted them."""
+    return _counted(usage, "completion_tokens")
+
+
+def sampled_in_responses(usage: Any) -> int | None:
+    return _counted(usage, "output_tokens")
+
+
 def chat_usage(counts: Counts) -> JsonObject:
     return {
         "prompt_tokens": counts.input_tokens,
@@ -49,5 +58,9 @@ def responses_usage(counts: Counts) -> JsonObject:
 
 
 def _count(holder: Any, key: str) -> int:
+    return _counted(holder, key) or 0
+
+
+def _counted(holder: Any, key: str) -> int | None:
     value = holder.get(key) if isinstance(holder, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,145 @@
+"""What an answer needs to be one: the rules that whole and streamed answers of every dialect are held against.
+
+Law     an answer that no honest engine gives is no answer: a field of another type is never read as an empty one, and
+        silence counts only where tokens were sampled for it. What a model can cause passes: empty text, arguments that
+        are no JSON or end in the middle, tools that do not exist.
+Shapes  a delta of a stream is held against what a whole message is held against, but for a call that goes on.
+Errors  UnreadableError, by kind; EngineFailedError wherever an `error` stands.
+"""
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+from paddock.server.dialects.failures import AnswerFault, EngineFailedError, UnreadableError
+from paddock.server.dialects.items import CALLS, reasoning_text
+from paddock.types import FinishReason, JsonObject
+from paddock.types.responses import content_text, item_type
+
+_TEXTS = ("content", "reasoning", "reasoning_content")
+"""Of a chat message: a text, or a list of parts."""
+_GIVEN = (*_TEXTS, "refusal", "tool_calls")
+
+
+def require_no_error(*holders: JsonObject) -> None:
+    """An `error` that is not null or empty is the engine's failure, whatever stands beside it."""
+    for holder in holders:
+        if holder.get("error"):
+            raise EngineFailedError(holder["error"])
+
+
+def require_message(message: JsonObject, begun: Set[Any] = frozenset()) -> None:
+    """`message`: of a choice, or a stream's delta. `begun`: indices of the calls that a delta may go on with."""
+    require_no_error(message)
+    for key in _TEXTS:
+        _require_text(message.get(key), f"message.{key}")
+    if message.get("text") is not None:
+        raise UnreadableError("message.text: a chat message has its text in `content`", kind="upstream_bad_content")
+    if not isinstance(message.get("refusal"), str | None):
+        raise _of_another_type("message.refusal", message["refusal"], "a text", "upstream_bad_content")
+    calls = message.get("tool_calls")
+    if calls is None:
+        return
+    if not isinstance(calls, list):
+        raise _of_another_type("message.tool_calls", calls, "a list", "upstream_bad_tool_call")
+    for nth, call in enumerate(calls):
+        _require_call(call, f"message.tool_calls.{nth}", begun)
+
+
+def gives_text(message: JsonObject) -> bool:
+    """Whether a message or delta has a field in which a model's words or calls may stand, empty or not."""
+    return any(key in message for key in _GIVEN)
+
+
+def require_item(item: Any, nth: int) -> None:
+    """An item of a Responses object's `output`, once it is whole."""
+    place = f"output.{nth}"
+    if not isinstance(item, dict):
+        raise _of_another_type(place, item, "an object", "upstream_bad_content")
+    kind = item_type(item)
+    if not kind:
+        raise UnreadableError(f"{place}: an output item needs a `type`", kind="upstream_bad_content")
+    if kind in CALLS:
+        require_no_error(item)
+        text = "arguments" if kind == "function_call" else "input"
+        _require_name(item.get("name"), f"{place}.name")
+        _require_arguments(item.get(text), f"{place}.{text}")
+    elif kind == "message":
+        require_no_error(item)
+        if item.get("content") is None:
+            raise UnreadableError(f"{place}: a message needs `content`", kind="upstream_bad_content")
+        _require_text(item["content"], f"{place}.content")
+    elif kind == "reasoning":
+        for key in ("summary", "content"):
+            _require_text(item.get(key), f"{place}.{key}")
+
+
+def require_ending(
+    finish_reason: FinishReason | None,
+    output: Sequence[JsonObject],
+    *,
+    output_tokens: int | None,
+    text_given: bool = True,
+    refused: bool = False,
+) -> None:
+    """What was said against why it ended and what it took. `output_tokens`: None: nobody counted. `text_given`: there
+    was a field for text or calls. `refused`: there was a refusal, which is no item."""
+    called = any(item_type(item) in CALLS for item in output)
+    if finish_reason == "tool_calls" and not called:
+        raise UnreadableError("it ended with `tool_calls`, but has no call", kind="upstream_no_tool_call")
+    if called or refused or any(map(_says, output)):
+        if output_tokens == 0:
+            raise UnreadableError("it says something in 0 sampled tokens", kind="upstream_zero_usage")
+        return
+    if finish_reason == "content_filter":
+        raise UnreadableError("a content filter left nothing of it", kind="upstream_filtered")
+    if not text_given:
+        raise UnreadableError("the message has neither `content` nor `tool_calls`", kind="upstream_bad_content")
+    # Without a count, an empty answer that its budget ended is how NeMo-Gym tells of a prompt that is too long.
+    if output_tokens == 0 or (output_tokens is None and finish_reason != "length"):
+        raise UnreadableError("it says nothing, and no sampled token was counted", kind="upstream_empty")
+
+
+def _says(item: JsonObject) -> bool:
+    kind = item_type(item)
+    if kind == "message":
+        content = item.get("content")
+        refused = isinstance(content, list) and any(isinstance(part, dict) and part.get("refusal") for part in content)
+        return refused or bool(content_text(content))
+    return bool(reasoning_text(item) or item.get("encrypted_content")) if kind == "reasoning" else True
+
+
+def _require_call(call: Any, place: str, begun: Set[Any]) -> None:
+    if not isinstance(call, dict) or not isinstance(call.get("function"), dict):
+        raise UnreadableError(f"{place}: a call needs an object `function`", kind="upstream_bad_tool_call")
+    for key, wanted in (("index", int), ("id", str)):
+        if not isinstance(call.get(key), wanted | None):
+            raise _of_another_type(f"{place}.{key}", call[key], wanted.__name__, "upstream_bad_tool_call")
+    function = call["function"]
+    if call.get("index") not in begun:
+        _require_name(function.get("name"), f"{place}.function.name")
+    _require_arguments(function.get("arguments"), f"{place}.function.arguments")
+
+
+def _require_name(name: Any, place: str) -> None:
+    if not isinstance(name, str):
+        raise _of_another_type(place, name, "a text", "upstream_bad_tool_call")
+
+
+def _require_arguments(arguments: Any, place: str) -> None:
+    # An object is not written out as text: what the model wrote, which is what is judged, can't be had from it.
+    if not isinstance(arguments, str | None):
+        raise _of_another_type(place, arguments, "the text that the model wrote", "upstream_bad_arguments")
+
+
+def _require_text(value: Any, place: str) -> None:
+    parts = value if isinstance(value, list) else []
+    if not isinstance(value, str | list | None) or not all(map(_is_part, parts)):
+        raise _of_another_type(place, value, "a text or a list of parts", "upstream_bad_content")
+
+
+def _is_part(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str | None))
+
+
+def _of_another_type(place: str, value: Any, wanted: str, kind: AnswerFault) -> UnreadableError:
+    return UnreadableError(f"{place}: needs {wanted}, got {type(value).__name__}", kind=kind)
