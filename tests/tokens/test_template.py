@@ -92,15 +92,48 @@ def test_content_is_a_string(content: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("loop", ["m.content", "m['content']", "content", "m.content | list", "m.content[1:]"])
-def test_a_template_that_loops_over_content_gets_parts(loop: str) -> None:
+def test_a_template_that_loses_content_unless_it_is_parts_gets_parts(loop: str) -> None:
     source = (
         "{% for m in messages %}{% set content = m.content %}"
         f"{{% for part in {loop} %}}{{{{ part.text }}}}{{% endfor %}}{{{{ m.content is string }}}}{{% endfor %}}"
     )
     messages: list[JsonObject] = [{"role": "user", "content": [{"type": "text", "text": each} for each in "ab"]}]
-    messages.append({"role": "tool", "content": "x"})
-    assert rendered(source, messages).startswith("abFalse" if "1:" not in loop else "bFalse")
-    assert rendered(source, messages).endswith("True")
+    assert rendered(source, messages) == ("abFalse" if "1:" not in loop else "bFalse")
+    assert rendered(source, [{"role": "user", "content": "x"}]) == ("xFalse" if "1:" not in loop else "False")
+
+
+BOTH = (
+    "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}\n{% endfor %}{% endif %}"
+)
+
+
+def test_a_template_that_takes_content_in_both_forms_gets_strings() -> None:
+    messages: list[JsonObject] = [USER, {"role": "assistant", "content": ""}]
+    assert rendered(f"{{% for m in messages %}}{BOTH}{{% endfor %}}", messages) == "Hi."
+
+
+PARTS_OF_USERS = """\
+{% for m in messages %}
+{% if m.role == 'assistant' %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}
+{% endfor %}"""
+
+
+def test_each_role_has_its_own_form_of_content() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    answer: JsonObject = {"role": "assistant", "content": "", "tool_calls": [call]}
+    result: JsonObject = {"role": "tool", "tool_call_id": "a", "content": "seen"}
+    assert rendered(PARTS_OF_USERS, [{"role": "system", "content": "A"}, USER, answer, result]) == "AHi.seen"
+    assert rendered(PARTS_OF_USERS, [USER, {"role": "assistant", "content": "So."}]) == "Hi.So."
+
+
+def test_a_template_that_refuses_a_part_without_text_is_given_strings() -> None:
+    checked = BOTH.replace("{{ p.text }}", "{{ p.text if p.text else raise_exception('a part without text') }}")
+    messages: list[JsonObject] = [USER, {"role": "assistant", "content": ""}]
+    assert rendered(f"{{% for m in messages %}}{checked}{{% endfor %}}", messages) == "Hi."
+
+
+def test_a_template_that_refuses_strings_is_given_parts() -> None:
+    assert rendered("{% for m in messages %}{{ ([] + m.content)[0].text }}{% endfor %}") == "Hi."
 
 
 def test_content_that_is_no_text_is_refused() -> None:
@@ -128,10 +161,56 @@ def test_tools_are_in_one_form() -> None:
 
 
 def test_a_developer_is_the_system_unless_the_template_knows_it() -> None:
-    source = "{% for m in messages %}{{ m.role }} {% endfor %}"
-    messages = [USER, {"role": "developer", "content": ""}]
-    assert rendered(source, messages) == "user system "
-    assert rendered(source + "{# 'developer' #}", messages) == "user developer "
+    source = "{% for m in messages %}{{ m.role ~ m.content }} {% endfor %}"
+    messages = [USER, {"role": "developer", "content": "!"}]
+    assert rendered(source, messages) == "userHi. system! "
+    assert rendered(source + "{# 'developer' #}", messages) == "userHi. system! "
+    assert rendered(source + "{{ '-' if 'developer' == messages[-1].role }}", messages) == "userHi. developer! -"
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "{% for m in messages if m.role in ('system', 'user') or (m.role == 'developer' and false) %}",
+        "{% for m in messages %}{% if m.role == 'developer' %}{{ raise_exception('who?') }}{% endif %}",
+        "{% for m in messages if m.role != 'developer' or messages[0] is sameas m %}",
+    ],
+)
+def test_a_developer_of_whom_a_template_writes_nothing_is_the_system(beginning: str) -> None:
+    source = beginning + "[{{ m.role }}]{{ m.content }}{% endfor %}"
+    messages: list[JsonObject] = [{"role": "developer", "content": "DEVTEXT"}, USER]
+    assert rendered(source, messages) == "[system]DEVTEXT[user]Hi."
+    later: list[JsonObject] = [USER, {"role": "assistant", "content": "So."}, messages[0], USER]
+    assert "DEVTEXT" in rendered(source, later)
+
+
+def test_a_developer_that_is_heard_at_the_start_alone_as_systems_are_stays_one() -> None:
+    source = (
+        "{% for m in messages %}{% if loop.first and m.role in ['system', 'developer'] %}[rules]{{ m.content }}"
+        "{% elif m.role in ['user', 'assistant'] %}[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}"
+    )
+    template = ChatTemplate(source, {})
+    assert template.forms.developer
+    assert rendered(source, [{"role": "developer", "content": "DEVTEXT"}, USER]) == "[rules]DEVTEXT[user]Hi."
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ('{"b": 1,"a": "\\u00e9"}', '{"b": 1,"a": "\\u00e9"}'),
+        ({"a": "é"}, '{"a": "é"}'),
+        ('{"b": ', '{"b": '),
+        ("", "{}"),
+    ],
+)
+def test_arguments_are_their_string_where_the_template_can_only_paste_it(given: Any, text: str | None) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": given}}
+    answer: JsonObject = {"role": "assistant", "content": "", "tool_calls": [call]}
+    source = (
+        "{% for m in messages %}{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}{{ c.function.name + ':' + c.function.arguments }}{% endfor %}{% endfor %}"
+    )
+    assert rendered(source, [USER, answer]) == f"Hi.look:{given if text is None else text}"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """Chat messages and tools as chat templates get them from an engine.
 
-Source  what vLLM's chat endpoint makes of a request before it renders: so that equal requests give equal ids.
+Source  what vLLM's chat endpoint makes of a request before it renders, so that equal requests give equal ids; but
+        content is a list of parts only where a template takes nothing else, as in `apply_chat_template`.
 Shapes  content that is null becomes ""; text parts are joined by newlines, empty ones left out, unless the template
         takes parts; reasoning is there under both of its names; a call's arguments are an object where their string
-        holds one, else that string (an empty one: {}); a `developer` speaks as `system` where the template knows none.
+        holds one, else that string (an empty one: {}), unless the template takes strings; a `developer` speaks as
+        `system` where the template knows none.
 Errors  RequestError `content_unsupported` for content that is no text.
 """
 
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddock.errors import RequestError
+from paddock.tokens.forms import Forms
 from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
@@ -20,10 +23,10 @@ _TEXT_TYPES = ("text", "input_text", "output_text", "refusal", "thinking")
 _SHORT_ID_CHARS = 9
 
 
-def template_messages(messages: Sequence[JsonObject], *, parts: bool, developer: bool) -> list[JsonObject]:
-    """`parts`: the template takes content as a list of parts; `developer`: it knows that role."""
-    found = [_message(message, parts=parts) for message in messages]
-    return found if developer else [_as_system(each) for each in found]
+def template_messages(messages: Sequence[JsonObject], forms: Forms) -> list[JsonObject]:
+    """`forms`: of the template."""
+    given = messages if forms.developer else map(_as_system, messages)
+    return [_message(message, forms) for message in given]
 
 
 def with_one_system(messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -70,13 +73,14 @@ def with_short_ids(messages: Sequence[JsonObject]) -> list[JsonObject]:
     return found
 
 
-def _message(message: JsonObject, *, parts: bool) -> JsonObject:
+def _message(message: JsonObject, forms: Forms) -> JsonObject:
     role = str(message.get("role", ""))
-    found: JsonObject = {"role": role, "content": _content(message.get("content"), parts=parts and role != "tool")}
+    parts = ("system" if role == "developer" else role) in forms.parts
+    found: JsonObject = {"role": role, "content": _content(message.get("content"), parts=parts)}
     if role == "assistant":
         calls = output_items(message.get("tool_calls") or [])
         if calls:
-            found["tool_calls"] = [_call(call) for call in calls]
+            found["tool_calls"] = [_call(call, forms) for call in calls]
         reasoning = message.get("reasoning")
         reasoning = message.get("reasoning_content") if reasoning is None else reasoning
         if reasoning is not None:
@@ -107,11 +111,14 @@ def _text(part: Any) -> str:
     return text
 
 
-def _call(call: JsonObject) -> JsonObject:
+def _call(call: JsonObject, forms: Forms) -> JsonObject:
     function = call.get("function")
     function = dict(function) if isinstance(function, dict) else {}
-    given = function.get("arguments")
-    function["arguments"] = _arguments(given) if given else {}
+    given = function.get("arguments") or {}
+    if forms.argument_strings:
+        function["arguments"] = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    else:
+        function["arguments"] = _arguments(given)
     return {**call, "type": "function", "function": function}
 
 

@@ -47,7 +47,7 @@ class Prompter:
         arguments: Mapping[str, Any] = _NONE,
     ) -> list[int]:
         """The prompt of a conversation of which nothing is recorded."""
-        given = messages if self._template.knows_developer else with_one_system(messages)
+        given = messages if self._template.forms.developer else with_one_system(messages)
         text = self._template.render(
             self._endings.named(given), tools=tools, generation_prompt=True, arguments={**self._arguments, **arguments}
         )

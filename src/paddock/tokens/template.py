@@ -3,14 +3,15 @@
 Source  Jinja in an immutable sandbox, with what Hugging Face's `apply_chat_template` gives templates: blocks trimmed,
         loop controls, `tojson` that escapes neither HTML nor other scripts, `raise_exception`, `strftime_now`,
         `{% generation %}` (which marks a stretch and writes nothing).
-Shapes  messages and tools are those of a Chat Completions request; `messages.py` says what templates get of them.
+Shapes  messages and tools are those of a Chat Completions request; `messages.py` says what templates get of them, in
+        which of its forms each template is tried at construction (`forms.py`).
 Pieces  what is written whatever the messages say: `opaque.py`.
 Errors  ConfigError `template_invalid`, with the line, for a source that doesn't compile. RequestError
         `template_refused`, in the template's own words, where it raises.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +22,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from paddock.errors import ConfigError, RequestError
+from paddock.tokens.forms import Forms, find_forms
 from paddock.tokens.messages import template_messages, template_tools, with_empty_arguments
 from paddock.tokens.opaque import LookedError, Opaque, PastingEnvironment, Piece, pieces_of
 from paddock.types import JsonObject
@@ -56,9 +58,8 @@ class ChatTemplate:
             ) from error
         except Exception as error:  # jinja works out constants as it compiles
             raise ConfigError(f"chat template: {type(error).__name__}: {error}", kind="template_invalid") from error
-        self._takes_parts = any(map(_over_content, environment.parse(source).find_all(nodes.For)))
-        self.knows_developer = "'developer'" in source or '"developer"' in source
-        """Else a developer's messages are rendered as the system's."""
+        named = any(each.value == "developer" for each in environment.parse(source).find_all(nodes.Const))
+        self.forms = find_forms(self._probe, names_developer=named)
 
     def render(
         self,
@@ -70,12 +71,12 @@ class ChatTemplate:
     ) -> str:
         """`arguments`: more variables, a request's `chat_template_kwargs`."""
         given = self.given(messages)
-        variables = self._variables(tools, generation_prompt, arguments)
+        variables = self._variables(tools, arguments=arguments, generation_prompt=generation_prompt)
         self.renders += 1
         try:
             return self._template.render(messages=given, **variables)
         except Exception as error:
-            spare = with_empty_arguments(given)
+            spare = given if self.forms.argument_strings else with_empty_arguments(given)
             if spare == given:
                 raise _refused(error) from error
         try:
@@ -85,7 +86,11 @@ class ChatTemplate:
 
     def given(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """Messages as the template gets them."""
-        return template_messages(messages, parts=self._takes_parts, developer=self.knows_developer)
+        return template_messages(messages, self.forms)
+
+    def _probe(self, messages: Sequence[JsonObject], tools: list[JsonObject] | None, forms: Forms) -> str:
+        given = template_messages(messages, forms)
+        return self._template.render(messages=given, **self._variables(tools, arguments={}, generation_prompt=True))
 
     def pieces(
         self,
@@ -103,7 +108,7 @@ class ChatTemplate:
         self.renders += 1
         looked: list[bool] = []
         messages = given(lambda number: Opaque((number,), looked))
-        variables = self._variables(tools, generation_prompt, arguments)
+        variables = self._variables(tools, arguments=arguments, generation_prompt=generation_prompt)
         try:
             text: object = self._pasting.render(messages=messages, **variables)
         except (Exception, LookedError):  # noqa: BLE001 - whatever it is, there are no frames
@@ -120,7 +125,7 @@ class ChatTemplate:
             return None
 
     def _variables(
-        self, tools: Sequence[JsonObject] | None, generation_prompt: bool, arguments: Mapping[str, Any]
+        self, tools: Sequence[JsonObject] | None, *, generation_prompt: bool, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
         return {
             **self.variables,
@@ -194,23 +199,3 @@ def _encoder(
 
 def _raise(message: str) -> NoReturn:
     raise TemplateError(message)
-
-
-def _over_content(loop: nodes.For) -> bool:
-    """Whether a loop is over a message's content: such a template takes it as a list of parts."""
-    for node in _unwrapped(loop.iter):
-        if isinstance(node, nodes.Name):
-            return node.name == "content"
-        if isinstance(node, nodes.Getattr):
-            return node.attr == "content"
-        if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
-            return bool(node.arg.value == "content")
-    return False
-
-
-def _unwrapped(node: nodes.Node | None) -> Iterator[nodes.Node]:
-    """A node, and what it filters, tests or slices."""
-    while node is not None:
-        yield node
-        sliced = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
-        node = getattr(node, "node", None) if sliced or isinstance(node, nodes.Filter | nodes.Test) else None

@@ -1,0 +1,133 @@
+"""In which form a chat template takes what messages say: found by rendering marked conversations once.
+
+Law     content is a string, unless the template refuses it so or loses its text, and shows it of a list of parts: each
+        role by itself. Arguments of calls are an object, unless the template can only paste their string. A developer
+        speaks as the system where the template writes of a developer nothing of what it writes of a system.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from paddock.types import JsonObject
+
+_ROLES = ("system", "user", "assistant", "tool")
+_CALL_ID = "abcdefghi"
+"""In the form that the strictest templates want."""
+_TOOLS: list[JsonObject] = [
+    {
+        "type": "function",
+        "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+    }
+]
+_ARGUMENT = "Margument"
+
+
+class Forms(NamedTuple):
+    """Of one template."""
+
+    parts: frozenset[str] = frozenset()
+    """Roles whose content is a list of parts."""
+    argument_strings: bool = False
+    """A call's arguments are a string."""
+    developer: bool = False
+    """Else a developer's messages are the system's."""
+
+
+Render = Callable[[Sequence[JsonObject], list[JsonObject] | None, Forms], str]
+"""Chat messages and tools; it may raise anything."""
+
+
+def find_forms(render: Render, *, names_developer: bool) -> Forms:
+    """`names_developer`: the template's source compares something with that role."""
+
+    def text(messages: Sequence[JsonObject], forms: Forms) -> str:
+        for tools in (None, _TOOLS):
+            try:
+                return render(messages, tools, forms)
+            except Exception:  # noqa: BLE001, S112 - refused, for whatever reason
+                continue
+        return ""
+
+    forms = _content_forms(text)
+    forms = _argument_forms(text, forms)
+    return forms._replace(developer=names_developer and _hears_developer(text, forms._replace(developer=True)))
+
+
+_Text = Callable[[Sequence[JsonObject], Forms], str]
+"""Empty: refused."""
+
+
+def _marks(role: str) -> tuple[str, str]:
+    return f"M{role}first", f"M{role}second"
+
+
+def _message(role: str) -> JsonObject:
+    """Of two parts, each with its mark."""
+    found: JsonObject = {"role": role, "content": [{"type": "text", "text": mark} for mark in _marks(role)]}
+    return {**found, "tool_call_id": _CALL_ID} if role == "tool" else found
+
+
+_SYSTEM, _USER, _ASSISTANT, _RESULT = map(_message, _ROLES)
+_SAID = ([_USER], [_SYSTEM, _USER], [_USER, _ASSISTANT, _USER])
+_CALL: JsonObject = {
+    "id": _CALL_ID,
+    "type": "function",
+    "function": {"name": "look", "arguments": {"mark": _ARGUMENT}},
+}
+_CALLED = [_USER, {"role": "assistant", "content": "", "tool_calls": [_CALL]}, _RESULT]
+_ALL_SHOWN = 2 * 7
+"""Two marks of each role in each conversation."""
+
+
+def _content_forms(text: _Text) -> Forms:
+    """With few roles of parts, each of them for its own text's sake."""
+    strings, everything = frozenset[str](), frozenset(_ROLES)
+    first = _shown(text, strings)
+    if first.total() == _ALL_SHOWN:
+        return Forms()
+    grown, most = strings, first
+    for role in _ROLES:
+        more = _shown(text, grown | {role})
+        if more[role] > most[role] and more.total() > most.total():
+            grown, most = grown | {role}, more
+    pruned, left = everything, _shown(text, everything)
+    if left.total() > most.total():
+        for role in _ROLES:
+            if _shown(text, pruned - {role}).total() >= left.total():
+                pruned -= {role}
+        if all(left[role] for role in pruned):
+            return Forms(pruned)
+    return Forms(grown)
+
+
+def _shown(text: _Text, parts: frozenset[str]) -> Counter[str]:
+    """How many marks of each role's are written, in how many texts; a part that is written as such shows none."""
+    forms = [Forms(parts, argument_strings=strings) for strings in (False, True)]
+    texts = [text(messages, forms[0]) for messages in _SAID]
+    texts.append(next((found for each in forms if (found := text(_CALLED, each))), ""))
+    return Counter(
+        role
+        for found in texts
+        for role in _ROLES
+        for mark in _marks(role)
+        if mark in found and f"'text': '{mark}'" not in found
+    )
+
+
+def _argument_forms(text: _Text, forms: Forms) -> Forms:
+    strings = forms._replace(argument_strings=True)
+    return strings if _ARGUMENT not in text(_CALLED, forms) and _ARGUMENT in text(_CALLED, strings) else forms
+
+
+def _hears_developer(text: _Text, forms: Forms) -> bool:
+    heard = False
+    for before in ([], [_USER, _ASSISTANT]):
+        told = {
+            role: _marks("system")[0] in text([*before, {**_SYSTEM, "role": role}, _USER], forms)
+            for role in ("developer", "system")
+        }
+        if told["system"] and not told["developer"]:
+            return False
+        heard = heard or told["developer"]
+    return heard
