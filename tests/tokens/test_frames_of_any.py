@@ -127,7 +127,7 @@ def _told(endings: Endings, new: list[JsonObject]) -> Any:
         ending = endings.after(new, tools=None, arguments={}, names={})
     except RequestError as error:
         return error.kind, error.message
-    return ending.stop_text, ending.text
+    return ending.end_text, ending.text
 
 
 def _is_fixed(endings: Endings, new: list[JsonObject]) -> bool:

@@ -1,7 +1,8 @@
 """Templates that look at what is said, and those that only paste it."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 import orjson
@@ -10,7 +11,8 @@ from markupsafe import escape
 from tests.tokens.framed import ending, endings, frames
 
 from paddock.tokens import ChatTemplate
-from paddock.tokens.endings import Ending, Endings
+from paddock.tokens.endings import Endings
+from paddock.tokens.message_end import Ending
 from paddock.tokens.opaque import LookedError, Opaque, pasted, pieces_of
 
 ESCAPED = "{% set ns = namespace() %}{% autoescape true %}{% set ns.t %}x{% endset %}"
@@ -231,11 +233,11 @@ def test_it_is_true_and_pasted() -> None:
 
 
 def test_a_date_is_that_of_each_text() -> None:
-    days = iter(range(1, 29))
+    days = count()
     template = ChatTemplate(
-        "{% for m in messages %}{{ m.content }}<|im_end|>{{ strftime_now('%d') }}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}<|im_end|>{{ strftime_now('%c') }}{% endfor %}",
         {},
-        clock=lambda: datetime(2020, 2, next(days)),
+        clock=lambda: datetime(2020, 2, 1) + timedelta(days=next(days)),
     )
     one = Endings(template, ["<|im_end|>"], {})
     assert len({ending(one, "a").text for _ in range(3)}) == 3

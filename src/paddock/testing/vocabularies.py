@@ -18,8 +18,10 @@ from paddock.tokens.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Marks = Literal["chatml", "plain", "instruct", "headers"]
-"""`plain`: roles are marked by words that are no tokens, so merges cross from one message into the next."""
+Marks = Literal["chatml", "plain", "instruct", "headers", "roles", "channels", "turns"]
+"""`plain`: roles are marked by words that are no tokens, so merges cross from one message into the next. `roles`: an
+answer ends with the next message's mark. `channels`: an answer is sampled to other ends than history is written with.
+`turns`: results of calls stand in the answer's own turn, and the mark of one is a stop too."""
 SIZE = 1000
 """Tokens, but for those added."""
 _FILES = 60
@@ -51,6 +53,33 @@ _FAMILIES: dict[Marks, _Family] = {
         [],
         ["<|eot_id|>", "<|eom_id|>"],
         {"bos_token": "<|begin|>", "eos_token": "<|eot_id|>"},
+    ),
+    "roles": _Family(
+        ["<|endoftext|>", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"],
+        ["<think>", "</think>", "<tool_call>", "</tool_call>", "<arg_value>", "</arg_value>"],
+        ["<|endoftext|>", "<|user|>", "<|observation|>"],
+        {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"},
+    ),
+    "channels": _Family(
+        ["<|endoftext|>", "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>", "<|call|>"],
+        [],
+        ["<|return|>", "<|endoftext|>", "<|call|>"],
+        {"eos_token": "<|return|>", "pad_token": "<|endoftext|>"},
+    ),
+    "turns": _Family(
+        [
+            "<eos>",
+            "<bos>",
+            "<|turn>",
+            "<turn|>",
+            "<|tool_call>",
+            "<tool_call|>",
+            "<|tool_response>",
+            "<tool_response|>",
+        ],
+        [],
+        ["<eos>", "<turn|>", "<|tool_response>"],
+        {"bos_token": "<bos>", "eos_token": "<eos>"},
     ),
 }
 

@@ -1,10 +1,11 @@
 """What a chat template writes after an answer: rendered behind an answer of marks, in a conversation of dummies.
 
-Law     the mark is found, then the first stop text after it: what follows is the environment's. The messages' own text
-        stands behind that, so nothing in it can be taken for either.
+Law     the mark is found, then the end of the answer behind it (`message_end.py`): what follows is the environment's.
+        The messages' own text stands behind that, so nothing in it can be taken for either.
 Dummies what templates check is there: a user message first, roles in turn, a call for each tool result, with its id and
-        name. Of several heads the first is used that the template takes at construction; of several forms of the calls
-        the first that it takes each time.
+        name; tools, where none is refused. Of several heads the first is used that the template takes at construction;
+        of several forms of the calls the first that it takes each time. Beside calls the answer says nothing where the
+        template would write that behind their results.
 Frames  where a template only pastes what messages say, what it writes is kept and filled (`frames.py`): the same text.
 Errors  ConfigError `template_unsupported` for a template that can't be continued, and RequestError of that kind where
         it shows only in a request; RequestError `template_refused` from the template.
@@ -12,11 +13,12 @@ Errors  ConfigError `template_unsupported` for a template that can't be continue
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, takewhile
-from typing import Any, NamedTuple
+from itertools import count, product, takewhile
+from typing import Any
 
 from paddock.errors import ConfigError, RequestError
 from paddock.tokens.frames import Frame, Frames, hollowed, shape_of
+from paddock.tokens.message_end import Ending, MessageEnd, closing, find_message_end, opening
 from paddock.tokens.messages import with_short_ids
 from paddock.tokens.opaque import Opaque, Piece
 from paddock.tokens.template import ChatTemplate
@@ -25,6 +27,9 @@ from paddock.types import JsonObject
 _USER: JsonObject = {"role": "user", "content": "Hello."}
 _SYSTEM: JsonObject = {"role": "system", "content": "Be exact."}
 _HEADS: tuple[tuple[JsonObject, ...], ...] = ((_USER,), (_SYSTEM, _USER), (), (_SYSTEM,))
+_FOLLOWERS: tuple[tuple[JsonObject, ...], ...] = ((_SYSTEM,), (), ({"role": "assistant", "content": "Well."},))
+"""What may come behind an answer beside a user; behind one with calls beside a result."""
+_CALL_FOLLOWERS: tuple[tuple[JsonObject, ...], ...] = ((_USER,), ())
 _DUMMY_NAME = "tool"
 _LONG_ID = "call_0123456789abcdef"
 _TOOL: JsonObject = {
@@ -37,27 +42,37 @@ _TOOL: JsonObject = {
 }
 
 
-class Ending(NamedTuple):
-    """Of an answer and what comes after it."""
-
-    stop_text: str
-    """Ends the answer."""
-    text: str
-    """All that follows, the generation prompt included."""
-
-
 class Endings:
     """Of one template."""
 
-    def __init__(self, template: ChatTemplate, stop_texts: Sequence[str], arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        template: ChatTemplate,
+        stop_texts: Sequence[str],
+        arguments: Mapping[str, Any],
+        *,
+        special_texts: Sequence[str] = (),
+    ) -> None:
+        """`special_texts`: of tokens that no text is tokenised to unless it holds theirs."""
         self._template = template
         self._stop_texts = tuple(stop_texts)
+        self._special_texts = tuple(special_texts)
         self._said, self._argument = f"s{secrets.token_hex(8)}", f"a{secrets.token_hex(8)}"
         self.short_ids = False
         """The template takes only short ids of calls."""
-        self.head = self._find_head(arguments)
-        """Messages that a conversation may start with."""
+        self._silent_calls = False
+        self._closing: frozenset[str] = frozenset()
+        self.needs_tools = False
+        """The template refuses conversations without tools."""
+        self.head, self._end = self._find_head(arguments)
+        """Messages that a conversation may start with; how an answer ends."""
+        self._call_end = self._end
+        """How one with calls ends."""
         self._check_tools(arguments)
+        ends = (self._end, self._call_end)
+        self._closing = closing(ends)
+        self.openers = opening(ends)
+        """Stops that are marks of next messages, and stand for no end of an answer."""
         self.frames = Frames() if template.frames else None
 
     def after(
@@ -96,69 +111,91 @@ class Endings:
         """By the frame of the shape, where it has one."""
         answer = self._answer(calls)
         if self.frames is None or self.frames.given_up:
-            return self._ending([*self.head, answer, *messages], tools, arguments)
+            return self._ending(answer, messages, tools, arguments)
         told = self._template.given(self.named([answer, *messages]))
         shape = shape_of(told, tools, arguments)
         kept = None if shape is None else self.frames.find(shape.key)
         if shape is not None and kept is not None and kept.frame is not None:
-            return Ending(kept.frame.stop_text, kept.frame.filled(shape.strings))
-        ending = self._ending([*self.head, answer, *messages], tools, arguments)
+            return Ending(kept.frame.end_text, kept.frame.filled(shape.strings))
+        ending = self._ending(answer, messages, tools, arguments)
         if shape is not None and kept is None:
-            frame = self._frame(told, tools, arguments)
-            exact = frame is not None and Ending(frame.stop_text, frame.filled(shape.strings)) == ending
+            frame = self._frame(told, tools, arguments, self._end_of(answer))
+            exact = frame is not None and Ending(frame.end_text, frame.filled(shape.strings)) == ending
             self.frames.keep(shape.key, frame if exact else None)
         return ending
 
     def _answer(self, calls: Sequence[JsonObject]) -> JsonObject:
-        answer: JsonObject = {"role": "assistant", "content": self._said}
-        if calls:
-            *others, last = calls
-            function = {**last["function"], "arguments": {"mark": self._argument}}
-            answer["tool_calls"] = [*others, {**last, "function": function}]
-        return answer
+        if not calls:
+            return {"role": "assistant", "content": self._said}
+        *others, last = calls
+        function = {**last["function"], "arguments": {"mark": self._argument}}
+        content = "" if self._silent_calls else self._said
+        return {"role": "assistant", "content": content, "tool_calls": [*others, {**last, "function": function}]}
+
+    def _end_of(self, answer: JsonObject) -> MessageEnd:
+        return self._call_end if "tool_calls" in answer else self._end
 
     def _ending(
-        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
+        self,
+        answer: JsonObject,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject] | None,
+        arguments: Mapping[str, Any],
     ) -> Ending:
-        """`messages`: all of them, the answer of marks too."""
-        text = self._template.render(self.named(messages), tools=tools, generation_prompt=True, arguments=arguments)
-        return self._cut(text)
+        """`answer`: of marks."""
+        text = self._text([*self.head, answer, *messages], tools, arguments)
+        return self._cut(text, self._end_of(answer))
 
-    def _cut(self, text: str) -> Ending:
-        marks = [(text.find(mark), len(mark)) for mark in (self._said, self._argument)]
-        start = max((place + length for place, length in marks if place >= 0), default=-1)
-        stops = [(text.find(stop, start), -len(stop), stop) for stop in self._stop_texts if stop]
-        found = min((stop for stop in stops if stop[0] >= 0), default=None)
-        if start < 0 or found is None:
+    def _text(
+        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
+    ) -> str:
+        return self._template.render(self.named(messages), tools=tools, generation_prompt=True, arguments=arguments)
+
+    def _tail(self, text: str) -> str | None:
+        """What is written behind the last mark; None: there is none."""
+        places = [(text.find(mark), len(mark)) for mark in (self._said, self._argument)]
+        start = max((place + length for place, length in places if place >= 0), default=None)
+        return None if start is None else text[start:]
+
+    def _cut(self, text: str, end: MessageEnd) -> Ending:
+        tail = self._tail(text)
+        ending = None if tail is None else end.ending(tail)
+        if ending is None:
             raise RequestError("chat template: nothing ends an answer", kind="template_unsupported")
-        place, _, stop_text = found
-        return Ending(stop_text, text[place + len(stop_text) :])
+        if ending.end_text:
+            return ending
+        closed = next((stop for stop in self._closing if ending.text.startswith(stop)), "")
+        return Ending(closed, ending.text.removeprefix(closed))
 
     def _frame(
-        self, told: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
+        self,
+        told: Sequence[JsonObject],
+        tools: Sequence[JsonObject] | None,
+        arguments: Mapping[str, Any],
+        end: MessageEnd,
     ) -> Frame | None:
         def given(hole: Callable[[int], Opaque]) -> list[JsonObject]:
             numbers = count()
             return [*self._template.given(self.head), *hollowed(told, lambda _: hole(next(numbers)))]
 
         pieces = self._template.pieces(given, tools=tools, generation_prompt=True, arguments=arguments)
-        return None if pieces is None else self._cut_pieces(pieces)
+        return None if pieces is None else self._cut_pieces(pieces, end)
 
-    def _cut_pieces(self, pieces: tuple[Piece, ...]) -> Frame | None:
+    def _cut_pieces(self, pieces: tuple[Piece, ...], end: MessageEnd) -> Frame | None:
         """None where a string stands so that the end of the answer could depend on it."""
         first, *rest = pieces or ("",)
         if not isinstance(first, str):
             return None
         try:
-            ending = self._cut(first)
+            ending = self._cut(first, end)
         except RequestError:
             return None
-        follows = len(ending.stop_text) + len(ending.text)
-        if rest and follows < max(map(len, self._stop_texts)):
-            return None  # a longer stop text, or an earlier one, may end in the string
+        follows = len(ending.end_text) + len(ending.text)
+        if rest and follows < max(map(len, end.texts), default=0):
+            return None  # a longer text that ends answers, or an earlier one, may end in the string
         if any(mark in piece for piece in rest if isinstance(piece, str) for mark in (self._said, self._argument)):
             return None
-        return Frame(ending.stop_text, (ending.text, *rest))
+        return Frame(ending.end_text, (ending.text, *rest))
 
     def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
         given = str(result.get("tool_call_id") or "")
@@ -170,48 +207,69 @@ class Endings:
 
     def _safe(self, text: str) -> bool:
         """Not taken for the end of the answer that it stands in."""
-        return bool(text) and not any(stop in text for stop in self._stop_texts)
+        return bool(text) and not any(end in text for end in (*self._stop_texts, *self._call_end.texts))
 
-    def _find_head(self, arguments: Mapping[str, Any]) -> list[JsonObject]:
+    def _find_head(self, arguments: Mapping[str, Any]) -> tuple[list[JsonObject], MessageEnd]:
         mark = {"role": "user", "content": f"u{secrets.token_hex(8)}"}
         words = ""
-        for head in _HEADS:
+        for tools, head in product((None, [_TOOL]), _HEADS):
             try:
-                ending = self._ending([*head, self._answer([]), mark], None, arguments)
+                text = self._text([*head, self._answer([]), mark], tools, arguments)
             except RequestError as error:
-                if error.kind == "template_unsupported":
-                    raise self._unsupported("a user's message") from error
                 words = words or error.message
                 continue
-            if mark["content"] not in ending.text:
+            self.needs_tools = tools is not None
+            end = self._find_end([*head, self._answer([])], [[mark], *_FOLLOWERS], tools, arguments)
+            if end is None or mark["content"] not in self._cut(text, end).text:
                 raise self._unsupported("a user's message")
-            return list(head)
+            return list(head), end
         raise ConfigError(f"{words}: it refuses the plainest conversation", kind="template_unsupported")
+
+    def _find_end(
+        self,
+        messages: Sequence[JsonObject],
+        followers: Sequence[Sequence[JsonObject]],
+        tools: Sequence[JsonObject] | None,
+        arguments: Mapping[str, Any],
+    ) -> MessageEnd | None:
+        """Of an answer of marks, the last of `messages`. Of the followers the first two that the template takes."""
+        tails: list[str] = []
+        for follower in followers:
+            try:
+                tail = self._tail(self._text([*messages, *follower], tools, arguments))
+            except RequestError:
+                continue
+            tails += [] if tail is None else [tail]
+            if len(tails) == 2:
+                break
+        return find_message_end(tails, self._stop_texts, self._special_texts) if tails else None
 
     def _check_tools(self, arguments: Mapping[str, Any]) -> None:
         """A template that knows no tools is none to refuse."""
-        for call_id, short in ((_LONG_ID, False), (_LONG_ID, True)):
-            self.short_ids = short
+        for short_ids in (False, True):
+            self.short_ids = short_ids
             mark = f"r{secrets.token_hex(8)}"
-            result = {"role": "tool", "tool_call_id": call_id, "content": mark}
+            result = {"role": "tool", "tool_call_id": _LONG_ID, "content": mark}
             call = self._call(result, [_TOOL], {})
+            answer = {"role": "assistant", "content": "", "tool_calls": [call]}
             try:
-                whole = self._template.render(
-                    self.named([*self.head, {"role": "assistant", "content": "", "tool_calls": [call]}, result]),
-                    tools=[_TOOL],
-                    generation_prompt=True,
-                    arguments=arguments,
-                )
+                whole = self._text([*self.head, answer, result], [_TOOL], arguments)
             except RequestError:
                 continue
-            if mark in whole and not self._continues(call, result, arguments):
+            if mark in whole and not any(
+                self._continues(call, result, arguments, silent=silent) for silent in (False, True)
+            ):
                 raise self._unsupported("a tool's result")
             return
         self.short_ids = False
 
-    def _continues(self, call: JsonObject, result: JsonObject, arguments: Mapping[str, Any]) -> bool:
+    def _continues(self, call: JsonObject, result: JsonObject, arguments: Mapping[str, Any], *, silent: bool) -> bool:
+        self._silent_calls = silent
+        answer = self._answer([call])
+        end = self._find_end([*self.head, answer], [[result], *_CALL_FOLLOWERS], [_TOOL], arguments)
+        self._call_end = end or self._end
         try:
-            ending = self._ending([*self.head, self._answer([call]), result], [_TOOL], arguments)
+            ending = self._ending(answer, [result], [_TOOL], arguments)
         except RequestError:
             return False
         return result["content"] in ending.text

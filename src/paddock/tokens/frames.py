@@ -32,7 +32,8 @@ _HOLE = b""
 class Frame(NamedTuple):
     """Of a shape."""
 
-    stop_text: str
+    end_text: str
+    """As `Ending` says."""
     pieces: tuple[Piece, ...]
     """Of what follows it; a number is that of a shape's string."""
 

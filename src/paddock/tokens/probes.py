@@ -46,8 +46,11 @@ class _Told(NamedTuple):
 class _Probe:
     """Renders conversations that start with `head`."""
 
-    def __init__(self, template: ChatTemplate, head: Sequence[JsonObject], arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self, template: ChatTemplate, head: Sequence[JsonObject], arguments: Mapping[str, Any], needs_tools: bool
+    ) -> None:
         self.template = template
+        self._needs_tools = needs_tools
         self._head = head
         self._arguments = arguments
 
@@ -58,7 +61,10 @@ class _Probe:
         given = [*self._head, *messages] if headed else messages
         try:
             return self.template.render(
-                given, tools=_TOOLS if tools else None, generation_prompt=prompt, arguments=self._arguments
+                given,
+                tools=_TOOLS if tools or self._needs_tools else None,
+                generation_prompt=prompt,
+                arguments=self._arguments,
             )
         except RequestError:
             return None
@@ -71,9 +77,11 @@ def find_traits(
     stop_texts: Sequence[str],
     bos: str | None,
     arguments: Mapping[str, Any],
+    needs_tools: bool = False,
 ) -> Traits:
-    """`head`: messages that a conversation may start with; `bos`: the mark of a text's beginning."""
-    probe = _Probe(template, head, arguments)
+    """`head`: messages that a conversation may start with; `bos`: the mark of a text's beginning; `needs_tools`: each
+    has to have tools."""
+    probe = _Probe(template, head, arguments, needs_tools)
     return Traits(
         strips_reasoning=tuple(each for each in _FOLLOWING if _strips_reasoning(probe, each)),
         reorders_arguments=_reorders_arguments(probe),
@@ -81,7 +89,7 @@ def find_traits(
         trims_text=tuple(each for each in _SPOKEN if _trims(probe, each)),
         merges_tool_results=_merges_tool_results(probe, stop_texts),
         rewrites_past=tuple(name for name, told in _TOLD.items() if _rewrites(probe, told)),
-        uses_date=_uses_date(template, head, arguments),
+        uses_date=_uses_date(template, head, arguments, needs_tools),
         adds_bos=_adds_bos(probe, bos),
     )
 
@@ -173,10 +181,12 @@ def _rewrites(probe: _Probe, told: _Told) -> bool:
     return before is not None and after is not None and not after.startswith(before)
 
 
-def _uses_date(template: ChatTemplate, head: Sequence[JsonObject], arguments: Mapping[str, Any]) -> bool:
+def _uses_date(
+    template: ChatTemplate, head: Sequence[JsonObject], arguments: Mapping[str, Any], needs_tools: bool
+) -> bool:
     def on(day: datetime) -> _Probe:
         there = ChatTemplate(template.source, template.variables, clock=lambda: day)
-        return _Probe(there, head, arguments)
+        return _Probe(there, head, arguments, needs_tools)
 
     messages = [_answer(), _user()]
     texts = [(probe.text(messages, prompt=True), probe.text(messages, tools=True)) for probe in map(on, _DAYS)]

@@ -2,7 +2,10 @@
 
 Law     what was sampled is never tokenised again: a continued prompt is the record's ids and then `after`'s, which are
         the template's own text between two answers. Where the template keeps the past as it was sampled, the text of
-        both together is the template's rendering of the whole conversation.
+        both together is the template's rendering of the whole conversation. A stop that was sampled stays in the
+        record: it stands for the text that ends answers. A stop that is the mark of a next message (`message_end`)
+        stands for that mark alone: before any other the template's own text comes whole, as behind an answer that was
+        cut.
 Cost    of `after`: the new messages, and the tool definitions, are rendered, unless their frame is kept (`frames`);
         only the new text is tokenised.
 Errors  ConfigError `template_unsupported`, at construction; RequestError `template_refused`, `template_unsupported`,
@@ -30,13 +33,17 @@ class Prompter:
         self._template = template
         self._vocabulary = vocabulary
         self._arguments = dict(arguments)
-        self._endings = Endings(template, vocabulary.stop_texts, self._arguments)
+        self._endings = Endings(
+            template, vocabulary.stop_texts, self._arguments, special_texts=tuple(vocabulary.mark_ids)
+        )
+        self._stop_texts = {token_id: text for text, token_id in vocabulary.stops.items()}
         self.traits = find_traits(
             template,
             self._endings.head,
             stop_texts=vocabulary.stop_texts,
             bos=vocabulary.special_texts.get("bos_token"),
             arguments=self._arguments,
+            needs_tools=self._endings.needs_tools,
         )
         """With the arguments for all requests."""
 
@@ -67,8 +74,16 @@ class Prompter:
         `names`: of the tools whose results come, by id of the call; for templates that write them beside the result.
         """
         ending = self._endings.after(messages, tools=tools, arguments={**self._arguments, **arguments}, names=names)
-        stop = self._vocabulary.stops[ending.stop_text]
-        ids = self._vocabulary.encode(ending.stop_text + ending.text)  # as they stand: white space may belong to a mark
-        ids = ids[1:] if ids[:1] == [stop] else self._vocabulary.encode(ending.text)
-        cut = not last_ids or last_ids[-1] not in self._vocabulary.stop_ids
-        return [stop, *ids] if cut else ids
+        sampled = self._stop_texts.get(last_ids[-1]) if last_ids else None
+        if not ending.end_text:
+            if sampled is not None and ending.text.startswith(sampled):
+                return self._behind(sampled, ending.text.removeprefix(sampled))
+            return self._vocabulary.encode(ending.text)
+        ids = self._behind(ending.end_text, ending.text)
+        ended = sampled is not None and sampled not in self._endings.openers
+        return ids if ended else [self._vocabulary.mark_ids[ending.end_text], *ids]
+
+    def _behind(self, mark: str, text: str) -> list[int]:
+        """Ids of a text that stands behind a mark: white space may belong to it."""
+        ids = self._vocabulary.encode(mark + text)
+        return ids[1:] if ids[:1] == [self._vocabulary.mark_ids[mark]] else self._vocabulary.encode(text)

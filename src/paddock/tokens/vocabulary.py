@@ -52,7 +52,10 @@ class Vocabulary:
             added[stop].content if stop in added else tokenizer.decode([stop], skip_special_tokens=False): stop
             for stop in sorted(self.stop_ids)
         }
-        """Text of each stop id."""
+        """Id of each text that ends an answer."""
+        special = {token.content: token_id for token_id, token in sorted(added.items()) if token.special}
+        self.mark_ids = {**special, **self.stops}
+        """Of special tokens and of stops, by their texts."""
 
     @classmethod
     def load(cls, folder: Path) -> Self:
