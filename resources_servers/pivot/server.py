@@ -3,9 +3,11 @@
 Source  PivotRL, arXiv:2603.21383; NeMo-Gym's two pivot servers, whose rows it takes unchanged.
 Row     the history up to the step in `responses_create_params`, the expert's action in `expected_action`.
 Reward  by the comparator that the config names (`compat`, `layered`, `semantic`); the verdict names it too.
+Time    a long response is judged in a thread, so that no other request waits for it.
 Errors  a row without a usable expected action is RowError: dropped, never scored 0. Whatever the policy sent is judged.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +22,7 @@ from paddock.resources_servers.pivot.task import (
     Comparison,
     ExpectedAction,
     ExpectedMessage,
+    chars_of,
     expected_calls,
     read_expected,
 )
@@ -28,6 +31,9 @@ from paddock.types import JsonObject, Row, Session, Verdict
 from paddock.types.responses import call_item, content_text, message_item
 
 Comparator = Literal["compat", "layered", "semantic"]
+
+_MAX_CHARS_ON_LOOP = 4096
+"""Characters of a response that take a comparator some milliseconds at most."""
 
 
 class PivotConfig(ServerConfig):
@@ -68,7 +74,10 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         return Session()
 
     async def verify(self, task: PivotTask, row: Row, response: JsonObject) -> Verdict:
-        found = self.compare(task.expected, row.responses_create_params, response)
+        if chars_of(response) > _MAX_CHARS_ON_LOOP:
+            found = await asyncio.to_thread(self.compare, task.expected, row.responses_create_params, response)
+        else:
+            found = self.compare(task.expected, row.responses_create_params, response)
         if found.reward < 1.0:
             self._require_usable(task, row)
         return Verdict(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from paddock.errors import RowError, describe
 from paddock.resources_servers.pivot.arguments import decode
 from paddock.types import JsonObject
+from paddock.types.responses import messages, output_items
 
 
 class _Expected(BaseModel):
@@ -75,6 +76,12 @@ def expected_calls(action: ExpectedAction) -> list[ExpectedCall]:
     if isinstance(action, ExpectedBatch):
         return action.calls
     return [action] if isinstance(action, ExpectedCall) else []
+
+
+def chars_of(response: object) -> int:
+    """How many characters of calls and messages a response holds."""
+    texts = [item.get(key) for item in output_items(response) for key in ("arguments", "input")]
+    return sum(len(text) for text in [*texts, *messages(response)] if isinstance(text, str))
 
 
 def read_expected(task: Mapping[str, Any]) -> ExpectedAction:

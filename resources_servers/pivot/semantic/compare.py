@@ -22,12 +22,16 @@ from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
 from paddock.resources_servers.pivot.semantic.surplus import Unmatched, vetoed
-from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, expected_calls
+from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, chars_of, expected_calls
+from paddock.shell import memo
 from paddock.types import JsonObject
 from paddock.types.responses import is_complete, messages
 
 _DEFAULT = SemanticOptions()
 _MAX_DETAIL_CHARS = 500
+MAX_CHARS = 500_000
+"""Characters of a response that are judged, unless the expert's own calls take more than a quarter of as many: judging
+takes a thread some seconds for as many."""
 
 
 class _Counts(NamedTuple):
@@ -53,6 +57,11 @@ def compare(
     expected: ExpectedAction, response: object, params: JsonObject, options: SemanticOptions = _DEFAULT
 ) -> Comparison:
     """`params` is the row's `responses_create_params`: its tools are read, and its history where an edit needs it."""
+    with memo():
+        return _compare(expected, response, params, options)
+
+
+def _compare(expected: ExpectedAction, response: object, params: JsonObject, options: SemanticOptions) -> Comparison:
     actual = count_calls(response)
     wanted = expected_calls(expected)
     counts = _Counts(len(wanted), actual)
@@ -64,6 +73,9 @@ def compare(
         return counts.judged(0.0, "no_action", "expected a call, came nothing")
     if actual > max(options.max_calls, 4 * len(wanted)):
         return counts.judged(0.0, "too_many_calls", f"expected {len(wanted)} calls, came {actual}")
+    chars, most = chars_of(response), max(MAX_CHARS, 4 * sum(len(call.arguments) for call in wanted))
+    if chars > most:
+        return counts.judged(0.0, "too_long", f"not decided: {chars} characters came, at most {most} are judged")
     tools = RowTools(params)
     ours = tools.expected(wanted)
     theirs = actual_readings(response, tools)

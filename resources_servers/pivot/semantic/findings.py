@@ -21,6 +21,7 @@ Reason = Literal[
     "message_markup",
     "incomplete",
     "too_many_calls",
+    "too_long",
     "unknown_tool",
     "not_json",
     "not_object",

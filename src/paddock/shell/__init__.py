@@ -7,6 +7,7 @@ Errors  no function here raises on any `str`: what is not understood is said so 
 
 from paddock.shell.effects import Effects, effects, leaves_shell
 from paddock.shell.equivalence import Equivalence, Reason, equivalent
+from paddock.shell.memo import memo
 from paddock.shell.parse import MAX_CHARS, parse
 from paddock.shell.syntax import Redirect, Script, Simple, Statement, Word
 from paddock.shell.walk import nodes, simple_commands, words
@@ -24,6 +25,7 @@ __all__ = [
     "effects",
     "equivalent",
     "leaves_shell",
+    "memo",
     "nodes",
     "parse",
     "simple_commands",

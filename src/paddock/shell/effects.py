@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from paddock.shell.danger import DOWNLOADERS, PYTHONS, READS_ONLY, SHELLS, STEERS, WRAPPERS, Handed, Harm, Place
 from paddock.shell.harm import is_system, judge
+from paddock.shell.memo import once
 from paddock.shell.parse import parse
 from paddock.shell.paths import START, join
 from paddock.shell.python_code import python_harm
@@ -51,6 +52,10 @@ class Effects(NamedTuple):
 
 def effects(command: str, *, cwd: str | None = None) -> Effects:
     """`cwd`: the absolute path of the directory that the command starts in, None: unknown."""
+    return once(("effects", command, cwd), lambda: _effects(command, cwd))
+
+
+def _effects(command: str, cwd: str | None) -> Effects:
     directory = join("/", cwd) if cwd and cwd.startswith("/") else START
     script = parse(command)
     harms = list(_harms(script, Place(directory, directory), _MAX_HANDED))

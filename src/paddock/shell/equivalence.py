@@ -12,9 +12,10 @@ Given   each command has a shell of its own, of whose state only what a last `cd
 Errors  none: text that is not understood is equal to the same text only.
 """
 
-from functools import lru_cache
+import reprlib
 from typing import Literal, NamedTuple
 
+from paddock.shell.memo import once
 from paddock.shell.normal import Normal, normal_form
 from paddock.shell.parse import parse
 
@@ -27,38 +28,56 @@ class Equivalence(NamedTuple):
     """`identical`: the same text. `same_form`: the same normal form. `same_tree`: the same words in the same structure,
     of commands that are not followed further. `different`: the forms differ. `untracked`: at least one is not followed
     further, and the trees differ. `unparsed`: at least one is not valid bash."""
-    detail: str
-    """For a reader: the first place where the forms part, or why a command was not judged."""
+    why: str = ""
+    """Why a command was not judged."""
+    forms: tuple[object, object] | None = None
+    """What both come to, where they differ."""
+
+    @property
+    def detail(self) -> str:
+        """For a reader: the first place where the forms part, or why a command was not judged."""
+        return _difference(*self.forms) if self.forms else self.why
 
 
 def equivalent(expected: str, actual: str, *, cwd: str | None = None) -> Equivalence:
     """`cwd`: the absolute path of the directory that both start in; None: unknown, then absolute and relative paths
     never meet."""
     if expected == actual:
-        return Equivalence(equal=True, reason="identical", detail="")
+        return Equivalence(equal=True, reason="identical")
     for side, command in (("expected", expected), ("actual", actual)):
         error = parse(command).error
         if error:
-            return Equivalence(equal=False, reason="unparsed", detail=f"{side}: {error}")
-    first, second = _normal(expected, cwd), _normal(actual, cwd)
-    if first.form == second.form:
-        return Equivalence(equal=True, reason="same_form" if first.tracked else "same_tree", detail="")
+            return Equivalence(equal=False, reason="unparsed", why=f"{side}: {error}")
+    (first, one), (second, other) = _normal(expected, cwd), _normal(actual, cwd)
+    if one == other and first.form == second.form:
+        return Equivalence(equal=True, reason="same_form" if first.tracked else "same_tree")
     reason: Reason = "different" if first.tracked and second.tracked else "untracked"
-    return Equivalence(equal=False, reason=reason, detail=_difference(first.form, second.form))
+    return Equivalence(equal=False, reason=reason, forms=(first.form, second.form))
 
 
-def _normal(command: str, cwd: str | None) -> Normal:
-    return _normal_short(command, cwd) if len(command) <= 8192 else normal_form(parse(command), cwd)
+class _Keyed(NamedTuple):
+    normal: Normal
+    key: int
+    """Differs only where the forms do; comparing long forms part by part, pair by pair, would take much longer."""
 
 
-@lru_cache(maxsize=4096)
-def _normal_short(command: str, cwd: str | None) -> Normal:
-    return normal_form(parse(command), cwd)
+def _normal(command: str, cwd: str | None) -> _Keyed:
+    def make() -> _Keyed:
+        found = normal_form(parse(command), cwd)
+        return _Keyed(found, hash(found.form))
+
+    return once(("normal", command, cwd), make)
+
+
+_MAX_PARTS = 64
+"""Longer forms are not looked into for a reader."""
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxtuple, _REPR.maxstring, _REPR.maxother = 6, 8, 80, 80
 
 
 def _difference(expected: object, actual: object) -> str:
     """The innermost pair of parts that differ."""
-    while isinstance(expected, tuple) and isinstance(actual, tuple) and len(expected) == len(actual):
+    while isinstance(expected, tuple) and isinstance(actual, tuple) and len(expected) == len(actual) <= _MAX_PARTS:
         pairs = [(left, right) for left, right in zip(expected, actual, strict=True) if left != right]
         if len(pairs) != 1:
             break
@@ -67,5 +86,5 @@ def _difference(expected: object, actual: object) -> str:
 
 
 def _short(form: object) -> str:
-    text = repr(form)
+    text = _REPR.repr(form)
     return text if len(text) <= 160 else text[:157] + "..."

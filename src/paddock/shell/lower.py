@@ -37,6 +37,9 @@ from paddock.shell.words import EMPTY, Unsupported, concat, document_text, liter
 QUOTE = "\ufdd2"
 """Stands for a double quote inside an expanding here-document, where it is an ordinary character."""
 TOO_DEEP = "nested too deep"
+MAX_SALVAGE_STEPS = 20_000
+"""Nodes of the grammar's tree: far more than a command has that someone mistyped."""
+_CHARS_PER_STEP = 512
 
 _WORDS = frozenset({
     "word", "number", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion",
@@ -73,8 +76,12 @@ class Lowering:
         self.parse_document = parse_document
         self.depth_left = depth_left
         self.continued = "\\\n" in source
+        self.steps_left: int | None = None
+        """How much of the grammar's tree may still be looked at; None: all of it, as one pass does."""
 
     def slice(self, start: int, end: int) -> str:
+        if self.steps_left is not None:
+            self.step((end - start) // _CHARS_PER_STEP)
         return self.source[start:end]
 
     def text(self, tree: Syntax) -> str:
@@ -100,11 +107,17 @@ class Lowering:
         return Script(tuple(statements))
 
     def salvage(self, tree: Syntax) -> tuple[Statement, ...]:
-        """The statements that are understood in a tree that as a whole is not."""
+        """The statements that are understood in a tree that as a whole is not, as far as `MAX_SALVAGE_STEPS` lead.
+
+        A statement that is not understood is looked into, level by level: without an end to it the time would grow
+        with the square of the text.
+        """
         found: list[Statement] = []
         pending = [tree]
-        while pending:
+        self.steps_left = MAX_SALVAGE_STEPS
+        while pending and self.steps_left > 0:
             here = pending.pop()
+            self.steps_left -= 1
             if here.type in _STATEMENTS and not here.has_error:
                 try:
                     found.append(Statement(self.node(here)))
@@ -114,9 +127,18 @@ class Lowering:
             pending.extend(reversed(here.children))
         return tuple(found)
 
+    def step(self, count: int = 1) -> None:
+        """Counts what was looked at."""
+        if self.steps_left is None:
+            return
+        self.steps_left -= count
+        if self.steps_left <= 0:
+            raise Unsupported("too much of it is not understood")
+
     def node(self, tree: Syntax) -> Node:
         if self.depth_left <= 0:
             raise Unsupported(TOO_DEEP)
+        self.step(len(tree.children))
         self.depth_left -= 1
         try:
             return self._node(tree)
@@ -364,12 +386,12 @@ class Lowering:
 
     def _bracket(self, tree: Syntax) -> Iterator[Word]:
         """The words of `[ ... ]`, which the grammar reads as an expression."""
-        for leaf in _tokens(tree):
+        for leaf in _tokens(tree, self):
             yield word(leaf, self) if leaf.type in _WORDS else literal(self.text(leaf))
 
     def _raw(self, tree: Syntax) -> Compound:
         """`[[` and `((`: their tokens as written, with the scripts that run inside."""
-        parts: list[str | Script | Word | Assign] = [self.text(leaf) for leaf in _tokens(tree)]
+        parts: list[str | Script | Word | Assign] = [self.text(leaf) for leaf in _tokens(tree, self)]
         parts.extend(nested(tree, self))
         return Compound(tree.children[0].type, tuple(parts))
 
@@ -393,7 +415,7 @@ class Lowering:
             if kind in _WORDS:
                 yield word(child, self) if kind != "extglob_pattern" else self.text(child)
             elif kind.endswith("_expression"):
-                yield " ".join(self.text(token) for token in _tokens(child))
+                yield " ".join(self.text(token) for token in _tokens(child, self))
                 yield from nested(child, self)
             elif child.child_count:
                 yield from self._parts(child)
@@ -438,11 +460,12 @@ def _at_end(node: Node, redirects: tuple[Redirect, ...], words: tuple[Word, ...]
     return replace(node, redirects=(*node.redirects, *redirects))
 
 
-def _tokens(tree: Syntax) -> Iterator[Syntax]:
+def _tokens(tree: Syntax, source: Lowering) -> Iterator[Syntax]:
     """Words and operators below `tree`, in order."""
     pending = list(reversed(tree.children))
     while pending:
         here = pending.pop()
+        source.step()
         if here.child_count and here.type not in _WORDS:
             pending.extend(reversed(here.children))
         else:

@@ -1,8 +1,9 @@
 """`parse(command)`: text to `Script`, by the tree-sitter grammar for bash.
 
-Law     never raises on any `str`; time grows linearly with valid text, and text that goes wrong is given up early.
-Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and a second of time; beyond
-        one of them, and for a NUL, the script is an error.
+Law     never raises on any `str`; time grows linearly with text: what goes wrong is given up early, and searched for
+        what is understood in it by `lower.MAX_SALVAGE_STEPS` at most. Under `memo`, each text is read once.
+Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and a second of processor time;
+        beyond one of them, and for a NUL, the script is an error.
 Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
         reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
 """
@@ -10,13 +11,13 @@ Errors  `Script.error` says why; statements before and around the error are kept
 import re
 import threading
 import time
-from functools import lru_cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Parser, Tree
 
 from paddock.shell.documents import MARK, STRING, lift
 from paddock.shell.lower import QUOTE, TOO_DEEP, Lowering
+from paddock.shell.memo import once
 from paddock.shell.syntax import Script
 from paddock.shell.words import Unsupported
 
@@ -27,7 +28,7 @@ MAX_PIPES = 1000
 _PATIENCE_BYTES = 2048
 """How far an erroneous text is followed: the grammar's recovery takes quadratic time."""
 _PATIENCE_S = 1.0
-"""How long any text is followed: nothing real takes the grammar that long."""
+"""Processor time for which a text is followed, so that a busy machine reads the same: nothing real takes as long."""
 
 _STRANGE = re.compile(r"[^\n\t\x20-\x7e]")
 """What bash takes for an ordinary character and the grammar may take for a blank, or crash on: its scanner looks up any
@@ -42,14 +43,9 @@ _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
 
 
-@lru_cache(maxsize=4096)
-def _parse_short(command: str) -> Script:
-    return _parse(command)
-
-
 def parse(command: str) -> Script:
     """The tree of `command` as bash would read it."""
-    return _parse_short(command) if len(command) <= 8192 else _parse(command)
+    return once(("parse", command), lambda: _parse(command))
 
 
 def _parse(command: str) -> Script:
@@ -89,11 +85,13 @@ def _tree(text: str) -> Tree | None:
     data = _ESCAPED_BLANK.sub("\\1\x01", _STRANGE.sub("\x01", text)).encode()
     if len(data) <= _PATIENCE_BYTES:
         return _parser().parse(data)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.thread_time() + _PATIENCE_S
     try:
         return _parser().parse(
             lambda at, _: data[at : at + 16384],
-            progress_callback=lambda at, has_error: (has_error and at > _PATIENCE_BYTES) or time.monotonic() > deadline,
+            progress_callback=lambda at, has_error: (
+                (has_error and at > _PATIENCE_BYTES) or time.thread_time() > deadline
+            ),
         )
     except ValueError:
         del _LOCAL.parser

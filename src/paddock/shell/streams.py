@@ -6,6 +6,7 @@ Law     redirections apply from left to right. A file that is opened is opened o
 Shapes  `Streams(opens, ends)`: the files as opened, and each descriptor that does not lead where it did.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -65,15 +66,31 @@ def streams(redirects: Sequence[Redirect], context: Context, *, merged: bool) ->
     """The effect of `redirects`."""
     before: dict[int, Hashable] = {0: "in", 1: "out", 2: "out" if merged else "err"}
     ends = dict(before)
-    opens: list[tuple[str, Form]] = []
+    opened = _Opened()
     for redirect in redirects:
-        ends[redirect.fd] = _end(redirect, ends, opens, context)
-    if len({form for _, form in opens}) == len(opens):
+        ends[redirect.fd] = _end(redirect, ends, opened, context)
+    opens = opened.files
+    if len(opened.times) == len(opens):
         opens.sort(key=lambda each: each[0] != "<")
     return Streams(tuple(opens), tuple(sorted((fd, end) for fd, end in ends.items() if before.get(fd) != end)))
 
 
-def _end(redirect: Redirect, ends: dict[int, Hashable], opens: list[tuple[str, Form]], context: Context) -> Hashable:
+class _Opened:
+    """The files as they are opened, in order, and how often each is."""
+
+    def __init__(self) -> None:
+        self.files: list[tuple[str, Form]] = []
+        self.times: Counter[Form] = Counter()
+
+    def add(self, op: str, form: Form) -> int:
+        """How often the file was opened before."""
+        before = self.times[form]
+        self.times[form] += 1
+        self.files.append((op, form))
+        return before
+
+
+def _end(redirect: Redirect, ends: dict[int, Hashable], opened: _Opened, context: Context) -> Hashable:
     text = redirect.target.text
     if redirect.op == "<<":
         return ("text", word_form(redirect.target, context))
@@ -83,7 +100,7 @@ def _end(redirect: Redirect, ends: dict[int, Hashable], opens: list[tuple[str, F
         if text is not None and text.isascii() and text.isdecimal():
             end = ends.get(int(text), "closed")
             if end == "closed":
-                opens.append(("fails", (redirect.op, int(text))))
+                opened.add("fails", (redirect.op, int(text)))
             return end
         return ("descriptor", redirect.op, word_form(redirect.target, context))
     form = path_form(redirect.target, context.directory, context.part, keep_slash=True)
@@ -92,6 +109,4 @@ def _end(redirect: Redirect, ends: dict[int, Hashable], opens: list[tuple[str, F
     op = ">" if redirect.op == ">|" else str(redirect.op)
     if form == _NULL:
         return ("null", op == "<")
-    same = sum(1 for _, each in opens if each == form)
-    opens.append((op, form))
-    return (op, form, same)
+    return (op, form, opened.add(op, form))

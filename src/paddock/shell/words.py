@@ -23,6 +23,7 @@ class Source(Protocol):
     """The text under a tree, and the way back to scripts inside it."""
 
     def slice(self, start: int, end: int) -> str: ...
+    def step(self, count: int = 1) -> None: ...
     def script(self, children: list[Tree]) -> Script: ...
 
 
@@ -149,6 +150,7 @@ def nested(tree: Tree, source: Source) -> Iterator[Script]:
     pending = list(reversed(tree.children))
     while pending:
         here = pending.pop()
+        source.step()
         if here.type in ("command_substitution", "process_substitution"):
             yield source.script(here.children[1:-1])
         else:

@@ -1,5 +1,7 @@
 """Claims about the pivot server that hold over direct calls, ASGI and HTTP."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -120,3 +122,26 @@ async def test_metrics_are_means_over_verify_replies(open_pivot: Open) -> None:
     async with open_pivot() as pivot:
         found = await pivot.call(AGGREGATE, AggregateRequest(verify_responses=replies), Call())
     assert found.agent_metrics == {"mean/reward": 0.5, "pass@1/accuracy": 0.5, "failures": 1.0}
+
+
+async def test_a_long_response_is_judged_beside_the_loop(open_pivot: Open) -> None:
+    script = "; ".join(f"cat f{number}.txt && grep x a" for number in range(1200))
+    calls = [call_item("bash", json.dumps({"command": script.replace(" ", "  ")}))]
+    async with open_pivot() as pivot:
+        verdict = asyncio.create_task(
+            pivot.call(VERIFY, asked(row(arguments=json.dumps({"command": script})), *calls), Call())
+        )
+        turns = 0
+        while not verdict.done():
+            await asyncio.sleep(0.001)
+            turns += 1
+    assert (await verdict).reward == 1.0
+    assert turns > 3
+
+
+async def test_more_text_than_is_judged_is_not_decided(open_pivot: Open) -> None:
+    long = call_item("bash", json.dumps({"command": "ls; " * 130_000}))
+    async with open_pivot() as pivot:
+        verdict = await pivot.call(VERIFY, asked(row(), long), Call())
+    assert (verdict.reward, verdict.reason) == (0.0, "too_long")
+    assert "not decided" in str(verdict.detail)
