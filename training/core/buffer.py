@@ -40,6 +40,10 @@ class ReplayBuffer:
         """Takes out those that are too old for `step`, and so for each that follows."""
         return self._out([held for held in sorted(self._held.values()) if not self._usable(held, step)])
 
+    def count_up_to(self, version: int) -> int:
+        """How many have a token that this version sampled, or an older one."""
+        return sum(held.oldest_version <= version for held in self._held.values())
+
     def ready(self, step: int) -> bool:
         """Whether there are enough for `step`."""
         usable = sum(self._usable(held, step) for held in self._held.values())

@@ -4,6 +4,8 @@ Names   those of the published recipes where they have one (`train/total_reward/
         `train/invalid_tool_call_rate`, ...).
 Law     a mean is over what has the value: rewards, turns and reasons over the rollouts with a verdict. A failure is in
         `train/outcome/*` and in nothing else. Where nothing has the value, the name is missing.
+Names   of durations: `train/group_s` (of the longest member of each group) beside the loop's `lost/slow_s` and
+        `lost/too_old_s`: where the lost ones took much longer, what is trained on is not what was asked for.
 Units   shares are 0 to 1; staleness in versions of the weights; seconds end in `_s`.
 """
 
@@ -64,6 +66,7 @@ def _groups(batch: Batch) -> Iterator[tuple[str, float]]:
     yield "groups", float(len(used))
     yield "groups_dropped", float(len(batch.dropped))
     if used:
+        yield from spread("group_s", [group.seconds for group in used])
         yield "groups_alike_rate", fmean(_alike(group) for group in used)
         yield "group_size/mean", fmean(sum(member.reward is not None for member in group.members) for group in used)
 

@@ -1,7 +1,7 @@
 """In which order a run takes the rows of its dataset.
 
 Law     each epoch has every row once, in an order that seed and epoch alone decide; a position in it is two numbers.
-        A row whose group was lost is not put back: it comes again in the next epoch.
+        None is put back here: what becomes of a row whose group was lost is the ledger's.
 """
 
 import random

@@ -91,6 +91,11 @@ class Group(NamedTuple):
     """Of the newest weights that had been sent when its first member began."""
 
     @property
+    def seconds(self) -> float:
+        """How long its longest member took."""
+        return max((member.total_s for member in self.members), default=0.0)
+
+    @property
     def oldest_version(self) -> int:
         """Of the oldest weights that sampled a token of it that is known."""
         spans = (span for member in self.members for one in member.samples for span in one.sample.spans)

@@ -5,7 +5,7 @@ Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algori
 Errors  a value or a pair of values that can't be is a ValidationError that says what would be right.
 """
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -96,6 +96,10 @@ class GroupSettings(_Settings):
     """Members with a reward that a group needs."""
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
+    max_age_retries: int = Field(default=1, ge=0)
+    """How often a row is begun again whose group was given up because no step could train on it any more
+    (`max_trajectory_age_steps`). The last of these groups is waited for, so that long rollouts are trained on too; 0:
+    each group is, as where every group has a step of its own (NeMo-RL)."""
     leak_penalty: float | None = Field(default=None, allow_inf_nan=False)
     """Reward of a member with outcome `leak`; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
@@ -130,9 +134,13 @@ class LossSettings(_Settings):
     use_on_policy_kl_approximation: bool = False
     use_importance_sampling_correction: bool = True
     """Theirs: false; an asynchronous run can't be without."""
-    truncated_importance_sampling_ratio: float | None = Field(default=None, gt=0)
+    truncated_importance_sampling_ratio: float | None = Field(default=2.0, gt=0)
+    """Largest sampling weight (theirs: null, none): without one a single token that engine and trainer disagree about
+    may outweigh a batch. Null in this key or the type: no bound. Where no sampling weights are used
+    (`use_importance_sampling_correction: false`, `ratio_against: generation`), the default is null."""
     truncated_importance_sampling_ratio_min: float | None = Field(default=None, ge=0)
-    truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = None
+    truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = "tis"
+    """What a bound does, see `importance` (theirs: null)."""
     sequence_level_importance_ratios: bool = False
     """GSPO (arXiv 2507.18071)."""
     token_level_loss: bool = True
@@ -144,6 +152,18 @@ class LossSettings(_Settings):
     a weight beside it), or the engine's, so that the clip acts on old tokens and the ratio is the correction itself."""
     disable_ppo_ratio: bool = False
     """REINFORCE: no ratio, no clipping."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bound_where_there_are_weights(cls, data: Any) -> Any:
+        """Type and ratio have their defaults together, where sampling weights are used, or not at all."""
+        pair = ("truncated_importance_sampling_type", "truncated_importance_sampling_ratio")
+        if not isinstance(data, dict) or all(key in data for key in pair):
+            return data
+        weighs = data.get("use_importance_sampling_correction", True) and data.get("ratio_against") != "generation"
+        if weighs and not any(key in data for key in pair):
+            return data
+        return {**dict.fromkeys(pair), **data}
 
     @model_validator(mode="after")
     def _usable(self) -> Self:

@@ -9,6 +9,7 @@ Errors  what a group raises ends its owner, and with it all others. InfraError `
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from paddock.errors import InfraError
@@ -36,6 +37,7 @@ class Flight:
         groups: GroupSettings,
         max_failures: int,
         in_a_row: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.in_a_row = in_a_row
         """Groups that ended last, all without any verdict, for no fault of rows or the policy."""
@@ -47,7 +49,9 @@ class Flight:
         self._settings = groups
         self._max_failures = max_failures
         self._open = False
+        self._clock = clock
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._began_at: dict[int, float] = {}
         self._lost: list[Lost] = []
         self._changed = asyncio.Event()
 
@@ -70,7 +74,8 @@ class Flight:
     def give_up(self) -> None:
         """Ends what has become too old."""
         for lost in self._ledger.give_up():
-            self._lost.append(lost)
+            ran_s = self._clock() - self._began_at[lost.id] if lost.id in self._began_at else lost.seconds
+            self._lost.append(lost._replace(seconds=ran_s))
             if lost.id in self._tasks:
                 self._tasks[lost.id].cancel()
 
@@ -108,10 +113,12 @@ class Flight:
     def _begin(self, begun: Begun) -> None:
         task = self._owner.create_task(self._run(begun), name=f"group {begun.id}")
         self._tasks[begun.id] = task
+        self._began_at[begun.id] = self._clock()
         task.add_done_callback(lambda _: self._over(begun.id))
 
     def _over(self, group_id: int) -> None:
         del self._tasks[group_id]
+        del self._began_at[group_id]
         self._changed.set()
 
     async def _run(self, begun: Begun) -> None:

@@ -111,7 +111,7 @@ def _facts(group: Group) -> "dict[str, object]":
         "oldest_version": group.oldest_version,
         "outcomes": [member.outcome for member in group.members],
         "rewards": [member.reward for member in group.members],
-        "seconds": max((member.total_s for member in group.members), default=0.0),
+        "seconds": group.seconds,
     }
 
 

@@ -2,7 +2,8 @@
 
 Step    `s` takes the oldest groups that it may, trains weights `s` on them, gives up what is now too old, sends weights
         `s + 1`, validates, tells, and stores a checkpoint, as far as each is due. Groups run all the while, as
-        `core.ledger` admits them; a slow one takes nobody's place once it is too old.
+        `core.ledger` admits them; one that is too old for each step to come is given up and its row begun again, and
+        the last one of a row is waited for.
 Sending in flight: groups run on, and go on under the new weights. Waiting: those that run end before. None is begun
         between the end of a training and the end of its sending.
 Resume  what a step told is on the disk before its checkpoint is; what was told after the checkpoint that a run goes on
@@ -22,7 +23,7 @@ from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.ledger import Ledger, Lost
-from paddock.training.core.metrics import batch_metrics
+from paddock.training.core.metrics import batch_metrics, spread
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Batch, Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
@@ -75,7 +76,8 @@ class Told(NamedTuple):
     lost: tuple[Lost, ...]
     """Since the last step was told."""
     metrics: dict[str, float]
-    """`train/...`, `validation/...`, `timing/...` (seconds, shares), `buffer/...` (groups)."""
+    """`train/...`, `validation/...`, `timing/...` (seconds, shares), `buffer/...` (groups), `lost/...` (seconds that
+    groups had run which were lost since the last step was told, by why)."""
 
 
 class Ended(NamedTuple):
@@ -88,6 +90,9 @@ class Ended(NamedTuple):
     """Groups, in the whole run; those that were left at the end too."""
     n_trained: int
     lost: dict[str, int]
+    """Groups, by why."""
+    n_again: int
+    """Lost groups whose row was begun again."""
     wait_share: float
     """Of the time that the policy waited, trained and sent: how much it waited. Since this start."""
     checkpoint: Path | None
@@ -120,7 +125,7 @@ class Loop:
         self._tell = tell
         self._checkpoints = checkpoints
         self._clock = clock
-        self._ledger = Ledger(self._grpo, self._order())
+        self._ledger = Ledger(self._grpo, self._order(), settings.groups)
         self._engines = Engines(
             rollouts,
             policy,
@@ -183,6 +188,7 @@ class Loop:
             groups=self._settings.groups,
             max_failures=self._asynchronous.max_generation_failures,
             in_a_row=in_a_row,
+            clock=self._clock,
         )
 
     async def _restore(self) -> State | None:
@@ -190,7 +196,9 @@ class Loop:
         if stored is None:
             return None
         state = await asyncio.to_thread(stored.read)
-        self._ledger = Ledger.from_wire(state.books["ledger"], state.waiting, grpo=self._grpo, order=self._order())
+        self._ledger = Ledger.from_wire(
+            state.books["ledger"], state.waiting, grpo=self._grpo, order=self._order(), groups=self._settings.groups
+        )
         self._last = stored
         with calling("the policy", "load"):
             await self._policy.load(stored.policy)
@@ -287,6 +295,7 @@ class Loop:
         for name in POLICY_S:
             self._spent[name] += times.get(name, 0.0)
         measured = batch_metrics(batch)
+        lost = self._flight.take_lost()
         self._metrics = {
             **measured,
             **{name if "/" in name else f"train/{name}": value for name, value in trained.metrics.items()},
@@ -296,8 +305,9 @@ class Loop:
             "timing/tokens_per_s": batch.tokens / max(times["step_s"], 1e-9),
             "train/masked/log_prob_error": float(len(trained.masked_rows)),
             **self._counts(),
+            **_lost_durations(lost),
         }
-        self._tell(Told(self._ledger.step, batch, self._flight.take_lost(), self._metrics))
+        self._tell(Told(self._ledger.step, batch, lost, self._metrics))
 
     def _counts(self) -> dict[str, float]:
         ledger = self._ledger
@@ -306,6 +316,7 @@ class Loop:
             "buffer/running": float(len(ledger.running)),
             "buffer/begun": float(ledger.n_begun),
             **{f"buffer/lost/{why}": float(count) for why, count in ledger.lost.items()},
+            "buffer/begun_again": float(ledger.n_again),
         }
 
     async def _save(self) -> None:
@@ -363,11 +374,20 @@ class Loop:
             n_begun=self._ledger.n_begun,
             n_trained=self._ledger.n_trained,
             lost={str(name): count for name, count in self._ledger.lost.items()},
+            n_again=self._ledger.n_again,
             wait_share=_wait_share(self._spent),
             checkpoint=self._last.folder if self._last is not None else None,
             best=best.folder if best is not None else None,
             exported=exported,
         )
+
+
+def _lost_durations(lost: Sequence[Lost]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for one in lost:
+        if one.seconds is not None:
+            found.setdefault(one.why, []).append(one.seconds)
+    return {name: value for why, seconds in sorted(found.items()) for name, value in spread(f"lost/{why}_s", seconds)}
 
 
 def _wait_share(times: Mapping[str, float]) -> float:

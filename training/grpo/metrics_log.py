@@ -1,8 +1,8 @@
 """`metrics.jsonl`: a line for each step that was done, and for each validation beside steps; on the disk when told.
 
 Form    {"step", "trained", "groups", "dropped", "lost", "wall_s", "metrics"}: steps done by then; whether this tells of
-        one; ids of the groups that it was made of, those of them that were dropped, the groups lost since; seconds
-        since this start of the run; the metrics by name.
+        one; ids of the groups that it was made of, those of them that were dropped, the groups lost since (with why,
+        how long they ran, whether their row is begun again); seconds since this start of the run; the metrics by name.
 Law     steps never fall. What a run that goes on from a checkpoint will tell again is forgotten first; so is a torn
         last line.
 Errors  InfraError, kind `disk`, not retryable, when the disk refuses a line.

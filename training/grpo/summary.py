@@ -41,6 +41,11 @@ def summarise(lines: Sequence[Line], facts: JsonObject) -> JsonObject:
             "mean": _mean(_curve(steps, "train/staleness/mean")),
             "max": max(_curve(steps, "train/staleness/max"), default=None),
         },
+        "group_s": {
+            "trained": _mean(_curve(steps, "train/group_s/mean")),
+            "slow": _mean(_curve(steps, "lost/slow_s/mean")),
+            "too_old": _mean(_curve(steps, "lost/too_old_s/mean")),
+        },
         "tokens": sum(_curve(steps, "train/tokens")),
         "samples": sum(_curve(steps, "train/samples")),
         "outcomes": _counts(steps, "train/outcome/"),
@@ -79,11 +84,18 @@ def _table(summary: JsonObject) -> Iterator[str]:
         *((f"rollouts: {name}", _number(count)) for name, count in summary["outcomes"].items()),
         *((f"masked: {name}", _number(count)) for name, count in summary["masked"].items()),
         *((f"groups lost: {name}", _number(count)) for name, count in (summary.get("lost") or {}).items()),
+        ("groups begun again", _number(summary.get("groups_begun_again"))),
+        ("seconds of groups trained on, mean", _number(summary["group_s"]["trained"])),
+        *((f"seconds of groups lost, mean: {why}", _number(value)) for why, value in _lost_s(summary)),
         ("groups dropped", _number(summary["groups_dropped"])),
     ]
     yield "| | |"
     yield "|---|---|"
     yield from (f"| {name} | {value} |" for name, value in rows)
+
+
+def _lost_s(summary: JsonObject) -> Iterator[tuple[str, float]]:
+    yield from ((why, value) for why, value in summary["group_s"].items() if why != "trained" and value is not None)
 
 
 def _curve(lines: Sequence[Line], name: str) -> list[float]:

@@ -54,7 +54,7 @@ class Teller:
             "trained": batch is not None,
             "groups": [group.id for group in batch.groups] if batch is not None else [],
             "dropped": list(batch.dropped) if batch is not None else [],
-            "lost": [{"id": lost.id, "row": lost.row, "epoch": lost.epoch, "why": lost.why} for lost in told.lost],
+            "lost": [lost._asdict() for lost in told.lost],
             "wall_s": time.monotonic() - self._started,
             "metrics": told.metrics,
         }
@@ -86,6 +86,7 @@ class Teller:
             "groups_begun": ended.n_begun,
             "groups_trained": ended.n_trained,
             "lost": ended.lost,
+            "groups_begun_again": ended.n_again,
             "wait_share": ended.wait_share,
             "checkpoint": _shown(ended.checkpoint),
             "best": _shown(ended.best),

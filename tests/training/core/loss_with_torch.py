@@ -28,7 +28,7 @@ RATIOS: list[dict[str, Any]] = [
 ]
 WEIGHTS: list[dict[str, Any]] = [
     {"use_importance_sampling_correction": False},
-    {},
+    {"truncated_importance_sampling_type": None},
     *(
         {
             "truncated_importance_sampling_type": kind,

@@ -14,9 +14,13 @@ from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.core.ledger import Begun, Ledger
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group
-from paddock.training.core.settings import AsyncGrpoSettings, GrpoSettings
+from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.core.testing import group, member, sample
 from paddock.training.core.wire import group_from_wire, group_to_wire
+
+
+def retries(count: int) -> GroupSettings:
+    return GroupSettings(max_age_retries=count)
 
 
 def grpo(prompts: int, age: int) -> GrpoSettings:
@@ -38,10 +42,12 @@ def ended(begun: Begun, oldest: int | None = None) -> Group:
 class Books(RuleBasedStateMachine):
     """Groups end in any order and at any time, steps are trained, weights sent, and the run is killed in between."""
 
-    @initialize(prompts=st.integers(1, 3), age=st.integers(0, 3))
-    def start(self, prompts: int, age: int) -> None:
+    @initialize(prompts=st.integers(1, 3), age=st.integers(0, 3), again=st.integers(0, 2))
+    def start(self, prompts: int, age: int, again: int) -> None:
         self.grpo = grpo(prompts, age)
-        self.ledger = Ledger(self.grpo, order())
+        self.groups = retries(again)
+        self.ledger = Ledger(self.grpo, order(), self.groups)
+        self.lagged: set[int] = set()
         self.seen: dict[int, Begun] = {}
         self.trained: dict[int, int] = {}
         self.lost: set[int] = set()
@@ -66,6 +72,7 @@ class Books(RuleBasedStateMachine):
             if running:
                 begun = running[place % len(running)]
                 self.ledger.ended(ended(begun, max(0, begun.version - lag)))
+                self.lagged |= {begun.id} if lag else set()
 
     @precondition(lambda self: self.ledger.running)
     @rule(place=st.integers(0, 11))
@@ -104,6 +111,10 @@ class Books(RuleBasedStateMachine):
         for lost in self.ledger.give_up():
             assert lost.why in ("slow", "too_old")
             self.lose(lost.id)
+            last = self.turns(lost.row, lost.epoch).index(lost.id) == self.groups.max_age_retries
+            assert lost.again is not last
+            if last and not self.lagged:
+                raise AssertionError("a row is lost to its length")
         for begun in self.ledger.running.values():
             assert self.ledger.step - begun.version <= self.grpo.max_age
 
@@ -125,8 +136,12 @@ class Books(RuleBasedStateMachine):
     def kill(self) -> None:
         wire, lines, seen, trained, lost = self.stored
         waiting = [group_from_wire(orjson.loads(line)) for line in lines]
-        self.ledger = Ledger.from_wire(orjson.loads(wire), waiting, grpo=self.grpo, order=order())
+        self.ledger = Ledger.from_wire(orjson.loads(wire), waiting, grpo=self.grpo, order=order(), groups=self.groups)
         self.seen, self.trained, self.lost, self.sent = dict(seen), dict(trained), set(lost), True
+
+    def turns(self, row: int, epoch: int) -> list[int]:
+        """Groups of a row's turn, in order."""
+        return [one for one, begun in sorted(self.seen.items()) if (begun.row, begun.epoch) == (row, epoch)]
 
     def lose(self, group_id: int) -> None:
         assert group_id not in self.lost
@@ -148,8 +163,12 @@ class Books(RuleBasedStateMachine):
     @invariant()
     def rows_come_in_their_order(self) -> None:
         whole = order()
-        taken = [whole.take() for _ in range(len(self.seen))]
-        assert [(each.epoch, each.row) for _, each in sorted(self.seen.items())] == taken
+        first = list(dict.fromkeys((each.epoch, each.row) for _, each in sorted(self.seen.items())))
+        assert first == [whole.take() for _ in first]
+        for epoch, row in first:
+            groups = self.turns(row, epoch)
+            assert all(one in self.lost for one in groups[:-1]), "one at a time"
+            assert len(groups) <= 1 + self.groups.max_age_retries
 
 
 TestBooks = Books.TestCase

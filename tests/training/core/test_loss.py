@@ -24,6 +24,7 @@ ENGINE = [[-1.4, -2.5, -0.6], [-3.0]]
 ADVANTAGES = [[1.0, 1.0, -2.0], [-1.0]]
 REFERENCE = [[-1.2, -1.0, -0.4], [-25.0]]
 PLAIN: dict[str, Any] = {"use_importance_sampling_correction": False}
+UNBOUNDED: dict[str, Any] = {"truncated_importance_sampling_type": None}
 Rows = Sequence[Sequence[float]]
 
 
@@ -109,7 +110,24 @@ def weighted(weights: Sequence[float]) -> float:
 
 
 def test_sampling_weights() -> None:
-    assert loss() == pytest.approx(weighted(WEIGHTS))
+    assert loss(**UNBOUNDED) == pytest.approx(weighted(WEIGHTS))
+
+
+def test_no_token_weighs_more_than_two_unless_it_is_said() -> None:
+    assert loss() == pytest.approx(weighted([*WEIGHTS[:3], 2.0]))
+    assert metrics()["train/is_oob_ratio"] == pytest.approx(1 / 4)
+    apart = made(ROWS, BEFORE, [[-1.4, -2.5, -0.6], [-90.0]], ADVANTAGES)
+    assert abs(loss(apart)) < 2 < abs(loss(apart, **UNBOUNDED))
+
+
+@pytest.mark.parametrize(
+    "keys", [PLAIN, {"ratio_against": "generation"}, UNBOUNDED, {"truncated_importance_sampling_ratio": None}]
+)
+def test_there_is_no_bound_where_there_are_no_weights_or_none_is_asked_for(keys: dict[str, Any]) -> None:
+    read = LossSettings(**keys)
+    assert read.truncated_importance_sampling_type is None
+    assert read.truncated_importance_sampling_ratio is None
+    assert LossSettings.model_validate(read.model_dump(exclude_defaults=True)) == read
 
 
 @pytest.mark.parametrize(
@@ -133,7 +151,7 @@ def test_truncated_sampling_weights(
 
 
 def test_a_rows_weight_is_that_of_all_its_tokens() -> None:
-    keys: dict[str, Any] = {"sequence_level_importance_ratios": True, "token_level_loss": False}
+    keys: dict[str, Any] = {"sequence_level_importance_ratios": True, "token_level_loss": False, **UNBOUNDED}
     rows = [math.exp(0.6), math.exp(2.1)]
     first = math.exp(0.4 / 3)
     assert loss(**keys) == pytest.approx((rows[0] * first * 0 + rows[1] * math.exp(0.8)) / 2)
@@ -181,14 +199,14 @@ def test_kl_needs_a_reference() -> None:
 
 
 def test_metrics() -> None:
-    found = metrics()
+    found = metrics(**UNBOUNDED)
     errors = [0.1, 0.6, 0.1, 2.1]
     signed = [-0.1, 0.6, 0.1, 2.1]
     now = [value for row in ROWS for value in row]
     behind = [0.4, 0.5, 0.1, 2.9]
     assert found == pytest.approx(
         {
-            "train/loss": loss(),
+            "train/loss": loss(**UNBOUNDED),
             "train/probs_ratio": fmean(RATIOS),
             "train/probs_ratio_clamped": fmean([1.28, *RATIOS[1:3], 1.28]),
             "train/probs_ratio_min": RATIOS[1],

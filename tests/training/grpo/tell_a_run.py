@@ -42,7 +42,7 @@ def main(out: Path) -> None:
     second.forget(3)
     for step in range(4, 7):
         second.tell(told(step, again=True))
-    second.end(Ended("steps", 6, 12, 12, {}, 0.1, None, None, None))
+    second.end(Ended("steps", 6, 12, 12, {}, 0, 0.1, None, None, None))
     second.close()
     events = EventAccumulator(str(out / "logs" / "tensorboard")).Reload()
     kept = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import ConfigError, InfraError
 from paddock.training.core.ledger import Lost
-from paddock.training.core.order import RowOrder
+from paddock.training.core.order import Next, RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.checkpoints import Checkpoints
@@ -145,8 +145,13 @@ class History:
         assert len(ids) == len(set(ids)), "no group twice, whether trained on or lost"
         assert len(groups) == ended.n_trained
         order = RowOrder(N_ROWS, seed=self.plan.settings.grpo.seed, shuffle=True, max_epochs=9)
-        rows = [order.take() for _ in range(ended.n_begun)]
-        assert all((each.epoch, each.row) == rows[each.id] for each in places), "each row at its turn"
+        turns = {order.take(): nth for nth in range(ended.n_begun)}
+        again = {turns[Next(one.epoch, one.row)] for one in lost if one.again}
+        trained = [(group.epoch, group.row) for group in groups]
+        assert len(trained) == len(set(trained)), "each turn of a row once"
+        firsts = {turns[Next(each.epoch, each.row)]: each.id for each in sorted(places, key=_id, reverse=True)}
+        first_ids = [firsts[turn] for turn in sorted(firsts) if turn not in again]
+        assert first_ids == sorted(first_ids), "each row at its turn, until it is begun again"
         left = ended.n_begun - len(ids)
         assert 0 <= left <= (self.plan.age + 1) * PROMPTS, "what is missing ran at the end"
         ages = [
@@ -170,6 +175,10 @@ def test_killed_at_any_point_it_ends_with_the_same_counters(quick: Path, age: in
         history.check(resumed.ended)
         assert _counters(resumed.ended) == _counters(whole.ended), f"killed at {killed.world.events[-1]}"
         assert resumed.policy.steps == STEPS
+
+
+def _id(place: Group | Lost) -> int:
+    return place.id
 
 
 def _counters(ended: Ended | None) -> tuple[int, int, int, dict[str, int]]:
