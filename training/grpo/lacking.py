@@ -1,13 +1,16 @@
-"""What a recipe needs that is not here: variables, files, servers, more machines. A plan tells it, a start refuses it.
+"""What a recipe needs that is not here: variables, files, servers, packages, more machines. A plan tells it, a start
+refuses it.
 
 Law     for a plan, an unset variable of the trainer's part stands as `$NAME`; one of the servers' part leaves its
         server unchecked. No value of the environment is shown.
-Errors  `require_one_machine`: ConfigError. The rest raises nothing.
+Errors  `require_one_machine`, `require_packages`: ConfigError. The rest raises nothing.
 """
 
 import os
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 from paddock.config import Config
@@ -18,6 +21,10 @@ from paddock.types import JsonObject
 
 LATE: tuple[KeyPath, ...] = (("env", "nemo_gym"), ("policy", "generation", "vllm"))
 """Blocks whose variables are read when their servers start."""
+NEEDED = ("torch", "transformers", "ray", "matplotlib")
+"""What a run imports in this interpreter; engines have one of their own."""
+DRIVER = Path("/proc/driver/nvidia")
+"""There where the machine has NVIDIA's GPUs."""
 _VARIABLE = re.compile(r"\$\{\s*oc\.env:\s*([A-Za-z_]\w*)\s*\}")
 
 
@@ -63,6 +70,33 @@ def servers(config: Config) -> Iterator[Server]:
             own[name] = [line.removeprefix("  - ") for line in (lines if len(lines) == 1 else lines[1:])]
     for name in config.instances:
         yield Server(name, own.get(name, []), not own.keys() & set(config.needed([name])))
+
+
+def packages(config: TrainConfig) -> list[str]:
+    """Those that a run imports here and that are not installed; a recipe of several machines is no run of ours."""
+    if config.cluster.num_nodes > 1:
+        return []
+    sinks = {"tensorboard": config.logger.tensorboard_enabled, "wandb": config.logger.wandb_enabled}
+    needed = [*NEEDED, *(name for name, is_asked in sinks.items() if is_asked)]
+    return [name for name in needed if find_spec(name) is None]
+
+
+def require_packages(config: TrainConfig) -> None:
+    """ConfigError with all that are missing."""
+    if missing := packages(config):
+        raise ConfigError(
+            f"training needs {', '.join(missing)}: pip install 'paddock[train]'"
+            f"{' wandb' if 'wandb' in missing else ''}, or run this with the interpreter of an environment made by "
+            "scripts/setup_vllm.sh, as `$PADDOCK_VLLM_PYTHON -m paddock train ...`",
+            kind="package_missing",
+        )
+
+
+def gpus(config: TrainConfig) -> str | None:
+    """What is to be said of a recipe for GPUs on a machine without; None: nothing."""
+    if config.cluster.gpus_per_node and config.cluster.num_nodes == 1 and not DRIVER.exists():
+        return f"GPUs: cluster.gpus_per_node is {config.cluster.gpus_per_node}, and this machine has none of NVIDIA's"
+    return None
 
 
 def require_one_machine(config: TrainConfig) -> None:

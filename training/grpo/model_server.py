@@ -12,7 +12,6 @@ Errors  ConfigError: agents that ask several model servers, and all that `paddoc
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.config import Config, Note, load, resolve_class
@@ -20,6 +19,7 @@ from paddock.config.reading import parse
 from paddock.config.trees import copied, merge
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.lacking import DRIVER
 from paddock.types import JsonObject
 
 KIND = "models_servers"
@@ -34,7 +34,6 @@ _OF_COLLECTIONS = frozenset(
 )
 """Keys of `eval` that say which rollouts there are, and when."""
 _ORIGIN = "env.nemo_gym"
-_DRIVER = Path("/proc/driver/nvidia")
 
 
 class Servers(NamedTuple):
@@ -43,8 +42,11 @@ class Servers(NamedTuple):
     notes: list[Note]
 
 
-def compose_servers(beside: JsonObject, body: JsonObject, config: TrainConfig, overrides: Sequence[str]) -> Servers:
-    """`body`: the servers' part of `env.nemo_gym`; `beside`: what interpolations in it may read besides."""
+def compose_servers(
+    beside: JsonObject, body: JsonObject, config: TrainConfig, overrides: Sequence[str], *, plan: bool = False
+) -> Servers:
+    """`body`: the servers' part of `env.nemo_gym`; `beside`: what interpolations in it may read besides. `plan`: it is
+    not this machine that will run them."""
     # An override may be of the model server that is only made here.
     drafted = _load(
         beside, body, [text if text.startswith(("+", "~")) else f"+{text}" for text in overrides], servers=()
@@ -54,7 +56,7 @@ def compose_servers(beside: JsonObject, body: JsonObject, config: TrainConfig, o
     ours = written.implementation == VLLM
     kept = _Kept({}, []) if ours else _kept(name, written)
     laid = merge(kept.block, config.policy.generation.vllm)
-    laid = merge(_derived(config, merge(written.block if ours else {}, laid)), laid)
+    laid = merge(_derived(config, merge(written.block if ours else {}, laid), has_gpus=_has_gpus(config, plan)), laid)
     _require_whole(name, merge(written.block if ours else {}, laid))
     added = merge(body.get(name) or {}, {KIND: {VLLM: laid}})
     dropped = [] if ours or written.implementation is None else [f"~{name}.{KIND}.{written.implementation}"]
@@ -133,7 +135,7 @@ def _kept(name: str, written: _Written) -> _Kept:
     return _Kept(kept, notes)
 
 
-def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
+def _derived(config: TrainConfig, block: JsonObject, *, has_gpus: bool) -> JsonObject:
     """What follows from the policy's settings and neither block says."""
     policy = config.policy
     found: JsonObject = {"model": config.policy.model_name, "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}"}
@@ -154,7 +156,7 @@ def _derived(config: TrainConfig, block: JsonObject) -> JsonObject:
         usual = {
             "dtype": policy.precision,
             "max_model_len": policy.max_total_sequence_length,
-            "weight_transfer": _transfer(config, launch),
+            "weight_transfer": _transfer(config, launch, has_gpus),
         }
         out["launch"] = {key: value for key, value in usual.items() if launch.get(key) is None}
     return out
@@ -172,10 +174,15 @@ def _require_whole(name: str, block: JsonObject) -> None:
         )
 
 
-def _transfer(config: TrainConfig, launch: Any) -> str:
+def _has_gpus(config: TrainConfig, plan: bool) -> bool:
+    """Whether the machine that runs it has GPUs; a plan's is the one that the recipe asks for."""
+    return DRIVER.exists() or (plan and config.cluster.gpus_per_node > 0)
+
+
+def _transfer(config: TrainConfig, launch: Any, has_gpus: bool) -> str:
     """NCCL where policy and engines have GPUs."""
     devices = {config.policy.torch_cfg.device, launch.get("device", "auto")}
-    on_cpu = "cpu" in devices or (devices == {"auto"} and not _DRIVER.exists())
+    on_cpu = "cpu" in devices or (devices == {"auto"} and not has_gpus)
     return "gloo" if on_cpu else "nccl"
 
 

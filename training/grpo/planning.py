@@ -1,12 +1,14 @@
 """What `--dry-run` says: which processes on which devices, the arithmetic of a batch, what was read other than written.
 
 Law     nothing is started; servers and rows are checked as far as that goes. No value of the environment is shown. What
-        belongs to the machine (variables, files, servers elsewhere, further machines) may be missing, and is told.
+        belongs to the machine (variables, files, packages, GPUs, servers elsewhere, further machines) may be missing,
+        and is told.
 Units   rollouts, rows (samples), tokens, steps.
 Errors  ConfigError for what a run could start with nowhere, such as a server's settings.
 """
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from math import prod
@@ -19,7 +21,7 @@ from paddock.config import Note, resolve_class
 from paddock.config.reading import parse
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.lacking import machines, servers
+from paddock.training.grpo.lacking import gpus, machines, packages, servers
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.reading import ReadConfig
@@ -138,6 +140,9 @@ def _missing(read: ReadConfig) -> Iterator[str]:
     for server in servers(read.environment):
         yield from server.problems
     yield from _gpus(read)
+    yield from (f"package {name}, in {sys.executable}" for name in packages(read.config))
+    if (text := gpus(read.config)) is not None:
+        yield text
     if (text := machines(read.config)) is not None:
         yield text
 
@@ -225,6 +230,16 @@ def _asynchrony(config: TrainConfig) -> Iterator[str]:
         f"tokens at most {grpo.max_age} versions old; {flight}; weights are sent {how}, caches of running answers are "
         f"{cache}",
     )
+    retries = config.paddock.groups.max_age_retries
+    last = f"a group begun with weights v can be trained on up to step v + {grpo.max_age}"
+    if retries:
+        rest = (
+            f"one that still runs then is given up and its row begun again, {_many(retries, 'time')} at most, and the "
+            "last is waited for; NeMo-RL's steps wait for each of theirs, as with paddock.groups.max_age_retries: 0"
+        )
+    else:
+        rest = "that step waits for it, as NeMo-RL's do (paddock.groups.max_age_retries: 0)"
+    yield _line("long groups", f"{last}; {rest}")
 
 
 def _rows(config: TrainConfig) -> Iterator[str]:

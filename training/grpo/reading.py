@@ -9,6 +9,7 @@ Errors  ConfigError with every problem: where, the key, and the nearest right on
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +75,7 @@ def read_config(
         parts.servers,
         config,
         [text for text, change in zip(overrides, changes, strict=True) if _of_servers(change)],
+        plan=plan,
     )
     notes = [*translated.notes, *served.notes]
     if strict:
@@ -141,11 +143,19 @@ def register_resolvers() -> None:
         "div": lambda a, b: a / b,
         "max": lambda a, b: a if a > b else b,
     }
-    # Its name since OmegaConf 2.4.
-    register = getattr(OmegaConf, "register_resolver", None) or OmegaConf.register_new_resolver
+    register = register_of(OmegaConf)
     for name, function in known.items():
         if not OmegaConf.has_resolver(name):
             register(name, function)
+
+
+def register_of(api: Any) -> Callable[[str, Callable[..., Any]], None]:
+    """OmegaConf's registration of functions that get their arguments with their types: since 2.4 `register_resolver`.
+    In 2.3 that is the old one, which gives strings and knows no `replace`, and theirs is `register_new_resolver`."""
+    usual = api.register_resolver
+    is_typed = "replace" in signature(usual).parameters
+    register: Callable[[str, Callable[..., Any]], None] = usual if is_typed else api.register_new_resolver
+    return register
 
 
 def _validated(tree: JsonObject, composed: Composed, problems: Sequence[str]) -> TrainConfig:

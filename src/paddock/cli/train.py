@@ -7,14 +7,15 @@ Exit    0 the run is at its end; 1 it failed, and its processes have ended; 2 a 
 import argparse
 import importlib
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 HELP = """exit codes:
   0    the run is at its end; with --dry-run: the plan was made, and says what is missing here
+       (variables, files, machines)
   1    it failed, and all its processes have ended; --resume goes on from the last checkpoint
-  2    a mistake in the command or the config; nothing was started
+  2    a mistake in the command or the config, or this interpreter lacks packages that a run imports;
+       nothing was started (--dry-run prints the plan before it says so)
   130  interrupted; --resume goes on from the last checkpoint
 
 examples:
@@ -22,8 +23,6 @@ examples:
   paddock train mine.yaml grpo.max_num_steps=100 policy.optimizer.kwargs.lr=1e-6 --out runs/mine
   paddock train mine.yaml --out runs/mine --resume"""
 
-NEEDED = ("torch", "transformers", "ray", "matplotlib")
-"""What a run imports in this interpreter; engines have one of their own."""
 _PACKAGE = "paddock.training.grpo"
 
 
@@ -56,11 +55,12 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out or f"runs/{read.name}")
     if args.dry_run:
         print(planning.plan_text(read, out))  # noqa: T201 - the command's voice
+        lacking.require_packages(read.config)
         return 0
     lacking.require_one_machine(read.config)
     for line in planning.inert_lines(read.notes):
         print(line, file=sys.stderr)  # noqa: T201 - the command's voice
-    _check_packages()
+    lacking.require_packages(read.config)
     try:
         return _train(read, out, resume=args.resume)
     except ConfigError:
@@ -68,18 +68,6 @@ def run(args: argparse.Namespace) -> int:
     except PaddockError as error:
         print(f"paddock train: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
         return 1
-
-
-def _check_packages() -> None:
-    from paddock.errors import ConfigError
-
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"training needs {', '.join(missing)}: pip install 'paddock[train]', or run this with the interpreter of "
-            "an environment made by scripts/setup_vllm.sh, as `$PADDOCK_VLLM_PYTHON -m paddock train ...`",
-            kind="package_missing",
-        )
 
 
 def _train(read: Any, out: Path, *, resume: bool) -> int:

@@ -1,5 +1,6 @@
 """From files and overrides to a run: inheritance, what is late, what is refused and how, the model server."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import yaml
 
 from paddock.errors import ConfigError
 from paddock.server.sampling import merged
-from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.reading import ReadConfig, read_config, register_of
 
 SERVERS: dict[str, Any] = {
     "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
@@ -254,3 +255,33 @@ def test_a_variable_that_is_not_set_is_said_once(folder: Path) -> None:
     assert "environment variable PADDOCK_TEST_ROWS is not set" in said
     assert said.count("data.train.data_path") == 1
     assert "`grpo.seed`" in said
+
+
+class Old:
+    """OmegaConf 2.3's registrations: the shorter name is of functions that get strings."""
+
+    @staticmethod
+    def register_resolver(name: str, resolver: Callable[..., Any]) -> None:
+        raise AssertionError(f"{name} would get strings")
+
+    @staticmethod
+    def register_new_resolver(name: str, resolver: Callable[..., Any], *, replace: bool = False) -> None:
+        raise NotImplementedError(name)
+
+
+class New:
+    """OmegaConf 2.4's: the longer name warns."""
+
+    @staticmethod
+    def register_resolver(name: str, resolver: Callable[..., Any], *, replace: bool = False) -> None:
+        raise NotImplementedError(name)
+
+    @staticmethod
+    def register_new_resolver(name: str, resolver: Callable[..., Any], *, replace: bool = False) -> None:
+        raise AssertionError(f"{name} is registered by a deprecated name")
+
+
+@pytest.mark.parametrize("api", [Old, New])
+def test_functions_of_interpolations_are_registered_where_they_get_their_arguments_with_types(api: type[Any]) -> None:
+    with pytest.raises(NotImplementedError, match="mul"):
+        register_of(api)("mul", int)

@@ -49,7 +49,8 @@ def test_deviations_are_told_with_both_values_and_the_reason(
         "grpo.seed": {"source": 1, "reason": "ours is luckier"},
         "env.nemo_gym.effort_levels": {"source": {"low_weight": 0.0}, "reason": "not done"},
     }
-    assert main(["train", str(written(tmp_path, deviations, grpo={"seed": 7})), "--dry-run"]) == 0
+    path = written(tmp_path, deviations, grpo={"seed": 7}, cluster={"num_nodes": 2})
+    assert main(["train", str(path), "--dry-run"]) == 0
     plan = capsys.readouterr().out
     assert "deviations from a guide, its table 3 (2):" in plan
     assert "  grpo.seed: 7, there 1: ours is luckier" in plan
