@@ -1,11 +1,14 @@
 """Claims about a whole collection: nothing is lost, nothing runs twice, and no failure becomes a number."""
 
 import asyncio
+import gc
+import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from paddock.collect import Collected, Plan, open_run
 from paddock.errors import ConfigError, InfraError
@@ -184,6 +187,42 @@ async def test_resume_tries_failures_again_but_not_wrong_rows_and_leaks(
     assert len(read_lines("failures.jsonl")) == third
 
 
+async def test_rows_that_failed_are_tried_again_where_that_is_asked_for(
+    make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines, tmp_path: Path
+) -> None:
+    rows = [ROW, {**ROW, "grade": "row"}, {**ROW, "grade": "leak"}]
+    await run_plan(make_case(rows))
+    await run_plan(make_case(rows), resume=True)
+    assert [line["outcome"] for line in read_lines("failures.jsonl")] == ["row", "leak"]
+    mended = tmp_path / "run" / "failures.jsonl"
+    first = mended.read_bytes()
+    collected = await run_plan(make_case(rows, retry="row"), resume=True)
+    again = read_lines("failures.jsonl")
+    assert mended.read_bytes().startswith(first)
+    assert [(line["outcome"], line["attempt"]) for line in again] == [("row", 0), ("leak", 0), ("row", 1)]
+    assert collected.summary[0]["outcomes"] == {"completed": 1, "row": 1, "leak": 1}
+
+
+@pytest.mark.parametrize(
+    ("retry", "why"), [("infra", "tried again by every"), ("row,leak", "would flatter"), ("rows", "'row'")]
+)
+def test_what_can_not_be_tried_again_is_refused_with_its_reason(make_case: MakeCase, retry: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        make_case(1, retry=retry)
+
+
+async def test_a_folder_that_goes_away_in_mid_run_is_one_error_and_no_warning(
+    make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
+) -> None:
+    task = asyncio.create_task(run_plan(make_case(40, model={"delay_s": 0.05}, concurrency=2)))
+    stored = tmp_path / "run/rollouts.jsonl"
+    await until(lambda: stored.exists() and stored.read_bytes().count(b"\n") >= 2)
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(InfraError, match=r"run.json: can't be read"):
+        await task
+    gc.collect()
+
+
 async def test_pace_is_that_of_all_commands(make_case: MakeCase, run_plan: RunPlan, tmp_path: Path) -> None:
     first = await run_plan(make_case(6))
     pace = (first.summary[0]["rollouts_per_s"], first.summary[0]["seconds"]["wall"])
@@ -323,7 +362,7 @@ async def test_servers_that_are_given_up_end_the_collection(make_case: MakeCase,
     failed = asyncio.Event()
     asyncio.get_running_loop().call_later(0.05, failed.set)
     with open_run(make_case([ROW] * 3), tmp_path / "run") as run:
-        collected = await run.collect({"agent": Peaks(delay_s=30.0)}, failed=failed.wait())
+        collected = await run.collect({"agent": Peaks(delay_s=30.0)}, failed=failed)
     assert (collected.how, collected.n_verdicts) == ("servers_failed", 0)
 
 

@@ -99,6 +99,8 @@ def test_a_changed_reward_is_exit_4(make_case: MakeCase, capsys: pytest.CaptureF
         (["--no-serve", "--url", "agnet=http://localhost:1"], "nearest: 'agent'"),
         (["--strict-rows"], "1 of 2 rows are wrong"),
         (["eval.concurency=3"], "concurrency"),
+        (["--retry", "row"], "it needs --resume"),
+        (["--resume", "--retry", "leak"], "would flatter it"),
     ],
 )
 def test_a_mistake_is_exit_2_and_starts_nothing(
@@ -160,7 +162,7 @@ def test_the_summary_says_why_rollouts_have_no_verdict(make_case: MakeCase, caps
     raising = {**ROW, "grade": "raise"}
     assert main(make_case([ROW, raising, raising, b"broken"]).arguments()) == 3
     shown = capsys.readouterr().out
-    assert "2 verifier (RuntimeError), such as: environment: verify: " in shown
+    assert "2 verifier (RuntimeError in stage verify), such as: environment: verify: " in shown
     assert "1 row (row_unreadable), such as: " in shown
     assert "rows.jsonl:4: no JSON: unexpected character, expected a JSON value at character 1" in shown
 
@@ -228,7 +230,8 @@ def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase,
         wait_for_rollouts(command, case, 4)
         command.send(number)
         assert command.code() == 130
-        assert "go on with --resume" in command.line("interrupted")
+        assert "of 60 rollouts have no verdict" in command.line("interrupted; ")
+        assert "go on with --resume" in command.line("interrupted: ")
     summary = orjson.loads((case.out / "summary.json").read_bytes())
     assert summary[0]["outcomes"] == {"completed": len(case.ended())}
     assert main(case.arguments("--resume", "--concurrency", "60")) == 0

@@ -1,7 +1,8 @@
 """`paddock eval`: run rollouts over rows and summarise them.
 
 Exit    0 every rollout ended in a verdict; 1 the servers or the disk failed for good; 2 a mistake, said before
-        anything starts; 3 some rollouts have no verdict (failed, or not reached before the deadline); 130 interrupted.
+        anything starts; 3 some rollouts have no verdict (failed, or not reached before the deadline, or before every
+        attempt failed for one cause); 130 interrupted.
         After 1, 3 and 130 the same command with --resume goes on.
 """
 
@@ -16,7 +17,7 @@ EXITS = """exit codes:
   0    every rollout ended in a verdict
   1    the servers or the disk failed for good; --resume goes on
   2    a mistake in the command, the config or (with --strict-rows) the rows; nothing was started
-  3    some rollouts have no verdict: see failures.jsonl; --resume tries those again
+  3    some rollouts have no verdict, or every attempt failed for one cause: see failures.jsonl; --resume goes on
   130  interrupted; --resume goes on
 
 examples:
@@ -24,6 +25,7 @@ examples:
   paddock eval mine.yaml --rows rows.jsonl --repeats 4 --out runs/mine policy_model_name=my-model
   paddock eval mine.yaml --rows rows.jsonl --shard 0/2 --out runs/a    (elsewhere: --shard 1/2 --out runs/b)
   paddock eval swe.yaml --rows rows.jsonl --harness gold --out runs/gold     (are the rows right? no model is asked)
+  paddock eval swe.yaml --rows rows.jsonl --out runs/mine --resume --retry row    (what was wrong is gone)
   paddock eval --merge runs/a runs/b --out runs/both"""
 
 SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
@@ -70,6 +72,24 @@ SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
         "--deadline-s",
         "deadline_s",
         {"metavar": "S", "type": float, "help": "seconds for the whole collection (default: no end)"},
+    ),
+    (
+        "--stop-after-failures",
+        "stop_after_failures",
+        {
+            "metavar": "N",
+            "type": int,
+            "help": "stop after N attempts in a row that failed for one cause, with no verdict between them; 0: never "
+            "(default: as many as all rollouts in flight may make, at least 20)",
+        },
+    ),
+    (
+        "--retry",
+        "retry",
+        {
+            "metavar": "OUTCOME[,..]",
+            "help": "with --resume: also try again what ended so; `row` (infra, verifier and cancelled always are)",
+        },
     ),
     (
         "--progress-every-s",
@@ -124,9 +144,12 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from paddock.collect import check_serving, make_plan
     from paddock.collect.report import plan_lines
+    from paddock.errors import ConfigError
 
     oracle = args.oracle or _asks_no_model(args.harness)
     config, settings = _configured(args, modelless=oracle)
+    if settings.retry and not args.resume:
+        raise ConfigError("--retry says what a resumed run tries again: it needs --resume", kind="flag_invalid")
     plan = make_plan(config, settings, oracle=oracle)
     serving = _serving(args)
     folder = Path(settings.out or _default_out(args.config))
@@ -144,19 +167,31 @@ def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) ->
     from paddock.collect import evaluate
     from paddock.collect.report import print_summary
     from paddock.server.loops import loop_factory, spare_collector
+    from paddock.server.repeats import warnings_once
 
     try:
         spare_collector()
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with warnings_once(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             work = evaluate(plan, folder, resume=args.resume, serving=serving, quiet=args.quiet)
             collected = runner.run(work)
     except (asyncio.CancelledError, KeyboardInterrupt):
+        _print_so_far(plan, folder)
         print(f"interrupted: go on with --resume --out {folder}", file=sys.stderr)  # noqa: T201 - the command's voice
         return 130
     print_summary(collected, folder)
     if collected.how == "servers_failed":
         return 1
     return 0 if collected.n_verdicts == collected.n_rollouts else 3
+
+
+def _print_so_far(plan: Any, folder: Path) -> None:
+    """What an interrupted run has; nothing where none of it had begun."""
+    from paddock.collect import Collected, read_summary
+    from paddock.collect.folder import SUMMARY
+    from paddock.collect.report import print_summary
+
+    if (folder / SUMMARY).exists():
+        print_summary(Collected("interrupted", read_summary(folder), plan.n_rollouts), folder)
 
 
 def _merge(args: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from paddock.collect.endings import RETRIED, Ending, FailedAttempt, Member, ending_of, uuid_of
+from paddock.collect.in_flight import InFlight
 from paddock.collect.lines import seal
 from paddock.collect.plan import Group
 from paddock.collect.routing import Agent
@@ -60,12 +61,18 @@ class Attempts:
     """Runs members; holds what all of them share."""
 
     def __init__(
-        self, peers: Mapping[str, Peer], keeper: Keeper, settings: EvalSettings, prompter: Prompter | None = None
+        self,
+        peers: Mapping[str, Peer],
+        keeper: Keeper,
+        settings: EvalSettings,
+        prompter: Prompter | None = None,
+        in_flight: InFlight | None = None,
     ) -> None:
         self._peers = peers
         self._keeper = keeper
         self._settings = settings
         self._prompter = prompter
+        self._in_flight = in_flight or InFlight()
 
     async def run_member(self, group: Group, member: int, failed_before: int) -> Ended:
         """Attempt until the member has ended; `failed_before` earlier attempts are counted on."""
@@ -90,7 +97,7 @@ class Attempts:
             return _Failed(error.outcome, error.failure())
         row = _stamped(group.row, member, attempt)
         try:
-            rollout = await self._run(group.agent, row)
+            rollout = await self._run(group.agent, row, Member(group.line.index, member))
             if rollout.failure is not None:
                 return _Failed(rollout.outcome, rollout.failure, rollout)
             stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
@@ -111,20 +118,23 @@ class Attempts:
             for member in members:
                 await environment.call(WITHDRAW, _stamped(group.row, member, attempt), Call().within(ANSWER_GRACE_S))
 
-    async def _run(self, agent: Agent, row: Row) -> Rollout:
+    async def _run(self, agent: Agent, row: Row, key: Member) -> Rollout:
         secret = new_secret()
         call = Call(rollout_secret=secret).within(self._settings.rollout_timeout_s)
-        try:
-            async with asyncio.timeout(self._settings.rollout_timeout_s + ANSWER_GRACE_S):
-                if self._prompter is not None:
-                    await self._prompter.prepare(agent, row, secret)
-                return await self._peers[agent.name].call(RUN, row, call)
-        except PaddockError:
-            raise
-        except TimeoutError as error:
-            raise InfraError(f"{agent.name}: no answer in time", kind="timeout") from error
-        except Exception as error:
-            raise BugError(f"{agent.name}/run: {type(error).__name__}: {error}", kind=type(error).__name__) from error
+        with self._in_flight.attempt(key, agent.name, secret) as watch:
+            try:
+                async with asyncio.timeout(self._settings.rollout_timeout_s + ANSWER_GRACE_S):
+                    if self._prompter is not None:
+                        await self._prompter.prepare(agent, row, secret)
+                    return await self._peers[agent.name].call(RUN, row, call)
+            except PaddockError as error:
+                error.stage = error.stage or watch.stage
+                raise
+            except TimeoutError as error:
+                raise InfraError(f"{agent.name}: no answer in time", kind="timeout", stage=watch.stage) from error
+            except Exception as error:
+                kind = type(error).__name__
+                raise BugError(f"{agent.name}/run: {kind}: {error}", kind=kind, stage=watch.stage) from error
 
 
 def _stamped(row: Row, member: int, attempt: int) -> Row:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 
+from paddock.collect.breaker import Breaker
 from paddock.collect.endings import Ending, FailedAttempt
 from paddock.collect.folder import DURABLE, FAILURES, INDEX, JOURNALS, RESULTS, ROLLOUTS
 from paddock.collect.identity import RunIdentity
@@ -47,8 +48,9 @@ class Groups:
 class Journal:
     """Open while a collection runs."""
 
-    def __init__(self, folder: Path, board: Board, groups: Groups) -> None:
+    def __init__(self, folder: Path, board: Board, groups: Groups, breaker: Breaker) -> None:
         self.board = board
+        self.breaker = breaker
         self.n_ended = 0
         """Rollouts that ended since this journal was opened."""
         self._groups = groups
@@ -59,10 +61,12 @@ class Journal:
         start = self._writer.end_of(ROLLOUTS)
         placed = ending.model_copy(update={"start": start, "end": start + len(line), "crc32": digest_of(line)})
         await self._writer.put(Part(ROLLOUTS, line), Part(INDEX, to_line(placed)))
+        self.breaker.verdict()
         return placed
 
     async def failure(self, failed: FailedAttempt) -> None:
         await self._writer.put(Part(FAILURES, to_line(failed)))
+        self.breaker.failure(failed)
 
     def missing(self, group_id: int, size: int) -> list[int]:
         """Members of a row that have yet to end; a row that has none gets its result line, and is let go of."""

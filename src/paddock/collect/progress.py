@@ -1,6 +1,7 @@
 """Showing how a collection goes: a bar on a terminal, else a line every few seconds.
 
-Shows   rollouts ended of all, mean reward, outcomes by count, seconds. Written to stderr, so that stdout stays free.
+Shows   rollouts ended of all, mean reward, outcomes by count, seconds; a line in whose time no rollout ended names
+        those that run the longest, their stage and for how long. Written to stderr, so that stdout stays free.
 """
 
 import asyncio
@@ -8,14 +9,24 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from paddock.collect.in_flight import InFlight
 from paddock.collect.tally import Board
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 REFRESH_S = 0.25
+
+
+class Seen(NamedTuple):
+    """What progress is shown of."""
+
+    board: Board
+    total: int
+    """Rollouts that the run has when it is complete."""
+    in_flight: InFlight
 
 
 def status_line(board: Board) -> str:
@@ -26,12 +37,12 @@ def status_line(board: Board) -> str:
 
 
 @asynccontextmanager
-async def shown(board: Board, total: int, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
+async def shown(seen: Seen, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
     """Progress while the block runs."""
     if quiet:
         yield
         return
-    task = asyncio.create_task(_bar(board, total) if sys.stderr.isatty() else _lines(board, total, every_s))
+    task = asyncio.create_task(_bar(seen.board, seen.total) if sys.stderr.isatty() else _lines(seen, every_s))
     try:
         yield
     finally:
@@ -40,13 +51,15 @@ async def shown(board: Board, total: int, *, every_s: float, quiet: bool = False
             await task
 
 
-async def _lines(board: Board, total: int, every_s: float) -> None:
-    started = time.monotonic()
+async def _lines(seen: Seen, every_s: float) -> None:
+    started, before = time.monotonic(), seen.board.outcomes.total()
     while True:
         await asyncio.sleep(every_s)
-        ended = board.outcomes.total()
-        line = f"{ended}/{total} | {status_line(board)} | {time.monotonic() - started:.0f} s"
-        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the command's voice
+        ended = seen.board.outcomes.total()
+        line = f"{ended}/{seen.total} | {status_line(seen.board)} | {time.monotonic() - started:.0f} s"
+        slowest = seen.in_flight.slowest() if ended == before else ""
+        print(f"{line} | waiting for {slowest}" if slowest else line, file=sys.stderr, flush=True)  # noqa: T201 - voice
+        before = ended
 
 
 async def _bar(board: Board, total: int) -> None:

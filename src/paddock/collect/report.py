@@ -63,9 +63,17 @@ def print_summary(collected: Collected, folder: Path) -> None:
     missing = collected.n_rollouts - collected.n_verdicts
     if missing:
         failed = f"the servers failed for good ({collected.why}); "
-        why = {"deadline": "the deadline came; ", "servers_failed": failed}.get(collected.how, "")
-        console.print(f"{why}{missing} of {collected.n_rollouts} rollouts have no verdict: {folder / FAILURES}")
-        for line in reason_lines(recover(folder).failures.values()):
+        whys = {
+            "deadline": "the deadline came; ",
+            "servers_failed": failed,
+            "one_cause": f"{collected.why}; ",
+            "interrupted": "interrupted; ",
+        }
+        why = whys.get(collected.how, "")
+        reasons = reason_lines(recover(folder).failures.values())
+        where = f": {folder / FAILURES}" if reasons else ""
+        console.print(f"{why}{missing} of {collected.n_rollouts} rollouts have no verdict{where}")
+        for line in reasons:
             console.print(line)
     console.print(f"{folder}: {ROLLOUTS}, {RESULTS}, {SUMMARY}")
 
@@ -75,11 +83,12 @@ def reason_lines(failures: Iterable[FailedAttempt]) -> list[str]:
     counts: Counter[tuple[str, str]] = Counter()
     messages: dict[tuple[str, str], str] = {}
     for failed in failures:
-        counts[failed.outcome, failed.kind] += 1
-        messages.setdefault((failed.outcome, failed.kind), failed.message)
+        cause = failed.outcome, f"{failed.kind} in stage {failed.stage}" if failed.stage else failed.kind
+        counts[cause] += 1
+        messages.setdefault(cause, failed.message)
     lines = [
-        f"  {count} {outcome} ({kind}), such as: {_short(messages[outcome, kind])}"
-        for (outcome, kind), count in counts.most_common(MAX_REASONS)
+        f"  {count} {outcome} ({why}), such as: {_short(messages[outcome, why])}"
+        for (outcome, why), count in counts.most_common(MAX_REASONS)
     ]
     return lines if len(counts) <= MAX_REASONS else [*lines, f"  and {len(counts) - MAX_REASONS} more reasons"]
 

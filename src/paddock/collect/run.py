@@ -9,7 +9,7 @@ Errors  ConfigError before anything starts; InfraError (kind `disk`) when the fo
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from paddock.collect.attempts import Attempts, Prompter
+from paddock.collect.breaker import Breaker
 from paddock.collect.endings import Member
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
 from paddock.collect.identity import (
@@ -28,6 +29,7 @@ from paddock.collect.identity import (
     public_tree,
     read_identity,
 )
+from paddock.collect.in_flight import InFlight
 from paddock.collect.journal import Groups, Journal
 from paddock.collect.plan import Group, Plan
 from paddock.collect.recovery import Recovered, recover
@@ -38,7 +40,7 @@ from paddock.http import Peer
 from paddock.types import JsonObject
 
 _log = logging.getLogger("paddock.collect")
-How = Literal["finished", "deadline", "servers_failed"]
+How = Literal["finished", "deadline", "servers_failed", "one_cause", "interrupted"]
 
 
 class Collected(NamedTuple):
@@ -49,7 +51,7 @@ class Collected(NamedTuple):
     n_rollouts: int
     """Rollouts that the run has when it is complete."""
     why: str | None = None
-    """What the servers failed of, when they did."""
+    """What the servers failed of, or every attempt, when they did."""
 
     @property
     def n_verdicts(self) -> int:
@@ -73,18 +75,20 @@ class Run:
         self.board = Board()
         self.begun = False
         """True once the journals are open."""
+        self.in_flight = InFlight()
         self._found = found
-        self.board.add_all(found.kept())
+        self._kept = list(found.kept(frozenset(plan.settings.retry)))
+        self.board.add_all(self._kept)
 
     async def collect(
         self,
         peers: Mapping[str, Peer],
         *,
         prompter: Prompter | None = None,
-        failed: Awaitable[object] | None = None,
+        failed: asyncio.Event | None = None,
         watcher: AbstractAsyncContextManager[object] | None = None,
     ) -> Collected:
-        """Run what is missing. `failed` is done when the servers can't go on; `watcher` is open meanwhile."""
+        """Run what is missing. `failed` is set when the servers can't go on; `watcher` is open meanwhile."""
         try:
             return await self._collect(peers, prompter, failed, watcher or nullcontext())
         except OSError as error:
@@ -94,13 +98,14 @@ class Run:
         self,
         peers: Mapping[str, Peer],
         prompter: Prompter | None,
-        failed: Awaitable[object] | None,
+        failed: asyncio.Event | None,
         watcher: AbstractAsyncContextManager[object],
     ) -> Collected:
         self.begun = True
         (self.folder / RESULTS).write_bytes(b"")
-        journal = Journal(self.folder, self.board, Groups(self._found.kept()))
-        attempts = Attempts(peers, journal, self.plan.settings, prompter)
+        breaker = Breaker(self.plan.settings.failures_limit)
+        journal = Journal(self.folder, self.board, Groups(self._kept), breaker)
+        attempts = Attempts(peers, journal, self.plan.settings, prompter, self.in_flight)
         before, started = stored_pace(self.folder), time.monotonic()
         try:
             async with watcher:
@@ -108,24 +113,34 @@ class Run:
         finally:
             await journal.close()
             pace = before.plus(time.monotonic() - started, journal.n_ended)
-            summary = summarise(self.folder, self.plan.identity.agents, pace)
-        return Collected(how, summary, self.plan.n_rollouts)
+            summary = self._summary(pace)
+        return Collected(how, summary, self.plan.n_rollouts, breaker.why if how == "one_cause" else None)
 
-    async def _drive(self, journal: Journal, attempts: Attempts, failed: Awaitable[object] | None) -> How:
+    def _summary(self, pace: Pace) -> list[JsonObject]:
+        try:
+            return summarise(self.folder, self.plan.identity.agents, pace)
+        except ConfigError as error:
+            # Somebody else was at the folder: what was collected can't be read back.
+            raise InfraError(error.message, kind="disk", retryable=False) from error
+
+    async def _drive(self, journal: Journal, attempts: Attempts, failed: asyncio.Event | None) -> How:
         work = self._work(journal)
         count = min(self.plan.settings.concurrency, self.plan.n_rollouts)
         workers = [asyncio.create_task(_worker(work, journal, attempts)) for _ in range(count)]
         all_done = asyncio.create_task(_all_done(workers))
-        watched = {asyncio.ensure_future(failed)} if failed is not None else set()
+        watched: dict[How, asyncio.Task[bool]] = {"one_cause": asyncio.create_task(journal.breaker.open.wait())}
+        if failed is not None:
+            watched["servers_failed"] = asyncio.create_task(failed.wait())
         try:
             timeout_s = self.plan.settings.deadline_s
-            await asyncio.wait({all_done, *watched}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            waited = {all_done, *watched.values()}
+            await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if all_done.done():
                 all_done.result()
                 return "finished"
-            return "servers_failed" if any(task.done() for task in watched) else "deadline"
+            return next((how for how, task in watched.items() if task.done()), "deadline")
         finally:
-            tasks = [all_done, *watched, *workers]
+            tasks = [all_done, *watched.values(), *workers]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

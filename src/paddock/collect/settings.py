@@ -6,10 +6,12 @@ Errors  a value that breaks a field's rule is a ConfigError that names the field
 
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from paddock.errors import ConfigError
 
+MIN_FAILURES = 20
+ALWAYS_RETRIED = ("infra", "verifier", "cancelled")
 Split = Literal["train", "validation", "example", "benchmark"]
 
 
@@ -46,8 +48,31 @@ class EvalSettings(BaseModel):
     """Seconds for one attempt, wall clock; then it is an `infra` failure of kind `timeout`."""
     deadline_s: float | None = Field(default=None, gt=0)
     """Seconds for the whole collection; then it stops as if interrupted, and can be resumed. None: no end."""
+    stop_after_failures: int | None = Field(default=None, ge=0)
+    """Attempts in a row that failed for one cause (owner, kind and stage), without a verdict between them, after which
+    the collection stops, and can be resumed. Only outcomes `infra` and `verifier` count. 0: it never stops. None: as
+    many as all rollouts in flight may make, and at least 20."""
+    retry: list[Literal["row"]] = []
+    """Outcomes that a resumed run tries again besides those that it always does (`infra`, `verifier`, `cancelled`)."""
     progress_every_s: float = Field(default=10.0, gt=0)
     """Seconds between progress lines where there is no terminal."""
+
+    @field_validator("retry", mode="before")
+    @classmethod
+    def _only_what_may_be_tried(cls, value: object) -> object:
+        words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+        for word in words if isinstance(words, list) else ():
+            if word in ALWAYS_RETRIED:
+                raise ValueError(f"`{word}` is tried again by every resumed run; what may be added is `row`")
+            if word == "leak":
+                raise ValueError("`leak` is what the policy did: trying until it does not would flatter it")
+        return words
+
+    @property
+    def failures_limit(self) -> int:
+        """`stop_after_failures` as a number."""
+        given = self.stop_after_failures
+        return max(MIN_FAILURES, self.max_attempts * self.concurrency) if given is None else given
 
 
 class Selection(NamedTuple):

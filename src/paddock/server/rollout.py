@@ -6,7 +6,8 @@ passes. The record at the model server is frozen, joined and forgotten in every 
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from paddock.errors import BugError, InfraError, PaddockError
@@ -17,6 +18,33 @@ from paddock.types.responses import usage_of
 Stage = Literal["seed", "sandbox", "model", "tools", "verify"]
 JOIN_TIMEOUT_S = 30.0
 """Seconds to wait for a rollout's turns; they are on the model server's disk already."""
+
+
+class StageWatch:
+    """What one who waits for a rollout sees of it. Seconds on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.stage: Stage | None = None
+        """None: none has begun, or the agent is in another process."""
+        self.began = self.since = time.monotonic()
+        """When the watch began, and the stage."""
+
+    def enter(self, stage: Stage) -> None:
+        self.stage, self.since = stage, time.monotonic()
+
+
+_WATCHES: dict[str, StageWatch] = {}
+"""By the rollout's secret."""
+
+
+@contextmanager
+def watch_stage(secret: str) -> Iterator[StageWatch]:
+    """Follows the rollout of that secret, where it is lived in this process."""
+    watch = _WATCHES[secret] = StageWatch()
+    try:
+        yield watch
+    finally:
+        del _WATCHES[secret]
 
 
 class Life:
@@ -33,11 +61,14 @@ class Life:
         self._spent: dict[str, float] = {}
         self._started = time.monotonic()
         self._stage: Stage | None = None
+        self._watch = _WATCHES.get(self.secret)
         self._record: TurnRecord | None = None
 
     def stage(self, stage: Stage) -> "_Timed":
         """Times what runs inside, and names it in a failure."""
         self._stage = stage
+        if self._watch is not None:
+            self._watch.enter(stage)
         return _Timed(self._spent, f"{stage}_s")
 
     def shift(self, seconds: float, source: Stage, target: Stage) -> None:

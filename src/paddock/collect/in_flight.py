@@ -1,0 +1,41 @@
+"""Which rollouts run, since when, and in which stage: for whoever waits for them.
+
+Stage   is known of an agent in this process; of one elsewhere only its name.
+Units   seconds on the monotonic clock.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paddock.collect.endings import Member
+from paddock.server.rollout import StageWatch, watch_stage
+
+
+class InFlight:
+    """The attempts that run."""
+
+    def __init__(self) -> None:
+        self._running: dict[Member, tuple[str, StageWatch]] = {}
+
+    @contextmanager
+    def attempt(self, key: Member, agent: str, secret: str) -> Iterator[StageWatch]:
+        """One attempt, while the block runs."""
+        with watch_stage(secret) as watch:
+            self._running[key] = agent, watch
+            try:
+                yield watch
+            finally:
+                del self._running[key]
+
+    def slowest(self, most: int = 3) -> str:
+        """`3-0 in model for 32 s, 5-1 in sandbox for 9 s and 2 more`: the longest first; empty: nothing runs."""
+        now = time.monotonic()
+        running = sorted(self._running.items(), key=lambda item: item[1][1].began)
+        told = [
+            f"{key.group_id}-{key.member} {f'in {watch.stage}' if watch.stage else f'at {agent}'} "
+            f"for {now - watch.since:.0f} s"
+            for key, (agent, watch) in running[:most]
+        ]
+        more = f" and {len(running) - most} more" if len(running) > most else ""
+        return ", ".join(told) + more

@@ -1,0 +1,50 @@
+"""Claims about what a line of progress says: how far it is, and what it waits for when nothing ends."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.collect import Plan, evaluate
+from paddock.collect.endings import Member
+from paddock.collect.in_flight import InFlight
+from paddock.server.rollout import Life
+from paddock.types import Row
+
+MakeCase = Callable[..., Plan]
+ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
+
+
+async def test_a_line_names_what_hangs_its_stage_and_since_when(
+    make_case: MakeCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = make_case([ROW, {**ROW, "grade": "hang"}], progress_every_s=0.2)
+    task = asyncio.create_task(evaluate(plan, tmp_path / "run"))
+    said = ""
+    async with asyncio.timeout(60):
+        while "waiting for" not in said:
+            await asyncio.sleep(0.05)
+            said += capsys.readouterr().err
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (line, *_) = [line for line in said.splitlines() if "waiting for" in line]
+    assert line.startswith("1/2 | reward 1.000 | completed 1 | ")
+    assert "waiting for 1-0 in verify for " in line
+
+
+def test_the_longest_come_first_and_the_others_are_counted() -> None:
+    flight = InFlight()
+    with flight.attempt(Member(3, 1), "far", "a"), flight.attempt(Member(4, 0), "near", "b"):
+        life = Life(Row(responses_create_params={}), *_call("b"), timeout_s=9.0)
+        with life.stage("model"):
+            assert flight.slowest() == "3-1 at far for 0 s, 4-0 in model for 0 s"
+            assert flight.slowest(1) == "3-1 at far for 0 s and 1 more"
+    assert flight.slowest() == ""
+
+
+def _call(secret: str) -> tuple[Any, Any]:
+    from paddock.http import Call
+
+    return Call(rollout_secret=secret), None
