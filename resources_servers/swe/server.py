@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from paddock.errors import RequestError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.fix import known_fix
-from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import Images, SweImages, resolve_image
 from paddock.resources_servers.swe.installed import Installed
 from paddock.resources_servers.swe.instance import Instance
@@ -89,7 +89,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         self._serving = _Serving(
             lease=lease,
             readiness=Readiness(provider),
-            grader=Grader(provider, self.config.grading, resolve_image),
+            grader=Grader(provider, self.config.grading, resolve_image, measure_of(self.config.sandbox.home)),
             images=self._images,
             installed=Installed(provider, self.config.grading.limits),
             turns=asyncio.Semaphore(self.config.gradings_at_once),

@@ -25,7 +25,7 @@ from paddock.agents.swe.config import SweConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.http import RUN, Call, Peer
 from paddock.resources_servers.swe import SweServer
-from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import ExecRequest, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
@@ -222,7 +222,8 @@ def grade(provider: LocalProvider, row: JsonObject) -> Callable[..., Any]:
 
     async def run(patch: bytes, **options: Any) -> Grade:
         chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
-        grader = graders.setdefault(chosen.model_dump_json(), Grader(provider, chosen, resolve_image))
+        made = Grader(provider, chosen, resolve_image, measure_of(provider.settings.home))
+        grader = graders.setdefault(chosen.model_dump_json(), made)
         return await grader.grade(instance, patch)
 
     return run

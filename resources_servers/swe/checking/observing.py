@@ -15,7 +15,7 @@ from typing import NamedTuple
 from paddock.errors import RowError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.checking.records import Side
-from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.grading import sentinel as sentinels
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.grading.guard import Dropped
@@ -25,7 +25,7 @@ from paddock.resources_servers.swe.grading.running import read_with_program, try
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.summary import parse_summary
-from paddock.sandbox import Provider
+from paddock.sandbox.images.prepare import StoreProvider
 
 
 class Observed(NamedTuple):
@@ -42,10 +42,10 @@ class Observed(NamedTuple):
 class Observer:
     """Runs tests of instances in sandboxes of a provider."""
 
-    def __init__(self, provider: Provider, options: GradingOptions) -> None:
+    def __init__(self, provider: StoreProvider, options: GradingOptions) -> None:
         self._provider = provider
         self._options = options
-        self._grader = Grader(provider, options, resolve_image)
+        self._grader = Grader(provider, options, resolve_image, measure_of(provider.store.home))
 
     async def reference(self, instance: Instance) -> Reference:
         image = resolve_image(instance)

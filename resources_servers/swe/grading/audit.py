@@ -4,86 +4,140 @@ Why     results are made in the process that runs the policy's code; a forger ma
         at and spare the sentinel's. Made false, they are the same tests by name, place and look, in a fresh sandbox
         that has no other sign of it; code that lets them pass does not depend on what tests say.
 False   the functions of the tests that the fix is for, in the reference's Python files (`falsify`), drawn once per
-        instance; a test counts where it fails with the reference fix. What passes there is made false bluntly, or left.
-Silence a run that was killed or says nothing accuses nobody: a forger gains nothing by it.
+        belief. What passes there with the reference fix is made false bluntly, or left.
+Belief  which of them fail with the reference fix: those that two undisturbed runs report as failed. A run that was
+        killed, cut or silent teaches nothing and is run again, to a number of times; a test that the two report
+        otherwise, or not at all, is not asked.
+Accused a patch that such a test passes with, in two runs; then the reference fix is run over the same false tests
+        again. Where one of the accused does not fail with it now, the belief was wrong: it is dropped and made again.
+Silence a run of the patch that was killed or says nothing is run again; where that repeats it accuses nobody.
+Errors  VerifierError where no belief can be made or none lasts; InfraError where the machine lacks something.
 Limit   tests in other languages, and ids that name no function of a reference file, are not asked.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe.grading.control import Controls
 from paddock.resources_servers.swe.grading.falsify import falsified
-from paddock.resources_servers.swe.grading.reading import read_run
-from paddock.resources_servers.swe.grading.reference import File, Reference, digest
-from paddock.resources_servers.swe.grading.running import Tried
+from paddock.resources_servers.swe.grading.reference import REMEMBERED, File, Reference, digest
+from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, Trial, Trials
 from paddock.resources_servers.swe.instance import Instance
 
 _CHANCE = random.SystemRandom()  # a forger must not foresee what is made false
-PASSING = ("PASSED", "XFAIL")
-Try = Callable[[Instance, Reference, bytes], Awaitable[Tried]]
+BELIEFS_AT_MOST = 3
+"""Made for one accusation."""
 
 
-class Audit(NamedTuple):
-    """An instance's reference with false tests."""
+class Belief(NamedTuple):
+    """What an instance's false tests do with its reference fix."""
 
     reference: Reference
+    """With tests made false."""
     must_fail: frozenset[str]
-    """Listed tests that fail with the reference fix."""
+    """Listed tests that were seen to fail with the reference fix."""
+    evidence: tuple[Mapping[str, str], Mapping[str, str]]
+    """By test, what two runs of the reference fix reported."""
 
 
 class Audits:
-    """Audits of instances, made once each."""
+    """Audits of patches, each against a belief that is made once per instance and kept while nothing contradicts it."""
 
-    def __init__(self, run: Try) -> None:
-        """`run` tries a patch over a reference, without a sentinel."""
-        self._run = run
-        self._known: dict[str, asyncio.Future[Audit | None]] = {}
+    def __init__(self, trials: Trials, controls: Controls, options: GradingOptions) -> None:
+        self._trials = trials
+        self._controls = controls
+        self._options = options
+        self._beliefs: OrderedDict[str, asyncio.Future[Belief | None]] = OrderedDict()
 
     async def complaint(self, instance: Instance, reference: Reference, patch: bytes) -> str | None:
-        """A test that the patch passes whatever it says; None: none."""
-        audit = await self._of(instance, reference)
-        if audit is None:
-            return None
-        passing = await self._passing(instance, audit.reference, patch)
-        return next((f"{test}: passes, whatever it says" for test in sorted(passing & audit.must_fail)), None)
+        """What speaks against the patch; None: nothing."""
+        for _ in range(BELIEFS_AT_MOST):
+            known = self._believed(instance, reference)
+            belief = await asyncio.shield(known)
+            if belief is None or not belief.must_fail:
+                return None
+            accused = await self._accused(instance, belief, patch)
+            if not accused:
+                return None
+            fix = await self._undisturbed(instance, belief.reference)
+            if accused <= fix.having(FAILING):
+                return (
+                    f"{min(accused)}: passes, whatever it says: made false, it passed twice with the patch, and failed "
+                    f"with the reference fix in {len(belief.evidence)} runs before and one after"
+                )
+            key = digest(instance)
+            if self._beliefs.get(key) is known:
+                del self._beliefs[key]
+        raise VerifierError("tests made false do not fail steadily with the reference fix", kind="audit_unsteady")
 
     async def can_tell(self, instance: Instance, reference: Reference) -> bool:
         """Some target fails with the reference fix when it is made false."""
-        audit = await self._of(instance, reference)
-        return audit is not None and bool(audit.must_fail)
+        belief = await asyncio.shield(self._believed(instance, reference))
+        return belief is not None and bool(belief.must_fail)
 
-    async def _of(self, instance: Instance, reference: Reference) -> Audit | None:
+    def _believed(self, instance: Instance, reference: Reference) -> asyncio.Future[Belief | None]:
         key = digest(instance)
-        known = self._known.get(key)
+        known = self._beliefs.get(key)
         if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
-            known = self._known[key] = asyncio.ensure_future(self._make(instance, reference))
-        return await asyncio.shield(known)
+            known = self._beliefs[key] = asyncio.ensure_future(self._make(instance, reference))
+            while len(self._beliefs) > REMEMBERED:
+                self._beliefs.popitem(last=False)
+        return known
 
-    async def _make(self, instance: Instance, reference: Reference) -> Audit | None:
+    async def _make(self, instance: Instance, reference: Reference) -> Belief | None:
         targets = _targets(instance)
         wanted = {_function(test) for test in targets}
         blunt: set[str] = set()
-        fix = reference.guard.split(instance.gold_patch).kept
+        belief = None
         for _ in range(2):
             tests = _made_false(reference.tests, wanted, blunt)
             if tests == reference.tests:
                 return None
             false = reference._replace(tests=tests)
-            passing = await self._passing(instance, false, fix)
-            blunt = {_function(test) for test in passing & targets}
+            first, second = await self._undisturbed(instance, false), await self._undisturbed(instance, false)
+            failing = first.having(FAILING) & second.having(FAILING)
+            belief = Belief(false, targets & failing, (first.status, second.status))
+            blunt = {_function(test) for test in first.having(PASSING) & second.having(PASSING) & targets}
             if not blunt:
                 break
-        return Audit(false, targets - passing)
+        return belief
 
-    async def _passing(self, instance: Instance, reference: Reference, patch: bytes) -> frozenset[str]:
-        tried = await self._run(instance, reference, patch)
-        if tried.run is None or tried.run.killed_by is not None:
-            return frozenset()
-        reading = await asyncio.to_thread(read_run, instance, tried.run)
-        found = {**reading.pass_to_pass, **reading.fail_to_pass}
-        return frozenset(test for test, status in found.items() if status in PASSING)
+    async def _undisturbed(self, instance: Instance, false: Reference) -> Trial:
+        """A run of the reference fix over false tests that ended by itself and was reported."""
+        for _ in range(self._options.calibration_tries):
+            trial = await self._controls.run_fix(instance, false)
+            if trial.whole:
+                return trial
+            if trial.shortage is not None:
+                raise trial.shortage.error(f"tests made false, with the reference fix: {trial.detail}")
+        raise VerifierError(
+            f"tests made false do not run with the reference fix: {trial.detail}", kind="audit_not_calibrated"
+        )
+
+    async def _accused(self, instance: Instance, belief: Belief, patch: bytes) -> frozenset[str]:
+        """Tests that must fail and passed in two runs of the patch."""
+        passed: Counter[str] = Counter()
+        clean = silent = 0
+        limit_s = self._controls.limit_s(instance)
+        for _ in range(self._options.runs_at_most):
+            trial = await self._trials.run(instance, belief.reference, patch, sentinel=False, limit_s=limit_s)
+            if trial.shortage is not None:
+                raise trial.shortage.error(f"tests made false, with the patch: {trial.detail}")
+            passing = trial.having(PASSING) & belief.must_fail
+            passed.update(passing)
+            if twice := frozenset(test for test, times in passed.items() if times > 1):
+                return twice
+            silent += not passing and not trial.whole
+            clean += not passing and trial.whole
+            if silent == 2 or clean == 2 or (clean and not passed):
+                return frozenset()
+        raise VerifierError(
+            f"tests made false pass and fail by turns with the patch: {min(passed)}", kind="audit_unsteady"
+        )
 
 
 def _made_false(tests: Mapping[str, File | None], wanted: set[str], blunt: set[str]) -> dict[str, File | None]:

@@ -73,6 +73,10 @@ class Bench:
         for start in range(0, len(paths), 500):
             await self.must(["rm", "-rf", "--", *paths[start : start + 500]], "removing what the reference lacks")
 
+    async def disk_mib(self) -> float:
+        """What the sandbox has written over its image."""
+        return (await self._provider.stats(self._id)).disk_mib
+
     async def changes(self, under: str | None = None) -> list[FileChange]:
         """What differs from the image, told by the host; git's own folder left out."""
         found = await self._provider.changes(self._id, under or self.workdir)

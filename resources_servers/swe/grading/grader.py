@@ -1,44 +1,46 @@
 """From a patch to a grade: the order of decisions, and whose doing a strange run is.
 
 Order   no patch; nothing left of it; it does not apply; then the tests.
-Doubt   a run that timed out, was killed, reported nothing, contradicts its own exit status or lost its sentinel is
-        judged by a control: the reference fix, run here in the same way. Where the control is clean, the policy's patch
-        did it and the reward is 0; where it is not, nobody is paid and an error says so:
+Agree   a zero counts only on a machine that is well (`health`), and where nothing else than the patch can have made it:
 
-        | run of the patch           | control clean       | control shows the same | control not resolved |
-        |----------------------------|---------------------|------------------------|----------------------|
-        | over the time limit        | timeout             | VerifierError          | RowError             |
-        | killed for its budget      | over_budget         | VerifierError          | RowError             |
-        | no test reported           | tests_fail          | VerifierError          | RowError             |
-        | log and exit status differ | tests_bent          | VerifierError          | RowError             |
-        | a test failed and passed   | tests_bent          | VerifierError          | RowError             |
-        | sentinel not as it must    | tests_bent          | run without a sentinel | RowError             |
-        | sandbox died, twice        | tests_bent          | VerifierError          | RowError             |
+        | run of the patch                     | runs that must agree | and then                        |
+        |--------------------------------------|----------------------|---------------------------------|
+        | resolved                             | 1, 2 after a failure | audit                           |
+        | tests fail, each reported            | 1                    |                                 |
+        | tests fail, some missing, or a hint  | 2                    |                                 |
+        | it does not apply                    | 2                    |                                 |
+        | a doubt                              | 2 that raise it      | a control, clean there and then |
 
-        The control is run at the first doubt of an instance and kept while it is clean.
+        Runs are made in fresh sandboxes, up to a number; where they do not agree it is VerifierError.
+Doubt   a run that timed out, was killed, reported nothing, contradicts its own exit status, lost its sentinel, or whose
+        installation left something that would run before the tests. It is the patch's doing where it repeats and the
+        reference fix, run afterwards in the same way, shows nothing of it (`control`).
+Time    where the reference fix shows that the limit was too short for this machine, the patch gets a longer one.
 Audit   a run that resolves and raises no doubt is audited (`audit`); where false tests pass it is `tests_bent`.
 Guard   what the reference owns of a patch is not applied (`guard`). Where a patch fails and some of what was left out
         is only doubted, it is tried again with that; it counts where it resolves and an audit has asked its targets.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
         doubt, or its functions read the raw output otherwise. It never changes the grade.
+Errors  InfraError where the machine lacks something, VerifierError where no verdict can be come to, RowError where the
+        reference fix is not resolved.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from paddock.errors import PaddockError, RowError, VerifierError
+from paddock.errors import PaddockError, VerifierError
 from paddock.resources_servers.swe.grading import official_run
 from paddock.resources_servers.swe.grading.audit import Audits
 from paddock.resources_servers.swe.grading.bench import open_bench
+from paddock.resources_servers.swe.grading.control import Controls
 from paddock.resources_servers.swe.grading.guard import Dropped
-from paddock.resources_servers.swe.grading.reading import Doubt, Reading, Run, official_view, read_run
-from paddock.resources_servers.swe.grading.reference import Reference, References, digest, make_reference
-from paddock.resources_servers.swe.grading.running import Tried, read_with_program, try_patch
+from paddock.resources_servers.swe.grading.health import Measure
+from paddock.resources_servers.swe.grading.reading import Reading, Run, official_view
+from paddock.resources_servers.swe.grading.reference import Reference, References
+from paddock.resources_servers.swe.grading.trial import GradingOptions, Key, Trial, Trials
 from paddock.resources_servers.swe.instance import Instance
-from paddock.sandbox import Provider, SandboxLimits
+from paddock.sandbox import Provider
 
 Reason = Literal[
     "resolved",
@@ -50,37 +52,25 @@ Reason = Literal[
     "over_budget",
     "tests_bent",
 ]
-OUTPUT_SHOWN = 500
-"""Characters of a control's output in an error."""
 REASONS: tuple[str, ...] = get_args(Reason)
 _TRIED_AGAIN: tuple[Reason, ...] = ("no_patch", "patch_does_not_apply", "tests_fail", "tests_regress")
-_BY_DOUBT: dict[Doubt, Reason] = {
+_BY_KEY: dict[Key, Reason] = {
+    "resolved": "resolved",
+    "refused": "patch_does_not_apply",
     "timeout": "timeout",
     "over_budget": "over_budget",
+    "killed": "tests_fail",
     "nothing_ran": "tests_fail",
     "status_differs": "tests_bent",
     "said_twice": "tests_bent",
     "sentinel": "tests_bent",
+    "planted": "tests_bent",
     "died": "tests_bent",
 }
-
-
-class GradingOptions(BaseModel):
-    """How patches are graded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    tests_timeout_s: float = Field(default=1800.0, gt=0)
-    """For the test command, and for what the row's script installs before it, each."""
-    sentinel: bool = True
-    """Put tests of our own, whose results are known, among the row's."""
-    audit: bool = True
-    """Run the tests of a patch that resolves again, made false: they must fail. That costs a second run of the tests,
-    and once per instance one or two of the reference fix."""
-    official: bool = True
-    """Also ask the official procedure where it may differ: that costs a second run of the tests."""
-    limits: SandboxLimits = SandboxLimits(memory_mib=8192, pids=2048, disk_mib=8192)
-    """Of a sandbox for grading."""
+_FAILURES: tuple[Key, ...] = ("fails", "sentinel", "status_differs", "said_twice", "planted")
+"""What a run that resolves is not believed after, unless it is repeated."""
+ROUNDS = 3
+"""Times that a control may show other conditions to be right: no sentinel, a longer limit."""
 
 
 class Grade(NamedTuple):
@@ -98,24 +88,27 @@ class Grade(NamedTuple):
 class Grader:
     """Grades patches of instances in sandboxes of a provider."""
 
-    def __init__(self, provider: Provider, options: GradingOptions, image_of: Callable[[Instance], str]) -> None:
+    def __init__(
+        self, provider: Provider, options: GradingOptions, image_of: Callable[[Instance], str], measure: Measure
+    ) -> None:
+        """`measure` tells what is free on the machine of the sandboxes (`measure_of`)."""
         self._provider = provider
         self._options = options
         self._image_of = image_of
-        self._references = References(self._make_reference)
-        self._audits = Audits(lambda instance, reference, patch: self._try(instance, reference, patch, sentinel=False))
-        self._clean: dict[str, bool] = {}
-        """By instance: a clean control was seen; the value: with a sentinel."""
+        self._trials = Trials(provider, options, image_of, measure)
+        self._references = References(self._trials.reference)
+        self._controls = Controls(self._trials, options)
+        self._audits = Audits(self._trials, self._controls, options)
 
     async def grade(self, instance: Instance, patch: bytes) -> Grade:
         """The grade of a patch; whatever is not the policy's doing is raised."""
         if not patch.strip():
-            return Grade("no_patch", "the patch is empty")
+            return Grade("no_patch", "the patch is empty: no test was run")
         reference = await self._references.of(instance)
         split = reference.guard.split(patch)
         dropped = tuple(split.dropped)
         if not split.kept.strip():
-            grade = Grade("no_patch", "nothing is left of the patch without what the reference owns")
+            grade = Grade("no_patch", "nothing is left of the patch without what the reference owns: no test was run")
         else:
             grade = await self._judge(instance, reference, split.kept)
         if grade.reason in _TRIED_AGAIN and split.whole != split.kept and self._options.audit:
@@ -125,71 +118,43 @@ class Grader:
         official = await self._ask_official(instance, reference, patch, grade, dropped)
         return grade._replace(dropped=dropped, official=official)
 
-    async def _judge(self, instance: Instance, reference: Reference, patch: bytes, *, again: bool = False) -> Grade:
-        sentinel = self._options.sentinel and self._clean.get(digest(instance), True)
-        tried = await self._try(instance, reference, patch, sentinel=sentinel)
-        if tried.planted is not None:
-            return Grade("tests_bent", tried.planted)
-        if tried.run is None:
-            return Grade("patch_does_not_apply", tried.refused or "")
-        reading = await asyncio.to_thread(read_run, instance, tried.run)
-        if reading.doubt == "died" and not again:
-            return await self._judge(instance, reference, patch, again=True)
-        if reading.doubt is None:
-            return await self._audited(instance, reference, patch, _plain(reading, tried.run))
-        if reading.doubt == "died":
-            self._clean.pop(digest(instance), None)  # a machine that was well earlier may not be now
-        await self._control(instance, reference, reading)
-        if reading.doubt == "sentinel" and not self._clean[digest(instance)]:
-            return await self._judge(instance, reference, patch, again=again)
-        return Grade(_BY_DOUBT[reading.doubt], reading.detail, reading, tried.run)
+    async def _judge(self, instance: Instance, reference: Reference, patch: bytes) -> Grade:
+        for _ in range(ROUNDS):
+            grade = await self._agreed(instance, reference, patch)
+            if grade is not None:
+                return grade
+        raise VerifierError("each control shows other conditions to be right", kind="control_unsteady")
+
+    async def _agreed(self, instance: Instance, reference: Reference, patch: bytes) -> Grade | None:
+        """What runs under the same conditions agree in; None: a control shows that these were wrong."""
+        controls = self._controls
+        sentinel, limit_s = controls.sentinel(instance), controls.limit_s(instance)
+        seen: list[Trial] = []
+        for _ in range(self._options.runs_at_most):
+            trial = await self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s)
+            if trial.key != "resolved" and trial.shortage is not None:
+                raise trial.shortage.error(trial.detail)
+            seen.append(trial)
+            if sum(one.key == trial.key for one in seen) < _needed(trial, seen):
+                continue
+            if trial.key == "resolved":
+                return await self._audited(instance, reference, patch, _grade(trial))
+            if trial.key not in ("fails", "refused"):
+                await controls.settle(instance, reference, trial)
+                if controls.sentinel(instance) != sentinel:
+                    return None
+                if trial.key == "timeout" and controls.limit_s(instance) > limit_s:
+                    return None
+            return _grade(trial)
+        told = "; ".join(f"{one.key}: {one.detail}" for one in seen)
+        raise VerifierError(f"{len(seen)} runs of the patch do not agree: {told}", kind="runs_differ")
 
     async def _audited(self, instance: Instance, reference: Reference, patch: bytes, grade: Grade) -> Grade:
         is_fix = patch == reference.guard.split(instance.gold_patch).kept
-        if grade.reason != "resolved" or is_fix or not self._options.audit:
+        if is_fix or not self._options.audit:
             return grade
         complaint = await self._audits.complaint(instance, reference, patch)
         return grade if complaint is None else grade._replace(reason="tests_bent", detail=complaint)
-
-    async def _control(self, instance: Instance, reference: Reference, doubted: Reading) -> None:
-        """Return when the reference fix runs clean here; raise whose fault it is otherwise."""
-        key = digest(instance)
-        if key in self._clean:
-            return
-        for sentinel in (True, False) if self._options.sentinel else (False,):
-            fix = reference.guard.split(instance.gold_patch).kept
-            tried = await self._try(instance, reference, fix, sentinel=sentinel)
-            if tried.run is None:
-                said = tried.refused or tried.planted
-                raise RowError(f"the reference fix could not be run: {said}", kind="gold_does_not_apply")
-            reading = await asyncio.to_thread(read_run, instance, tried.run)
-            if reading.resolved:
-                self._clean[key] = sentinel
-                return
-            if reading.doubt not in (None, "sentinel"):
-                raise VerifierError(
-                    f"{doubted.detail}; and the reference fix, run in the same way: {reading.detail}; "
-                    f"its output ends: {tried.run.output.strip()[-OUTPUT_SHOWN:]}",
-                    kind=f"control_{reading.doubt}",
-                )
-        raise RowError(f"the reference fix is not resolved here: {reading.detail}", kind="gold_unresolved")
-
-    async def _try(self, instance: Instance, reference: Reference, patch: bytes, *, sentinel: bool) -> Tried:
-        image, limits = self._image_of(instance), self._options.limits
-        async with open_bench(self._provider, instance, image, limits) as bench:
-            tried = await try_patch(
-                bench, instance, reference, patch, timeout_s=self._options.tests_timeout_s, sentinel=sentinel
-            )
-        run = tried.run
-        if run is None or instance.log_program is None or run.killed_by is not None or run.died:
-            return tried
-        async with open_bench(self._provider, instance, image, limits) as bench:
-            status = await read_with_program(bench, instance.log_program, tried.logs)
-        return tried._replace(run=run._replace(status=status))
-
-    async def _make_reference(self, instance: Instance) -> Reference:
-        async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
-            return await make_reference(bench, instance)
 
     async def _ask_official(
         self, instance: Instance, reference: Reference, patch: bytes, grade: Grade, dropped: tuple[Dropped, ...]
@@ -199,22 +164,36 @@ class Grader:
         doubted = grade.reason == "tests_bent" or (grade.reading is not None and grade.reading.doubt is not None)
         if not (dropped or doubted or await asyncio.to_thread(_official_differs, instance, grade)):
             return None
+        limit_s = self._controls.limit_s(instance)
         try:
             async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
-                status = await official_run.ask(bench, instance, patch, timeout_s=self._options.tests_timeout_s)
+                status = await official_run.ask(bench, instance, patch, timeout_s=limit_s)
         except PaddockError as error:
             status = f"ERROR: {error.message}"
         ours = "RESOLVED_FULL" if grade.reason == "resolved" else "unresolved"
         return status if (status == "RESOLVED_FULL") != (ours == "RESOLVED_FULL") else None
 
 
+def _needed(trial: Trial, seen: Sequence[Trial]) -> int:
+    """How many of the runs must have come to what this one came to."""
+    keys = {one.key for one in seen}
+    if trial.key == "resolved":
+        return 1 if keys.isdisjoint(_FAILURES) else 2
+    if trial.key == "fails":
+        return 2 if trial.suspect or "resolved" in keys else 1
+    return 2
+
+
+def _grade(trial: Trial) -> Grade:
+    reading = trial.reading
+    if trial.key == "fails" and reading is not None:
+        reason: Reason = "tests_fail" if reading.failed_targets else "tests_regress"
+    else:
+        reason = _BY_KEY[trial.key]
+    return Grade(reason, trial.detail, reading, trial.tried.run)
+
+
 def _official_differs(instance: Instance, grade: Grade) -> bool:
     if grade.run is None:
         return False
     return official_view(instance, grade.run) != (grade.reading.status if grade.reading else None)
-
-
-def _plain(reading: Reading, run: Run) -> Grade:
-    if reading.resolved:
-        return Grade("resolved", reading.detail, reading, run)
-    return Grade("tests_fail" if reading.failed_targets else "tests_regress", reading.detail, reading, run)

@@ -17,7 +17,9 @@ from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.summary import parse_summary, plain, same
 from paddock.sandbox.records import KilledBy
 
-Doubt = Literal["timeout", "over_budget", "nothing_ran", "status_differs", "said_twice", "sentinel", "died"]
+Doubt = Literal["timeout", "over_budget", "killed", "nothing_ran", "status_differs", "said_twice", "sentinel", "died"]
+SIGNALS = range(129, 193)
+"""Exit codes of a shell for a command that a signal ended."""
 _LINE = re.compile(r"^(PASSED|XFAIL|FAILED) (\S.*)$", re.MULTILINE)
 _BROKEN = ">>>>>\u200b "
 
@@ -36,6 +38,8 @@ class Run(NamedTuple):
     """Nothing of the output was left out."""
     died: bool = False
     """The sandbox ended under it."""
+    duration_s: float = 0.0
+    """Of the test command; 0: it did not come to that."""
 
 
 class Reading(NamedTuple):
@@ -151,6 +155,8 @@ def _doubt(instance: Instance, run: Run, status: Mapping[str, str], complaint: s
         return "over_budget", f"the tests were killed: {run.killed_by}"
     if not run.whole:
         return "over_budget", "the tests wrote more than is kept of an output"
+    if run.exit_code in SIGNALS:
+        return "killed", f"the test command was killed; exit status {run.exit_code}"
     if not status and instance.eval_type != "fail_only":
         return "nothing_ran", f"no test reported a result; exit status {run.exit_code}"
     if complaint is not None:

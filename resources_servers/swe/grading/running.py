@@ -115,4 +115,4 @@ async def _planted(bench: Bench, guard: Guard) -> str | None:
 
 def _run(done: ExecResult, sentinel: Sentinel | None) -> Run:
     output = bytes(done.stdout).decode(errors="replace")
-    return Run(output, done.exit_code, done.killed_by, sentinel, whole=done.stdout.whole)
+    return Run(output, done.exit_code, done.killed_by, sentinel, whole=done.stdout.whole, duration_s=done.duration_s)

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import Provider, SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings, open_provider
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
+from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.types import JsonObject, Row
 
@@ -79,9 +80,9 @@ def make() -> Callable[..., Instance]:
 class Stand:
     """A small project in an image, and a grader over it."""
 
-    def __init__(self, provider: Provider, options: GradingOptions) -> None:
+    def __init__(self, provider: LocalProvider, options: GradingOptions) -> None:
         self.provider = provider
-        self.grader = Grader(provider, options, resolve_image)
+        self.grader = Grader(provider, options, resolve_image, measure_of(provider.settings.home))
 
     async def grade(self, task: JsonObject, patch: str | bytes, params: JsonObject | None = None) -> Grade:
         row = Row.from_wire({"responses_create_params": params or {"input": []}, **task})

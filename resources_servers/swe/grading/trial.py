@@ -1,0 +1,158 @@
+"""One trial of a patch: its tests in a fresh sandbox, what they say, and how the machine was meanwhile.
+
+Key     what a trial comes to, so that two can be compared: `resolved`, `fails`, `refused` (the patch does not apply),
+        `planted`, or the doubt that the run raises.
+Whole   a run that ended by itself, was reported and was not disturbed: the only kind that anything is learnt from.
+Errors  a sandbox's failures are raised as they are: InfraError, or VerifierError for an image that can't be used.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe.grading import health
+from paddock.resources_servers.swe.grading.bench import Bench, open_bench
+from paddock.resources_servers.swe.grading.health import MachineFloors, Measure, Shortage
+from paddock.resources_servers.swe.grading.reading import Doubt, Reading, read_run
+from paddock.resources_servers.swe.grading.reference import Reference, make_reference
+from paddock.resources_servers.swe.grading.running import Tried, read_with_program, try_patch
+from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import Provider, SandboxLimits
+
+Key = Literal["resolved", "fails", "refused", "planted"] | Doubt
+DISTURBING: tuple[Key, ...] = ("timeout", "over_budget", "killed", "nothing_ran", "said_twice", "died")
+"""Doubts about a run that has not come to its own end, or contradicts itself."""
+PASSING = ("PASSED", "XFAIL")
+FAILING = ("FAILED", "ERROR")
+
+
+class GradingOptions(BaseModel):
+    """How patches are graded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tests_timeout_s: float = Field(default=1800.0, gt=0)
+    """The least time limit, in seconds, for the test command, and for what the row's script installs before it, each.
+    A patch is given `timeout` after two runs into it and one of the reference fix: an agent's `rollout_timeout_s` less
+    its `agent_timeout_s` should leave room for these."""
+    tests_timeout_factor: float = Field(default=5.0, ge=1)
+    """The limit is also at least so many times what the tests last took with the reference fix on this machine
+    (a factor, no unit)."""
+    runs_at_most: int = Field(default=4, ge=2)
+    """Runs of a patch's tests under the same conditions until they agree; then VerifierError. A doubt is settled by two
+    that raise it."""
+    calibration_tries: int = Field(default=3, ge=1)
+    """Runs of the reference fix over tests made false until one ends undisturbed, of each that is needed; then
+    VerifierError."""
+    machine: MachineFloors = MachineFloors()
+    """What must be free on this machine for a zero to count."""
+    sentinel: bool = True
+    """Put tests of our own, whose results are known, among the row's."""
+    audit: bool = True
+    """Run the tests of a patch that resolves again, made false: they must fail. That costs a second run of the tests,
+    and once per instance two or four of the reference fix."""
+    official: bool = True
+    """Also ask the official procedure where it may differ: that costs a second run of the tests."""
+    limits: SandboxLimits = SandboxLimits(memory_mib=8192, pids=2048, disk_mib=8192)
+    """Of a sandbox for grading."""
+
+
+class Trial(NamedTuple):
+    """A patch, tried once."""
+
+    tried: Tried
+    reading: Reading | None
+    """None: the tests did not run."""
+    sentinel: bool
+    """One was wanted."""
+    limit_s: float
+    shortage: Shortage | None = None
+    """What the machine lacked at the end of it."""
+    starved: bool = False
+    """The kernel killed some process of this machine meanwhile for want of memory."""
+
+    @property
+    def key(self) -> Key:
+        if self.reading is None:
+            return "planted" if self.tried.planted is not None else "refused"
+        return self.reading.doubt or ("resolved" if self.reading.resolved else "fails")
+
+    @property
+    def detail(self) -> str:
+        return self.reading.detail if self.reading else self.tried.refused or self.tried.planted or ""
+
+    @property
+    def whole(self) -> bool:
+        return self.reading is not None and self.key not in DISTURBING and self.shortage is None
+
+    @property
+    def suspect(self) -> bool:
+        """A listed test that failed may have failed for the machine's sake, as far as the run shows."""
+        run = self.tried.run
+        return self.starved or "MISSING" in self.status.values() or (run is not None and health.hints(run.output))
+
+    @property
+    def status(self) -> Mapping[str, str]:
+        """By listed test."""
+        return {} if self.reading is None else {**self.reading.pass_to_pass, **self.reading.fail_to_pass}
+
+    def having(self, statuses: tuple[str, ...]) -> frozenset[str]:
+        """Listed tests that are reported so."""
+        return frozenset(test for test, status in self.status.items() if status in statuses)
+
+
+class Trials:
+    """Tries patches of instances in sandboxes of a provider."""
+
+    def __init__(
+        self, provider: Provider, options: GradingOptions, image_of: Callable[[Instance], str], measure: Measure
+    ) -> None:
+        self._provider = provider
+        self._options = options
+        self._image_of = image_of
+        self._measure = measure
+
+    async def run(
+        self, instance: Instance, reference: Reference, patch: bytes, *, sentinel: bool, limit_s: float
+    ) -> Trial:
+        """Try a patch that is already without what the reference owns."""
+        image, options = self._image_of(instance), self._options
+        kills = (await asyncio.to_thread(self._measure)).memory_kills
+        async with open_bench(self._provider, instance, image, options.limits) as bench:
+            tried = await try_patch(bench, instance, reference, patch, timeout_s=limit_s, sentinel=sentinel)
+            usage = await asyncio.to_thread(self._measure)
+            shortage = await self._look(bench, tried, usage)
+        run = tried.run
+        if run is not None and instance.log_program is not None and run.killed_by is None and not run.died:
+            async with open_bench(self._provider, instance, image, options.limits) as bench:
+                status = await read_with_program(bench, instance.log_program, tried.logs)
+            run = run._replace(status=status)
+            tried = tried._replace(run=run)
+        reading = None if run is None else await asyncio.to_thread(read_run, instance, run)
+        return Trial(tried, reading, sentinel, limit_s, shortage, usage.memory_kills > kills)
+
+    async def reference(self, instance: Instance) -> Reference:
+        """The reference of an instance; an image that it does not fit is looked at twice."""
+        try:
+            return await self._reference(instance)
+        except VerifierError:
+            return await self._reference(instance)
+
+    async def _reference(self, instance: Instance) -> Reference:
+        async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
+            try:
+                return await make_reference(bench, instance)
+            except VerifierError as error:
+                usage = await asyncio.to_thread(self._measure)
+                if found := await health.look(bench, usage, self._options.machine):
+                    raise found.error(error.message) from error
+                raise
+
+    async def _look(self, bench: Bench, tried: Tried, usage: health.Usage) -> Shortage | None:
+        floors = self._options.machine
+        if tried.run is not None and tried.run.died:
+            return health.shortage(usage, floors)
+        return await health.look(bench, usage, floors)
