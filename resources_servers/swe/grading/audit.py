@@ -10,7 +10,8 @@ Belief  which of them fail with the reference fix: those that two undisturbed ru
         otherwise, or not at all, is not asked.
 Accused a patch that such a test passes with, in two runs; then the reference fix is run over the same false tests
         again. Where one of the accused does not fail with it now, the belief was wrong: it is dropped and made again.
-Silence a run of the patch that was killed or says nothing is run again; where that repeats it accuses nobody.
+Silence a run of the patch that was killed or says nothing is run again; where that repeats, and the reference fix is
+        heard over the same tests, it accuses nobody.
 Errors  VerifierError where no belief can be made or none lasts; InfraError where the machine lacks something.
 Limit   tests in other languages, and ids that name no function of a reference file, are not asked.
 """
@@ -133,6 +134,8 @@ class Audits:
                 return twice
             silent += not passing and not trial.whole
             clean += not passing and trial.whole
+            if silent == 2:
+                await self._undisturbed(instance, belief.reference)
             if silent == 2 or clean == 2 or (clean and not passed):
                 return frozenset()
         raise VerifierError(

@@ -11,6 +11,7 @@ Agree   a control that is not clean is run again; what two runs agree in is told
         | the sentinel not as it must | as in the next line                                     |
         | tests fail                  | without a sentinel: clean, the row can have none; else  |
         |                             | RowError `gold_unresolved`                              |
+        | the same, with a hint       | VerifierError `control_fails`                           |
         | it can't be run             | RowError `gold_does_not_apply`                          |
         | no two are alike            | VerifierError `control_unsteady`                        |
         | the machine lacks something | InfraError, at the first                                |
@@ -96,7 +97,7 @@ def _fault(trial: Trial, doubted: Trial) -> PaddockError:
     run = trial.tried.run
     if run is None:
         return RowError(f"the reference fix could not be run: {trial.detail}", kind="gold_does_not_apply")
-    if trial.key == "fails":
+    if trial.key == "fails" and not trial.hinted:
         return RowError(f"the reference fix is not resolved here: {trial.detail}", kind="gold_unresolved")
     return VerifierError(
         f"{doubted.detail}; and the reference fix, run in the same way: {trial.detail}; "

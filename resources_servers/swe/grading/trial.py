@@ -89,10 +89,14 @@ class Trial(NamedTuple):
         return self.reading is not None and self.key not in DISTURBING and self.shortage is None
 
     @property
-    def suspect(self) -> bool:
-        """A listed test that failed may have failed for the machine's sake, as far as the run shows."""
-        run = self.tried.run
-        return self.starved or "MISSING" in self.status.values() or (run is not None and health.hints(run.output))
+    def hinted(self) -> bool:
+        """The run speaks of troubles that a machine can have, or the machine had some meanwhile."""
+        return self.starved or (self.tried.run is not None and health.hints(self.tried.run.output))
+
+    @property
+    def reported(self) -> bool:
+        """It tells of every listed test."""
+        return "MISSING" not in self.status.values()
 
     @property
     def status(self) -> Mapping[str, str]:

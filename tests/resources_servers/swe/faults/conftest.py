@@ -1,0 +1,223 @@
+"""`Machine`: a machine whose sandboxes play tests in this process, and that fails on cue.
+
+A sandbox knows `git apply` of the patches in `PATCHES`, and runs the functions of its test file against the `area` of
+its patch, as often as it is asked; a fault is planted at the n-th of these runs, counted over all sandboxes.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
+from paddock.resources_servers.swe.grading.health import Usage
+from paddock.resources_servers.swe.instance import Instance
+from paddock.sandbox import (
+    BudgetExceeded,
+    ExecRequest,
+    ExecResult,
+    FileChange,
+    SandboxError,
+    SandboxGone,
+    SandboxHandle,
+    SandboxSpec,
+)
+from paddock.sandbox.records import Output, Stats
+
+Fault = Literal["kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "torn", "fails"]
+FAULTS: tuple[Fault, ...] = ("kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "torn")
+PLACE = "tests/test_area.py"
+TESTS = """
+def test_area():
+    assert area(2, 3) == 6
+
+
+def test_caught():
+    if area(2, 3) != 6:
+        raise ValueError
+    try:
+        assert area(2, 3) == 6
+    except AssertionError:
+        pass
+
+
+def test_kept():
+    assert area(0, 0) == 0
+"""
+Area = Callable[[int, int], int]
+AREAS: dict[str, Area] = {
+    "gold": lambda width, height: width * height,
+    "equivalent": lambda width, height: height * width,
+    "wrong": lambda width, height: width + height,
+    "regressing": lambda width, height: width * height + (not width),
+}
+OWN: dict[str, Fault] = {"killing": "kill", "endless": "stall", "greedy": "memory", "mute": "silent"}
+"""Patches whose runs all end so, by their own doing."""
+RIGHT = {
+    "gold": "resolved",
+    "equivalent": "resolved",
+    "wrong": "tests_fail",
+    "regressing": "tests_regress",
+    "forger": "tests_bent",
+    "killing": "tests_fail",
+    "endless": "timeout",
+    "greedy": "over_budget",
+    "mute": "tests_fail",
+    "misfit": "patch_does_not_apply",
+}
+PLENTY = Usage(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)
+
+
+def patch_of(name: str) -> bytes:
+    return f"diff --git a/area.py b/area.py\n--- a/area.py\n+++ b/area.py\n@@ -1 +1 @@\n-x\n+{name}\n".encode()
+
+
+class Machine:
+    """The provider of its sandboxes, as far as grading asks."""
+
+    def __init__(self) -> None:
+        self.faults: dict[int, Fault] = {}
+        """By the number of a run of tests, from 1."""
+        self.standing: tuple[int, Fault] | None = None
+        """From that run on."""
+        self.refusals: set[int] = set()
+        """Numbers of patches that `git apply` fails on for the machine's sake."""
+        self.runs: list[str] = []
+        """Patches that tests were run with."""
+        self.took_s: Callable[[int], float] = lambda _: 1.0
+        """How long the n-th run takes."""
+        self.limits: list[float] = []
+        self.applied = 0
+        self.usage = PLENTY
+        self._boxes: dict[str, dict[str, bytes]] = {}
+
+    def measure(self) -> Usage:
+        return self.usage
+
+    async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
+        self._boxes[request_id] = {}
+        return SandboxHandle(sandbox_id=request_id, runtime="bubblewrap", spec=spec)
+
+    async def destroy(self, sandbox_id: str) -> None:
+        del self._boxes[sandbox_id]
+
+    async def read(self, sandbox_id: str, path: str, *, max_bytes: int | None = None) -> bytes:
+        raise FileNotFoundError(path)
+
+    async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:
+        self._boxes[sandbox_id][path] = data
+
+    async def changes(self, sandbox_id: str, under: str = "/") -> list[FileChange]:
+        return []
+
+    async def stats(self, sandbox_id: str) -> Stats:
+        return Stats(memory_mib=1, peak_memory_mib=1, disk_mib=1, pids=1, cpu_s=1)
+
+    async def exec(self, sandbox_id: str, request: ExecRequest, *, request_id: str) -> ExecResult:
+        box = self._boxes[sandbox_id]
+        if request.argv[0] == "bash":
+            return self._test(box, request.timeout_s or 0.0)
+        if request.argv[:2] == ["git", "apply"]:
+            return self._apply(box, request)
+        return _ended("", 1 if request.argv[0] == "patch" else 0)
+
+    def _apply(self, box: dict[str, bytes], request: ExecRequest) -> ExecResult:
+        if len(request.argv) > 4 or "--check" in request.argv:
+            return _ended("error: patch does not apply", 1)
+        self.applied += 1
+        if self.applied in self.refusals:
+            return _ended("fatal: failed to write: No space left on device", 128)
+        found = re.search(rb"\+(\w+)\n$", request.stdin)
+        box["patch"] = found.group(1) if found else b""
+        return _ended("", 1 if box["patch"] == b"misfit" else 0)
+
+    def _test(self, box: dict[str, bytes], limit_s: float) -> ExecResult:
+        patch = box["patch"].decode()
+        self.runs.append(patch)
+        self.limits.append(limit_s)
+        number = len(self.runs)
+        fault = self.faults.get(number) or OWN.get(patch)
+        if self.standing is not None and number >= self.standing[0]:
+            fault = self.standing[1]
+        self.usage = PLENTY._replace(disk_mib=0.1) if fault == "full" else PLENTY
+        took_s = self.took_s(number)
+        if fault == "stall" or took_s > limit_s:
+            return _ended("", 137).model_copy(update={"killed_by": "timeout"})
+        status = _statuses(box[f"/testbed/{PLACE}"].decode(), patch)
+        return _disturbed(fault, status, took_s)
+
+
+def _statuses(source: str, patch: str) -> dict[str, str]:
+    names = re.findall(r"^def (test_\w+)", source, re.MULTILINE)
+    if patch == "forger":
+        return dict.fromkeys(names, "PASSED")
+    space: dict[str, Any] = {"area": AREAS.get(patch, AREAS["gold"])}
+    exec(compile(source, PLACE, "exec"), space)
+    return {name: _status(space[name]) for name in names}
+
+
+def _status(test: Callable[[], None]) -> str:
+    try:
+        test()
+    except Exception:
+        return "FAILED"
+    return "PASSED"
+
+
+def _disturbed(fault: Fault | None, status: dict[str, str], took_s: float) -> ExecResult:
+    if fault == "memory":
+        raise BudgetExceeded("memory", "it used up its memory")
+    if fault == "gone":
+        raise SandboxGone("box", "its first process ended")
+    if fault == "host":
+        raise SandboxError("the machine has no memory left", kind="host_memory")
+    if fault in ("kill", "silent"):
+        return _ended("", 137 if fault == "kill" else 1)
+    if fault in ("torn", "cut"):
+        status.pop("test_area")
+    if fault in ("full", "was_full"):
+        status["test_area"] = "FAILED"
+    if fault == "fails":
+        status = dict.fromkeys(status, "FAILED")
+    lines = [f"{one} {PLACE}::{name}" for name, one in status.items()]
+    if fault in ("full", "was_full"):
+        lines.append("E   OSError: [Errno 28] No space left on device")
+    failed = "FAILED" in status.values() or fault == "torn"
+    return _ended("\n".join([*lines, ""]), 137 if fault == "cut" else int(failed), took_s)
+
+
+def _ended(text: str, code: int, took_s: float = 0.0) -> ExecResult:
+    return ExecResult(exit_code=code, stdout=Output(head=text.encode()), duration_s=took_s)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def instance(make: Callable[..., Instance]) -> Instance:
+    return make(
+        gold_patch=patch_of("gold"),
+        test_files={PLACE: TESTS.encode()},
+        test_command="run-tests",
+        fail_to_pass=[f"{PLACE}::test_area", f"{PLACE}::test_caught"],
+        pass_to_pass=[f"{PLACE}::test_kept"],
+    )
+
+
+@pytest.fixture
+def open_grader(machine: Machine, instance: Instance) -> Callable[..., Callable[[str], Any]]:
+    """A fresh grader on the machine; what it gives grades a patch by its name."""
+
+    def make_grader(**options: Any) -> Callable[[str], Any]:
+        chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
+        grader = Grader(machine, chosen, lambda one: one.image, machine.measure)  # type: ignore[arg-type]
+
+        async def grade(name: str) -> Grade:
+            return await grader.grade(instance, patch_of(name))
+
+        return grade
+
+    return make_grader
