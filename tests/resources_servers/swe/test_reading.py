@@ -53,7 +53,7 @@ def test_tests_outside_the_lists_may_fail(make: Make) -> None:
     [
         (BOTH, 0, None),
         (BOTH, 1, "status_differs"),
-        (BOTH, 139, "status_differs"),
+        (BOTH, 139, "killed"),
         (log(new="FAILED", old="PASSED"), 1, None),
         (log(new="FAILED", old="PASSED"), 0, "status_differs"),
         ("ImportError while loading conftest\n", 4, "nothing_ran"),
