@@ -15,7 +15,8 @@ import importlib, importlib.resources as resources, importlib.util, paddock
 for kind in ("agents", "harnesses", "models_servers", "resources_servers", "training"):
     importlib.import_module(f"paddock.{kind}")
 for plugin in (
-    *("agents.single_step", "agents.swe", "harnesses.gold", "harnesses.null", "harnesses.script"),
+    *("agents.single_step", "agents.swe"),
+    *("harnesses.gold", "harnesses.noop", "harnesses.null", "harnesses.script"),
     *("models_servers.genrm", "models_servers.openai", "models_servers.replay"),
     *("resources_servers.genrm", "resources_servers.pivot", "resources_servers.swe"),
 ):

@@ -9,7 +9,7 @@ bin=$1
 programs=(codex_cli opencode_cli)
 config=configs/swe_demo.yaml
 oracle=(--oracle)
-wanted=(gold=1 null=0)
+wanted=(gold=1 noop=0 null=0)
 skipped=
 
 if [ -n "${OPENAI_BASE_URL:-}" ]; then

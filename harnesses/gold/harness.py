@@ -1,17 +1,26 @@
 """`git apply` of the known fix in the workspace, no model.
 
-Errors  RowError when the fix does not apply to the image's tree: the row or the image is wrong.
+Errors  RowError when the fix does not apply to the image's tree, twice in a workspace that takes writes: the row or the
+        image is wrong. InfraError for a git that was killed, could not write, or fails on a second look otherwise or
+        not at all: that is the machine's.
 """
 
 import json
+import re
 from typing import ClassVar, Literal
 
-from paddock.errors import RowError
-from paddock.harness import Exit, Limits, Model, Needs, Report, Step, Task, Workspace
+from paddock.errors import InfraError, PaddockError, RowError
+from paddock.harness import Executed, Exit, Limits, Model, Needs, Report, Step, Task, Workspace
 from paddock.types.responses import call_item
 
 COMMAND = ("git", "apply", "--whitespace=nowarn", "-")
+CHECK = ("git", "apply", "--check", "--whitespace=nowarn", "-")
 SHOWN_CHARS = 500
+PROBE = ".paddock-probe"
+PROBE_BYTES = 1 << 20
+"""Written after a failure: git writes less than a fix is long before it says that it does not apply."""
+_UNREADABLE = re.compile(rb"corrupt (?:binary )?patch|[Nn]o valid patches in input|unrecognized input|lacks filename")
+"""What git says, with exit code 128, of a fix that is no patch; with 1 it has read one that does not apply."""
 
 
 class GoldHarness:
@@ -27,6 +36,21 @@ class GoldHarness:
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": done.text()}
         report(Step(turn=1, output=[call, result]))
         if done.exit_code != 0:
-            said = done.text().strip()[-SHOWN_CHARS:]
-            raise RowError(f"the known fix does not apply (exit {done.exit_code}): {said}", kind="gold_does_not_apply")
+            raise await self._fault(done, workspace, limits)
         return Exit(ended="finished", turns=0, final="The known fix was applied.")
+
+    async def _fault(self, done: Executed, workspace: Workspace, limits: Limits) -> PaddockError:
+        """Whose fault it is that git failed; a workspace that takes no writes raises by itself."""
+        await workspace.write(PROBE, bytes(PROBE_BYTES))
+        again = await workspace.exec(CHECK, stdin=self._patch, timeout_s=limits.tool_s)
+        said = f"(exit {done.exit_code}): {done.text().strip()[-SHOWN_CHARS:]}"
+        if _unfit(done) and _unfit(again):
+            return RowError(f"the known fix does not apply {said}", kind="gold_does_not_apply")
+        return InfraError(f"git could not apply the known fix {said}", kind="gold_not_applied")
+
+
+def _unfit(done: Executed) -> bool:
+    """It is the fix that git refuses."""
+    if done.timed_out or done.killed:
+        return False
+    return done.exit_code == 1 or (done.exit_code == 128 and _UNREADABLE.search(done.output) is not None)

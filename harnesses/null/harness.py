@@ -1,4 +1,4 @@
-"""No command, no model call."""
+"""No command, no model call; of its empty patch no test is run."""
 
 from typing import ClassVar, Literal
 

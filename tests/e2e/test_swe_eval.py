@@ -76,7 +76,9 @@ class Case:
         return rollout
 
 
-@pytest.mark.parametrize(("harness", "reward", "reason"), [("gold", 1.0, "resolved"), ("null", 0.0, "no_patch")])
+@pytest.mark.parametrize(
+    ("harness", "reward", "reason"), [("gold", 1.0, "resolved"), ("noop", 0.0, "tests_fail"), ("null", 0.0, "no_patch")]
+)
 def test_rows_are_tried_without_a_model(
     tmp_path: Path, row: JsonObject, harness: str, reward: float, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
