@@ -20,6 +20,7 @@ from paddock.resources_servers.swe.grading.applying import GIT_APPLY
 from paddock.resources_servers.swe.grading.bench import Bench
 from paddock.resources_servers.swe.grading.guard import DEFINES_TESTS, TEST_NAME, Guard, plugins
 from paddock.resources_servers.swe.grading.patches import sections
+from paddock.resources_servers.swe.grading.reading import SIGNALS
 from paddock.resources_servers.swe.instance import Instance
 
 REMEMBERED = 256
@@ -114,6 +115,8 @@ def _not_theirs(reference: Reference, path: str) -> bool:
 async def _collected(bench: Bench) -> frozenset[str] | None:
     """Files that git knows, are named like tests and define some; None where git can't tell."""
     done = await bench.run(("git", "grep", "-l", "-z", "-E", DEFINES_TESTS, "--", *_TEST_PATHS), merge=False)
+    if done.killed_by is not None or done.exit_code in SIGNALS:
+        raise VerifierError(f"looking for tests: git was killed ({done.exit_code})", kind="step_failed")
     if done.exit_code not in (0, 1):
         return None
     paths = (raw.decode("utf-8", "surrogateescape") for raw in bytes(done.stdout).split(b"\0") if raw)
