@@ -35,14 +35,24 @@ class Flake(Record):
     """One per run; MISSING where the run does not tell."""
 
 
-class RowReport(Record):
+class Reported(Record):
+    """One line of a report file."""
+
+    digest: str
+    """Of what was done and how: a final report of the same is not made again."""
+
+    @property
+    def is_final(self) -> bool:
+        """False: it is done again next time."""
+        raise NotImplementedError
+
+
+class RowReport(Reported):
     """One checked row: a line of the report."""
 
     line: int
     """In the file of rows, from 1."""
     instance_id: str
-    digest: str
-    """Of the row and of how it was checked: a report of the same is not made again."""
     ended: Ended
     findings: list[Finding] = []
     flakes: list[Flake] = []
@@ -58,6 +68,10 @@ class RowReport(Record):
     """Seconds of each run of the tests, its sandbox's making included."""
     total_s: float = 0.0
     """Seconds of the check, the image's building included."""
+
+    @property
+    def is_final(self) -> bool:
+        return self.ended != "failed"
 
 
 def refusal(kind: str, detail: str, mend: str = "") -> Finding:

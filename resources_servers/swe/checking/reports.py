@@ -1,7 +1,7 @@
-"""The report file: one RowReport a line, added as rows end, so that an interrupted check goes on where it was.
+"""The report file: one record a line, added as each ends, so that an interrupted command goes on where it was.
 
-Law     a report is on disk before the next row is begun in its place; a torn last line is passed over. At the end the
-        file is written anew in the rows' order. Rows are written beside and moved: the file is whole, or not there.
+Law     a report is on disk before the next is begun in its place; a torn last line is passed over. At the end the file
+        is written anew in the given order. Rows are written beside and moved: the file is whole, or not there.
 Errors  ConfigError: a file that can't be written, or holds other lines.
 """
 
@@ -9,26 +9,29 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
 from paddock.errors import ConfigError
-from paddock.resources_servers.swe.checking.records import RowReport
+from paddock.resources_servers.swe.checking.records import Reported
 from paddock.types import JsonObject
 
+ReportT = TypeVar("ReportT", bound=Reported)
 
-class Reports:
+
+class Reports(Generic[ReportT]):
     """The reports in a file."""
 
-    def __init__(self, path: Path, *, again: bool = False) -> None:
+    def __init__(self, path: Path, kind: type[ReportT], *, again: bool = False) -> None:
         """`again`: what the file holds is not used."""
         self.path = path
-        self.known = {} if again else _known(path)
+        self.known: dict[str, ReportT] = {} if again else _known(path, kind)
         """By digest: what need not be checked again."""
         if again:
             path.unlink(missing_ok=True)
 
-    def add(self, report: RowReport) -> None:
+    def add(self, report: ReportT) -> None:
         try:
             with self.path.open("ab") as file:
                 if file.tell() and _last_byte(self.path) != b"\n":
@@ -39,7 +42,7 @@ class Reports:
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror}", kind="report_unwritable") from None
 
-    def close(self, reports: Sequence[RowReport]) -> None:
+    def close(self, reports: Sequence[ReportT]) -> None:
         """Write them in order, in place of all that was there."""
         _replace(self.path, (report.model_dump_json() for report in reports))
 
@@ -49,7 +52,7 @@ def write_rows(path: Path, rows: Iterable[JsonObject]) -> None:
     _replace(path, (json.dumps(row, ensure_ascii=False) for row in rows))
 
 
-def _known(path: Path) -> dict[str, RowReport]:
+def _known(path: Path, kind: type[ReportT]) -> dict[str, ReportT]:
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -61,15 +64,15 @@ def _known(path: Path) -> dict[str, RowReport]:
         if not line.strip():
             continue
         try:
-            report = RowReport.model_validate_json(line)
+            report = kind.model_validate_json(line)
         except ValidationError:
             if number == len(lines):
                 continue
             raise ConfigError(
-                f"{path}:{number}: no report of a row; name another file with --report, or remove this one",
+                f"{path}:{number}: no report of this command; name another place, or remove this one",
                 kind="report_invalid",
             ) from None
-        if report.ended != "failed":
+        if report.is_final:
             known[report.digest] = report
     return known
 

@@ -53,7 +53,9 @@ class Watcher(NamedTuple):
     done: Callable[[Checked], None]
 
 
-async def check_rows(lines: Sequence[Line], options: CheckOptions, reports: Reports, watcher: Watcher) -> list[Checked]:
+async def check_rows(
+    lines: Sequence[Line], options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
+) -> list[Checked]:
     """All rows, in their order; every report is in the file when this returns."""
     official.require()
     provider = await open_provider(options.sandbox)
@@ -72,7 +74,9 @@ async def check_rows(lines: Sequence[Line], options: CheckOptions, reports: Repo
 
 
 class _Work:
-    def __init__(self, checker: RowChecker, options: CheckOptions, reports: Reports, watcher: Watcher) -> None:
+    def __init__(
+        self, checker: RowChecker, options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
+    ) -> None:
         self._checker = checker
         self._how = (options.runs, options.tests_timeout_s)
         self._turns = asyncio.Semaphore(options.jobs)

@@ -28,7 +28,7 @@ COMMANDS = {
     "images": "build, convert, pull and list the images of sandboxes",
     "harness": "install, list and try the programs that harnesses run",
     "data": "fetch, fill, split, check and convert rows for training",
-    "swe": "make and check rows of repositories with bugs",
+    "swe": "make and check rows of repositories with bugs, grade predictions",
     "doctor": "try the sandbox runtimes of this machine",
     "sandbox": "list sandboxes, and remove what dead owners left",
 }

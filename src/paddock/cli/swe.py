@@ -1,10 +1,11 @@
-"""`paddock swe`: rows of people's own repositories: `new` makes one of a fix commit, `check` runs and accepts rows.
+"""`paddock swe`: rows of repositories: `new` makes one of a fix commit, `check` accepts rows, `grade` grades patches.
 
 new     one line, printed or added to a file; the row still lacks its lists of tests, which only runs can tell.
 check   per row a line on stdout and what was found; `--out` gets the accepted rows with their lists, whole or not at
         all; the report beside it says all that was seen, and is gone on with when the check is started again.
-Exit    new: 0 written. check: 0 all accepted; 1 some were not. Both: 2 a mistake in the command, or a commit that can't
-        be a task; 130 interrupted.
+grade   predictions as SWE-bench's harness takes them, over rows of any form; its report, and a line per prediction.
+Exit    new: 0 written. check: 0 all accepted; 1 some were not. grade: 0 all graded; 1 no sandbox; 3 some have no
+        verdict. All: 2 a mistake in the command, or a commit that can't be a task; 130 interrupted.
 """
 
 import argparse
@@ -23,11 +24,26 @@ EXAMPLES = """examples:
       --requirements pins.txt --install 'pip install --no-deps --no-build-isolation -e .' \\
       --issue issue.md --out drafts.jsonl
   paddock swe check drafts.jsonl --out rows.jsonl
+  paddock swe grade predictions.jsonl --rows rows.jsonl --out runs/mine
 
 exit codes of check:
   0    all rows are accepted
   1    some are refused, or could not be checked; each says why and what would mend it
   2    a mistake in the command
+  130  interrupted; the same command goes on"""
+GRADE = """PREDICTIONS is what SWE-bench's harness takes: JSONL, a JSON list, or a JSON object by instance id, with
+instance_id, model_name_or_path and model_patch. ROWS has the instances, in any form that is read.
+
+The folder gets gradings.jsonl (a line per prediction: reason, tests by status, what the official procedure says where
+it differs) and per model MODEL.FOLDER.json, the report of SWE-bench's harness: resolved_ids, unresolved_ids,
+empty_patch_ids, error_ids and the rest. As there, a patch that does not apply and tests that run out of time are
+among error_ids. So is what a machine, a grader or a row failed at: it has no verdict, and infra_failure_ids names it.
+
+exit codes:
+  0    every prediction has a verdict, or is an empty patch
+  1    no sandbox can be started here
+  2    a mistake in the command or in a file
+  3    some have no verdict; each says why, and the same command tries them again
   130  interrupted; the same command goes on"""
 
 
@@ -37,11 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_new(actions.add_parser("new", help="make a row of a commit that fixes a bug and tests it"))
     _add_check(actions.add_parser("check", help="build, run without and with the fix, look for leaks, accept"))
+    _add_grade(actions.add_parser("grade", help="grade predictions in SWE-bench's form, and write its report"))
 
 
 def run(args: argparse.Namespace) -> int:
     if args.action == "new":
         return _new(args)
+    if args.action == "grade":
+        from paddock.cli import swe_grade
+
+        return swe_grade.grade(args)
     from paddock.cli import swe_check
 
     return swe_check.check(args)
@@ -78,6 +99,27 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"
     )
     parser.add_argument("--again", action="store_true", help="check also what the report already tells")
+    parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
+
+
+def _add_grade(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = GRADE
+    parser.add_argument("predictions", type=Path, metavar="PREDICTIONS", help="JSONL or JSON, in SWE-bench's form")
+    parser.add_argument("--rows", type=Path, required=True, metavar="ROWS", help="JSONL rows of the instances")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: runs/NAME of the predictions' file")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="predictions at once (default: 2)")
+    parser.add_argument(
+        "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"
+    )
+    parser.add_argument("--registry", metavar="PREFIX", help="host[:port][/path] in place of the images' own")
+    parser.add_argument(
+        "--formatter",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="where images may be, with {instance_id}: /dir/{instance_id}.sif, docker://...; repeatable",
+    )
     parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
 
 

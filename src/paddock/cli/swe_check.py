@@ -35,7 +35,7 @@ def check(args: argparse.Namespace) -> int:
     options = _options(args)
     report = _report_path(args)
     lines = read_lines(args.rows)
-    reports = Reports(report, again=args.again)
+    reports = Reports(report, RowReport, again=args.again)
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
         if not console.is_terminal:

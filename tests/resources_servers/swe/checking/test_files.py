@@ -63,24 +63,24 @@ def test_lines_know_their_number_and_what_is_wrong(tmp_path: Path) -> None:
 
 def test_reports_are_gone_on_with_but_for_failures_and_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    reports = Reports(path)
+    reports = Reports(path, RowReport)
     reports.add(report("a"))
     reports.add(report("b", ended="failed"))
     with path.open("a") as file:
         file.write('{"line": 3, "inst')
-    again = Reports(path)
+    again = Reports(path, RowReport)
     assert list(again.known) == ["a"]
     again.add(report("c"))
     again.close([report("c"), report("a")])
     assert [json.loads(line)["digest"] for line in path.read_text().splitlines()] == ["c", "a"]
-    assert Reports(path, again=True).known == {}
+    assert Reports(path, RowReport, again=True).known == {}
 
 
 def test_a_file_of_other_lines_is_no_report(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"instance_id": "a"}\n{"instance_id": "b"}\n')
     with pytest.raises(ConfigError, match=r"rows.jsonl:1: no report"):
-        Reports(path)
+        Reports(path, RowReport)
     assert path.read_text().count("\n") == 2
 
 
