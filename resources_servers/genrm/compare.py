@@ -14,7 +14,7 @@ from statistics import fmean, pstdev
 from pydantic import ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, describe
-from paddock.http import Route
+from paddock.http import Route, require_response
 from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.genrm.groups.plan import Plan, Question, plan
 from paddock.resources_servers.genrm.groups.progress import comparison_of
@@ -44,9 +44,12 @@ class CompareReply(Record):
 
 def _read_request(wire: JsonObject) -> CompareRequest:
     try:
-        return CompareRequest.model_validate(wire)
+        request = CompareRequest.model_validate(wire)
     except ValidationError as error:
         raise RequestError(describe(error), kind="request_invalid") from error
+    for nth, response in enumerate(request.response_objs):
+        require_response(response, f"response_objs.{nth}")
+    return request
 
 
 def _read_reply(_request: CompareRequest, wire: JsonObject) -> CompareReply:

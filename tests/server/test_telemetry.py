@@ -34,7 +34,8 @@ async def test_calls_and_outcomes_are_counted_once_however_they_came() -> None:
         agent, pivot = (runtime.servers[name].url or "" for name in ("pivot_agent", "pivot"))
         reply = await client.post(f"{agent}/run", json=ROW)
         assert reply.json()["rollout"]["outcome"] == "infra", "a replay without a script answers nothing"
-        wrong = await client.post(f"{pivot}/verify", json={"responses_create_params": {"input": "q"}, "response": {}})
+        unusable = {"responses_create_params": {"input": "q"}, "response": {"output": []}}
+        wrong = await client.post(f"{pivot}/verify", json=unusable)
         assert wrong.status_code == 422
         assert (await counts(client, agent))["paddock_rollouts_total", "infra"] == 1
         assert (await counts(client, agent))["paddock_calls_total", "ok", "POST /run"] == 1

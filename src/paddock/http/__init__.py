@@ -33,6 +33,7 @@ from paddock.http.routes import (
     VerifyRequest,
     new_secret,
     read_row,
+    require_response,
     rollout_from_wire,
     rollout_to_wire,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "VerifyRequest",
     "new_secret",
     "read_row",
+    "require_response",
     "rollout_from_wire",
     "rollout_to_wire",
 ]

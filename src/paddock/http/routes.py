@@ -31,6 +31,7 @@ from paddock.types import (
     Verdict,
 )
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
+from paddock.types.shapes import misshapen_response
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -135,7 +136,21 @@ def _verify_from_wire(wire: JsonObject) -> VerifyRequest:
     response = body.pop("response", None)
     if not isinstance(response, dict):
         raise RequestError("response: missing; needs a Responses API response object", kind="verify_request_invalid")
+    require_response(response, "response")
     return VerifyRequest(row=read_row(body), response=response)
+
+
+def require_response(response: JsonObject, place: str) -> None:
+    """RequestError, with the field's name, for a response that is none to be judged: of another shape, or its engine's
+    failure."""
+    found = misshapen_response(response, place)
+    if found is not None:
+        raise RequestError(str(found), kind="verify_request_invalid")
+    if response.get("error") is not None or response.get("status") == "failed":
+        raise RequestError(
+            f"{place}.error: its engine failed ({str(response.get('error'))[:200]}); only an answer can be judged",
+            kind="verify_request_invalid",
+        )
 
 
 def _verdict_to_wire(request: VerifyRequest, verdict: Verdict) -> JsonObject:

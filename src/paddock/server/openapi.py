@@ -30,6 +30,7 @@ from paddock.http import (
 )
 from paddock.server.base import ResourcesServer, Server
 from paddock.types import Failure, JsonObject, Rollout, RolloutSettings, Session, TurnRecord, Verdict
+from paddock.types.shapes import MODEL_PATCH
 
 OBJECT: JsonObject = {"type": "object"}
 PARAMS: JsonObject = {
@@ -74,6 +75,39 @@ RESPONSE: JsonObject = {
     "type": "object",
     "description": "A Responses API response; `output` holds its items.",
     "properties": {"output": {"type": "array", "items": OBJECT}},
+}
+_TEXT: JsonObject = {"type": ["string", "null"]}
+_PARTS: JsonObject = {
+    "type": ["string", "array"],
+    "items": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"text": _TEXT}}]},
+}
+_PARTS_OR_NULL: JsonObject = {**_PARTS, "type": ["string", "array", "null"]}
+_ITEM: JsonObject = {
+    "type": "object",
+    "properties": {"type": {"type": "string", "minLength": 1}},
+    "anyOf": [{"required": ["type"]}, {"required": ["role", "content"], "properties": {"content": _PARTS}}],
+    "allOf": [
+        {
+            "if": {"required": ["type"], "properties": {"type": {"const": kind}}},
+            "then": {"required": required, "properties": properties},
+        }
+        for kind, required, properties in (
+            ("message", ["content"], {"content": _PARTS}),
+            ("reasoning", [], {"summary": _PARTS_OR_NULL, "content": _PARTS_OR_NULL}),
+            ("function_call", ["name"], {"name": {"type": "string"}, "arguments": _TEXT}),
+            ("custom_tool_call", ["name"], {"name": {"type": "string"}, "input": _TEXT}),
+        )
+    ],
+}
+JUDGED: JsonObject = {
+    "type": "object",
+    "description": "A Responses API response; `output` holds its items. One with a `model_patch` may go without.",
+    "properties": {
+        "output": {"type": "array", "items": _ITEM},
+        "status": {"not": {"const": "failed"}},
+        "error": {"type": "null"},
+    },
+    "anyOf": [{"required": ["output"]}, {"required": [MODEL_PATCH]}],
 }
 AGENT_REF: JsonObject = {
     "type": "object",
@@ -130,7 +164,7 @@ def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         return {
             **row,
             "required": [*row["required"], "response"],
-            "properties": {**row["properties"], "response": RESPONSE},
+            "properties": {**row["properties"], "response": JUDGED},
         }
     if route in (RESPONSES, PLAIN_RESPONSES):
         return PARAMS

@@ -14,6 +14,7 @@ from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import FORGET, TURNS, Call, Peer, new_secret
 from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
 from paddock.types.responses import usage_of
+from paddock.types.shapes import misshapen_response
 
 Stage = Literal["seed", "sandbox", "model", "tools", "verify"]
 JOIN_TIMEOUT_S = 30.0
@@ -143,7 +144,10 @@ class _Timed:
 
 
 def require_answer(response: JsonObject) -> JsonObject:
-    """The response, unless its engine says that it failed: that is the machine's, not the policy's."""
+    """The response, unless its engine says that it failed, or it is none: that is the machine's, not the policy's."""
     if response.get("status") == "failed" or response.get("error"):
         raise InfraError(f"model answered with an error: {str(response.get('error'))[:300]}", kind="model_failed")
+    found = misshapen_response(response)
+    if found is not None:
+        raise InfraError(f"model answered with no response: {found}", kind="model_unreadable")
     return response

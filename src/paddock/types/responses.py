@@ -2,7 +2,8 @@
 
 Source  OpenAI Responses API, "The Response object" and "Input items".
 Shapes  an item is a JSON object with `type`; a message without `type` but with `role` is a message.
-Errors  readers never raise on any JSON: what is not of the expected shape is as if it were not there.
+Errors  readers never raise on any JSON: what is not of the expected shape is as if it were not there. Whatever is paid
+        for has passed `paddock.types.shapes` before, which takes no field of another type for an empty one.
 """
 
 import random

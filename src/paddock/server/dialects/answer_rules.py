@@ -14,10 +14,25 @@ from paddock.server.dialects.failures import AnswerFault, EngineFailedError, Unr
 from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import content_text, item_type
+from paddock.types.shapes import (
+    Field,
+    Misshapen,
+    misshapen_arguments,
+    misshapen_item,
+    misshapen_name,
+    misshapen_text,
+)
 
 _TEXTS = ("content", "reasoning", "reasoning_content")
 """Of a chat message: a text, or a list of parts."""
 _GIVEN = (*_TEXTS, "refusal", "tool_calls")
+_KINDS: dict[Field, AnswerFault] = {
+    "output": "upstream_no_message",
+    "item": "upstream_bad_content",
+    "content": "upstream_bad_content",
+    "name": "upstream_bad_tool_call",
+    "arguments": "upstream_bad_arguments",
+}
 
 
 def require_no_error(*holders: JsonObject) -> None:
@@ -31,7 +46,7 @@ def require_message(message: JsonObject, begun: Set[Any] = frozenset()) -> None:
     """`message`: of a choice, or a stream's delta. `begun`: indices of the calls that a delta may go on with."""
     require_no_error(message)
     for key in _TEXTS:
-        _require_text(message.get(key), f"message.{key}")
+        _require(misshapen_text(message.get(key), f"message.{key}"))
     if message.get("text") is not None:
         raise UnreadableError("message.text: a chat message has its text in `content`", kind="upstream_bad_content")
     if not isinstance(message.get("refusal"), str | None):
@@ -52,25 +67,9 @@ def gives_text(message: JsonObject) -> bool:
 
 def require_item(item: Any, nth: int) -> None:
     """An item of a Responses object's `output`, once it is whole."""
-    place = f"output.{nth}"
-    if not isinstance(item, dict):
-        raise _of_another_type(place, item, "an object", "upstream_bad_content")
-    kind = item_type(item)
-    if not kind:
-        raise UnreadableError(f"{place}: an output item needs a `type`", kind="upstream_bad_content")
-    if kind in CALLS:
+    if isinstance(item, dict) and item_type(item) in ("message", *CALLS):
         require_no_error(item)
-        text = "arguments" if kind == "function_call" else "input"
-        _require_name(item.get("name"), f"{place}.name")
-        _require_arguments(item.get(text), f"{place}.{text}")
-    elif kind == "message":
-        require_no_error(item)
-        if item.get("content") is None:
-            raise UnreadableError(f"{place}: a message needs `content`", kind="upstream_bad_content")
-        _require_text(item["content"], f"{place}.content")
-    elif kind == "reasoning":
-        for key in ("summary", "content"):
-            _require_text(item.get(key), f"{place}.{key}")
+    _require(misshapen_item(item, f"output.{nth}"))
 
 
 def require_ending(
@@ -116,29 +115,13 @@ def _require_call(call: Any, place: str, begun: Set[Any]) -> None:
             raise _of_another_type(f"{place}.{key}", call[key], wanted.__name__, "upstream_bad_tool_call")
     function = call["function"]
     if call.get("index") not in begun:
-        _require_name(function.get("name"), f"{place}.function.name")
-    _require_arguments(function.get("arguments"), f"{place}.function.arguments")
+        _require(misshapen_name(function.get("name"), f"{place}.function.name"))
+    _require(misshapen_arguments(function.get("arguments"), f"{place}.function.arguments"))
 
 
-def _require_name(name: Any, place: str) -> None:
-    if not isinstance(name, str):
-        raise _of_another_type(place, name, "a text", "upstream_bad_tool_call")
-
-
-def _require_arguments(arguments: Any, place: str) -> None:
-    # An object is not written out as text: what the model wrote, which is what is judged, can't be had from it.
-    if not isinstance(arguments, str | None):
-        raise _of_another_type(place, arguments, "the text that the model wrote", "upstream_bad_arguments")
-
-
-def _require_text(value: Any, place: str) -> None:
-    parts = value if isinstance(value, list) else []
-    if not isinstance(value, str | list | None) or not all(map(_is_part, parts)):
-        raise _of_another_type(place, value, "a text or a list of parts", "upstream_bad_content")
-
-
-def _is_part(part: Any) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str | None))
+def _require(found: Misshapen | None) -> None:
+    if found is not None:
+        raise UnreadableError(str(found), kind=_KINDS[found.field])
 
 
 def _of_another_type(place: str, value: Any, wanted: str, kind: AnswerFault) -> UnreadableError:
