@@ -7,6 +7,7 @@ Levels  kind (`layered_kinds`); target (`layered_target`); likeness (`layered_si
         all arguments; finish, think, plan: presence alone. Size of an edit, `continuous` only.
 Batch   each expected call has at most one partner, paired for the greatest sum; the reward is that sum over the greater
         of both counts, so a surplus call costs what a missing one does. One expected call against several is a batch.
+Long    a response of more than `MAX_CHARS` characters is not decided, unless the expert's calls are as long.
 Message a non-blank message that no call accompanies and no token budget cut passes.
 Reward  in [0, 1]; `binary` is 0 or 1 per call. Errors: none on any JSON.
 """
@@ -17,7 +18,7 @@ from paddock.resources_servers.pivot.arguments import decode
 from paddock.resources_servers.pivot.layered_fields import Decoded
 from paddock.resources_servers.pivot.layered_levels import Judgement, LayeredOptions, Reason, judge
 from paddock.resources_servers.pivot.matching import best_assignment
-from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, expected_calls
+from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, chars_of, expected_calls
 from paddock.types import Json, JsonObject
 from paddock.types.responses import is_cut, item_type, messages, output_items
 
@@ -44,6 +45,8 @@ _WIRE_FAILURES: dict[Reason, str] = {
 }
 """NeMo-Gym's `failure_reason`; any other reason is `model_output_invalid`."""
 _MAX_COMPARED_CALLS = 64
+MAX_CHARS = 500_000
+"""Characters of a response whose calls are judged, where the expert's own take no more than a quarter of as many."""
 
 
 def compare(expected: ExpectedAction, response: object, options: LayeredOptions) -> Comparison:
@@ -51,11 +54,15 @@ def compare(expected: ExpectedAction, response: object, options: LayeredOptions)
     actual = _calls(response)
     if isinstance(expected, ExpectedMessage):
         return _message(response, actual)
-    wanted = [Decoded(call.name, call.decoded) for call in expected_calls(expected)]
+    given = expected_calls(expected)
+    wanted = [Decoded(call.name, call.decoded) for call in given]
     if not actual:
         spoke = any(text.strip() for text in messages(response))
         detail = f"expected a call of {wanted[0].name!r}"
         return _comparison(Judgement(0.0, "call_expected" if spoke else "no_action", detail))
+    chars, most = chars_of(response), max(MAX_CHARS, 4 * sum(len(call.arguments) for call in given))
+    if chars > most:
+        return _comparison(Judgement(0.0, "too_long", f"not decided: {chars} characters, at most {most} are judged"))
     if len(wanted) == len(actual) == 1:
         return _comparison(judge(wanted[0], actual[0], options))
     return _batch(wanted, actual, options)

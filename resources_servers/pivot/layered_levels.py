@@ -22,6 +22,7 @@ Reason = Literal[
     "message_empty",
     "message_cut",
     "call_expected",
+    "too_long",
     "kind_differs",
     "arguments_invalid",
     "arguments_missing",
@@ -72,7 +73,7 @@ class Judgement(NamedTuple):
     target_match: bool | None = None
     """None: the level was off or not reached."""
     likeness: float | None = None
-    """None: the level was off or not reached. Where it earns nothing: an upper bound."""
+    """None: the level was off or not reached. Where it earns nothing: a bound that is too low to earn anything."""
     size_penalty: float = 0.0
 
 

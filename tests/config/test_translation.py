@@ -271,6 +271,14 @@ linked_model:
     assert config.block("linked_model")["api_key"] == "k"
 
 
+def test_a_block_whose_verdicts_differ_from_theirs_says_so_at_start(load_text: Load) -> None:
+    notes = {note.key: str(note) for note in load_text(THEIRS).notes if note.kind == "mapped"}
+    layered = notes["layered_env.resources_servers.swe_pivot"]
+    assert "some verdicts differ from theirs" in layered
+    assert "resources_servers/pivot/README.md" in layered
+    assert "differ" not in notes["their_env.resources_servers.single_step_tool_use_with_argument_comparison"]
+
+
 def test_their_keys_that_a_directive_brings_are_mapped_too(load_text: Load) -> None:
     config = load_text(
         """

@@ -84,6 +84,8 @@ class Implementation(Record):
     """Keys of ours where neither their file nor one of ours says them."""
     environment: str | None = None
     """The resources server that theirs has inside; here it is one beside the agent. None: there is none."""
+    differs: str = ""
+    """What comes out otherwise than with theirs, for the note of each block that is read as ours; empty: nothing."""
     keys: dict[str, KeyRule] = Field(default_factory=dict)
 
 

@@ -161,7 +161,8 @@ class _Translation:
             name = found.to if found else written
             out[name] = merge(out.get(name, {}), self.block((*path, written), kind, block, found))
             self.blocks.append(Block(path[0], kind, name, written))
-            self.report.note((*path, written), "mapped", f"`{dotted((path[0], kind, name))}`")
+            differs = f"; {found.differs}" if found and found.differs else ""
+            self.report.note((*path, written), "mapped", f"`{dotted((path[0], kind, name))}`{differs}")
         return out
 
     def block(self, path: KeyPath, kind: str, block: Any, found: Implementation | None) -> Any:
