@@ -127,7 +127,7 @@ class PaddockConfig(Block):
     groups: GroupSettings = GroupSettings()
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
-    the run ends, to go on from its last checkpoint."""
+    the run ends, to go on from its last checkpoint. A sending over NCCL to one engine has minutes (`sending`)."""
 
 
 class TrainConfig(Block):

@@ -8,16 +8,23 @@ Broken  an update that fails half-way, or whose trainer dies, leaves weights of 
         all the same: paused it would look well, and keep its rollouts waiting for ever.
 Place   rank 0 of the trainer alone; weights of a sharded model are gathered before. It listens on `address`, on a free
         port for each replica. Over `gloo` between CPUs (a plugin of vLLM that registers itself), `nccl` between GPUs.
+Stuck   NCCL has no deadline of its own, and vLLM's sender no way to take back what it began: a replica that dies
+        meanwhile leaves the thread waiting and its kernel on the GPU, where training would wait behind it. So with NCCL
+        a connection and a transfer have a thread each, and one that has not ended after `STUCK_AFTER_S` ends the run,
+        which goes on from its checkpoint, in place of blocking it for `paddock.policy_timeout_s`.
 Units   seconds. Every wait ends: this module's HTTP calls after their deadlines, those of vLLM's client after
-        `TRANSFER_TIMEOUT_S`, broadcasts after the transfer's own (two minutes).
-Errors  none of a replica: see `Sent.failed`. An environment without vLLM is an ImportError.
+        `TRANSFER_TIMEOUT_S`, broadcasts over gloo after the transfer's own (two minutes), NCCL's as told above.
+Errors  InfraError `transfer_stuck`, not retryable. None else of a replica: see `Sent.failed`. An environment without
+        vLLM is an ImportError.
 """
 
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from paddock.errors import InfraError
 from paddock.training.grpo.replica_control import ReplicaControl
@@ -29,7 +36,10 @@ if TYPE_CHECKING:
 Backend = Literal["gloo", "nccl"]
 Weights = Callable[[], Mapping[str, "torch.Tensor"]]
 """Those that are to be sent now: names of the checkpoint format and whole tensors, the same in each update."""
+T = TypeVar("T")
 TRANSFER_TIMEOUT_S = 180.0
+STUCK_AFTER_S = 240.0
+"""Of one connection or transfer over NCCL; longer than vLLM's client waits for its end of it."""
 INCOMPLETE = "incomplete"
 """No version has that name."""
 LOOPBACK = "127.0.0.1"
@@ -64,11 +74,20 @@ class Sender:
     """All connections of a trainer."""
 
     def __init__(
-        self, connect: Connect, *, backend: Backend, control: Callable[[str], ReplicaControl] = ReplicaControl
+        self,
+        connect: Connect,
+        *,
+        backend: Backend,
+        control: Callable[[str], ReplicaControl] = ReplicaControl,
+        prepare: Callable[[], None] = lambda: None,
+        stuck_after_s: float = STUCK_AFTER_S,
     ):
+        """`prepare`: called first in each thread of a connection or transfer."""
         self._connect = connect
         self._backend = backend
         self._control = control
+        self._prepare = prepare
+        self._stuck_after_s = stuck_after_s
         self._connections: dict[str, Connection] = {}
         self._weights: Mapping[str, torch.Tensor] = {}
 
@@ -87,6 +106,9 @@ class Sender:
         for replica in replicas:
             try:
                 times.append(self._send_to(replica, str(version), clear_cache=clear_cache))
+            except _StuckError as error:
+                self._connections.pop(replica.name, None)  # nobody can shut it down any more
+                raise InfraError(f"{replica.name}: {error}", kind="transfer_stuck", retryable=False) from error
             except Exception as error:  # noqa: BLE001 - of one replica, whatever it is; the others go on
                 failed[replica.name] = _told(error)
                 self._drop(replica.name)
@@ -125,7 +147,7 @@ class Sender:
     def _transfer(self, link: Link, control: ReplicaControl, version: str) -> None:
         control.set_version(INCOMPLETE)
         if self._backend == "nccl":  # which does not tell the label
-            link.send_weights()
+            self._in_time("transfer", link.send_weights)
             control.set_version(version)
         else:
             link.send_weights(weight_version=version)
@@ -135,9 +157,33 @@ class Sender:
         if known is not None and known.replica == replica:
             return known.link
         self._drop(replica.name)
-        link = self._connect(replica.url, control.n_workers(), lambda: self._weights)
+        n_workers = control.n_workers()
+
+        def connect() -> Link:
+            return self._connect(replica.url, n_workers, lambda: self._weights)
+
+        link = self._in_time("connection", connect) if self._backend == "nccl" else connect()
         self._connections[replica.name] = Connection(replica, link)
         return link
+
+    def _in_time(self, what: str, work: Callable[[], T]) -> T:
+        """What `work` gives, in a thread that is left alone when it takes too long."""
+        found: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                self._prepare()
+                found.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+                found.set_exception(error)
+
+        threading.Thread(target=run, name=f"weights-{what}", daemon=True).start()
+        try:
+            return found.result(self._stuck_after_s)
+        except TimeoutError as error:
+            if found.done():  # an error of the work's own
+                raise
+            raise _StuckError(f"the {what} over NCCL has not ended in {self._stuck_after_s:g} s") from error
 
     def _drop(self, name: str) -> None:
         known = self._connections.pop(name, None)
@@ -154,7 +200,17 @@ def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOP
 
         return connect_vllm(url, weights, backend=backend, device=device, address=address, n_workers=n_workers)
 
-    return Sender(connect, backend=backend)
+    def prepare() -> None:
+        import torch
+
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+
+    return Sender(connect, backend=backend, prepare=prepare)
+
+
+class _StuckError(Exception):
+    """What can't be waited for any longer, nor taken back."""
 
 
 def _told(error: BaseException) -> str:

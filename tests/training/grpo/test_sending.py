@@ -1,6 +1,7 @@
 """Weights to several vLLMs that are scripted: whatever one of them does, it goes on, and the others have theirs."""
 
 import socket
+import threading
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -29,6 +30,9 @@ class ScriptedReplica:
         self.paused = False
         self.received: list[Mapping[str, Any]] = []
         self.links = 0
+        self.blocks = threading.Event()
+        """Cleared: transfers to it do not end."""
+        self.blocks.set()
         self.faults: dict[str, str] = {}
         """Path (`connect` and `transfer` are the link's) and `500`, `hang` or, once, `500 once`."""
 
@@ -77,6 +81,7 @@ class ScriptedLink:
     def send_weights(self, weight_version: str | None = None) -> None:
         assert self.replica.paused, "weights change under an engine that computes"
         assert not self.closed
+        self.replica.blocks.wait(60.0)
         if self.replica.fails("transfer"):
             raise RuntimeError("connection closed by peer")
         self.replica.received.append(self.weights())
@@ -90,7 +95,7 @@ class ScriptedLink:
 class Site:
     """Some replicas, and a sender that knows them."""
 
-    def __init__(self, replicas: list[ScriptedReplica], backend: Backend) -> None:
+    def __init__(self, replicas: list[ScriptedReplica], backend: Backend, stuck_after_s: float = 60.0) -> None:
         self.replicas = replicas
         self.started = [0] * len(replicas)
         self.workers: list[int] = []
@@ -98,6 +103,7 @@ class Site:
         self.sender = Sender(
             self._connect,
             backend=backend,
+            stuck_after_s=stuck_after_s,
             control=lambda url: ReplicaControl(url, retry_s=0, transport=httpx.MockTransport(self._serve)),
         )
 
@@ -152,6 +158,30 @@ def test_nccl_does_not_tell_the_label_so_it_is_told() -> None:
     (only,) = made.replicas
     assert only.label == "4"
     assert only.names()[-2:] == ["/update_weight_version", "/resume"]
+
+
+def test_a_transfer_over_nccl_that_does_not_end_ends_the_run_in_time() -> None:
+    made = Site([ScriptedReplica(f"http://replica-{nth}") for nth in range(2)], "nccl", stuck_after_s=1.0)
+    assert made.send(1).failed == {}
+    stuck = made.replicas[0]
+    stuck.blocks.clear()
+    try:
+        with pytest.raises(InfraError, match=r"policy-0: the transfer over NCCL has not ended in 1 s") as failed:
+            made.send(2)
+        assert (failed.value.kind, failed.value.retryable) == ("transfer_stuck", False)
+        assert (stuck.label, stuck.paused) == (INCOMPLETE, False)
+        made.sender.close()
+        assert [one.closed for one in made.links] == [False, True], "what is stuck can't be shut down"
+    finally:
+        stuck.blocks.set()
+
+
+def test_an_error_of_a_transfer_over_nccl_is_its_replica_s() -> None:
+    made = site(backend="nccl")
+    made.replicas[0].faults = {"transfer": "500 once"}
+    sent = made.send(1)
+    assert sent.failed == {"policy-0": "RuntimeError: connection closed by peer"}
+    assert made.send(2).failed == {}
 
 
 def test_a_connection_is_kept_until_the_replica_is_started_anew() -> None:
