@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,13 +49,29 @@ def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
 
 def test_a_run_is_a_line_per_rollout(shown_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head, *lines, count = show(capsys, shown_run)
-    assert head.split() == ["row", "reward", "outcome", "turns", "harness", "instance", "reason"]
+    assert head.split() == [*("row", "reward", "outcome", "turns", "harness", "agent", "instance", "reason")]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
-    assert sorted(cells) == [f"{group}-{member}" for group in range(6) for member in (0, 1)]
-    assert cells["0-0"] == ["1", "completed", "1", "agent", "name-0", "right"]
-    assert cells["2-1"] == ["0", "completed", "1", "agent", "name-2", "wrong"]
+    assert cells["0-0"] == ["1", "completed", "1", "single_step", "agent", "name-0", "right"]
+    assert cells["2-1"] == ["0", "completed", "1", "single_step", "agent", "name-2", "wrong"]
     assert cells["4-0"][:2] == ["-", "leak"]
     assert count == "12 rollouts: 8 with a reward, 2 with reward 0, 2 without one"
+
+
+def test_a_list_and_a_page_are_in_the_order_of_rows_and_members(
+    shown_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = [f"{group}-{member}" for group in range(6) for member in (0, 1)]
+    # As they ended: the other way round.
+    for name in ("rollouts.jsonl", "failures.jsonl"):
+        stored = (shown_run / name).read_bytes().splitlines(keepends=True)
+        (tmp_path / name).write_bytes(b"".join(reversed(stored)))
+    _, *lines, _ = show(capsys, tmp_path)
+    assert [line.split()[0] for line in lines] == order
+    page = tmp_path / "page.html"
+    show(capsys, shown_run, "--html", page)
+    titles = re.findall(r"rollout (\S+) name-\S+ [^<]*", page.read_text())
+    assert titles == order
+    assert "rollout 0-0 name-0: reward 1, right (harness single_step, agent agent)" in page.read_text()
 
 
 def test_failed_are_those_without_a_reward_or_with_reward_0(
@@ -74,17 +91,14 @@ def test_a_row_has_three_names(shown_run: Path, capsys: pytest.CaptureFixture[st
 
 def test_an_index_that_means_several_rollouts_lists_them(shown_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, *lines, _ = show(capsys, shown_run, "3")
-    assert [line.split()[0] for line in lines] == ["3-0", "3-1"] or [line.split()[0] for line in lines] == [
-        "3-1",
-        "3-0",
-    ]
+    assert [line.split()[0] for line in lines] == ["3-0", "3-1"]
 
 
 def test_the_index_and_the_rollouts_themselves_say_the_same(
     shown_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     indexed = show(capsys, shown_run)
-    for name in ("rollouts.jsonl", "failures.jsonl"):
+    for name in ("rollouts.jsonl", "failures.jsonl", "run.json"):
         (tmp_path / name).write_bytes((shown_run / name).read_bytes())
     assert show(capsys, tmp_path) == indexed
     assert not (tmp_path / "index.jsonl").exists()
@@ -111,6 +125,8 @@ def test_mistakes_are_exit_2_and_say_what_is_nearest(
     mistakes: list[tuple[list[object], str]] = [
         ([shown_run, "nane-3"], "nearest: `name-"),
         ([shown_run, "77"], "it has rows 0 to 5"),
+        ([shown_run, "3-2"], "no rollout `3-2`; row 3 has members 0 to 1"),
+        ([shown_run.parent / "nope"], "nope: no such folder or file"),
         ([shown_run.parent], "there are no rollouts"),
         ([tmp_path / "broken.jsonl"], "broken.jsonl:1: no line of this file"),
         ([shown_run, "--diff", "3", "2-0"], "means 2 rollouts: 3-"),
@@ -119,7 +135,9 @@ def test_mistakes_are_exit_2_and_say_what_is_nearest(
     ]
     for arguments, why in mistakes:
         assert main(["show", *map(str, arguments)]) == 2
-        assert why in capsys.readouterr().err
+        said = capsys.readouterr()
+        assert why in said.err
+        assert said.out == ""
 
 
 @pytest.mark.cli
@@ -141,7 +159,7 @@ def test_a_terminal_gets_colours_and_a_pipe_gets_none(shown_run: Path) -> None:
         coloured = b"".join(_until_closed(ours))
     os.close(ours)
     assert shown.returncode == 0
-    assert b"\x1b[31mrollout 2-0 name-2: reward 0, wrong\x1b[0m" in coloured
+    assert b"\x1b[31mrollout 2-0 name-2: reward 0, wrong (harness single_step, agent agent)\x1b[0m" in coloured
     assert b"\x1b" not in subprocess.run(command, capture_output=True, check=True).stdout
 
 

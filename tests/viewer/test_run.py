@@ -15,9 +15,12 @@ def test_a_list_has_every_rollout_with_its_harness_and_reason(
     assert main(["show", str(seen_run)]) == 0
     _, *lines, count = capsys.readouterr().out.splitlines()
     cells = {line.split()[0]: line.split()[1:] for line in lines}
-    assert cells["0-0"] == ["1", "completed", "3", "even", "calc__calc-1", "resolved"]
-    assert cells["1-1"] == ["0", "truncated", "1", "odd", "evil__evil-1", "tests_fail"]
-    assert " ".join(cells["3-0"]) == "- infra 0 worker calc__calc-3 scripted: the grader's <machine> died"
+    assert cells["0-0"] == ["1", "completed", "3", "even", "worker", "calc__calc-1", "resolved"]
+    assert cells["1-1"] == ["0", "truncated", "1", "odd", "worker", "evil__evil-1", "tests_fail"]
+    assert (
+        " ".join(cells["3-0"])
+        == "- infra 0 seen_world:Worker worker calc__calc-3 scripted: the grader's <machine> died"
+    )
     assert count == "8 rollouts: 2 with a reward, 4 with reward 0, 2 without one"
 
 

@@ -37,6 +37,9 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] not in COMMANDS:
+        if arguments and not arguments[0].startswith("-"):
+            print(_unknown(arguments[0]), file=sys.stderr)  # noqa: T201 - this is the command's voice
+            return 2
         _top_parser().parse_args(arguments)
         return 2
     name = arguments[0]
@@ -58,6 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _unknown(word: str) -> str:
+    from paddock.config.problems import nearest
+
+    close = nearest(word, COMMANDS)
+    hint = f"did you mean `{close}`? All commands" if close else "commands"
+    return f"paddock: no command `{word}`; {hint}: {', '.join(COMMANDS)}"
 
 
 def _top_parser() -> argparse.ArgumentParser:

@@ -1,6 +1,7 @@
 """Config files and overrides as commands take them: in one list, files first or mixed.
 
-An argument with `=`, or that begins with `~`, is an override; any other is a file.
+An argument with `=`, or that begins with `~`, is an override; any other is a file, or the name of a plugin: the config
+that the plugin ships.
 """
 
 from collections.abc import Sequence
@@ -34,15 +35,46 @@ def load_config(
     from paddock.collect.oracle import stand_ins
     from paddock.config import load
 
-    files, overrides = split_arguments(arguments)
+    words, overrides = split_arguments(arguments)
+    files = [_file_of(word) for word in words]
     if not files:
         raise ConfigError("name a config file, such as configs/demo.yaml", kind="no_config")
     if not modelless and harness is None:
-        return load(files, overrides, strict=strict)
+        try:
+            return load(files, overrides, strict=strict)
+        except ConfigError as error:
+            raise _with_hint(error, words) from error
     written = load(files, overrides, strict=strict, servers=())
     models = stand_ins(written) if modelless else {}
     agents = _with_harness(written, harness) if harness is not None else {}
     return load(files, overrides, strict=strict, extra={**models, **agents})
+
+
+def _with_hint(error: ConfigError, words: Sequence[str]) -> ConfigError:
+    """Where plugins alone are named, and no model server: what is missing, and what to type."""
+    from paddock.server.targets import find_plugin
+
+    plugins = [find_plugin(word) for word in words]
+    if not all(plugins) or any(plugin.kind == "models_servers" for plugin in plugins if plugin):
+        return error
+    hint = f"name a model server too, as in `{' '.join(words)} openai`, or ask no model with --oracle"
+    return ConfigError(f"{error.message}\n{hint}", kind=error.kind)
+
+
+def _file_of(word: str) -> str:
+    """The config file that an argument names; a plugin's own, where it is a plugin's name."""
+    from paddock.config import find_file
+    from paddock.server.targets import find_plugin
+
+    plugin = find_plugin(word)
+    if plugin is None:
+        return word
+    try:
+        return str(find_file(plugin.config_path))
+    except ConfigError as error:
+        raise ConfigError(
+            f"`{word}` is a plugin ({plugin.kind}) that ships no config: name a config file", kind="no_config"
+        ) from error
 
 
 def _with_harness(config: "Config", harness: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXITS
-    parser.add_argument("config", nargs="*", help="config files, and key.path=value overrides")
+    parser.add_argument("config", nargs="*", help="config files or names of plugins, and key.path=value overrides")
     for flag, name, options in SETTINGS:
         parser.add_argument(flag, dest=name, default=None, **options)
     parser.add_argument("--strict-rows", action="store_true", default=None, help="refuse to start when a row is wrong")

@@ -4,7 +4,7 @@ Law     one pass; a name may mean several rollouts (the members of a row, the sa
 Errors  ConfigError that names the nearest row, or what a name means when it has to mean one rollout.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from paddock.collect.endings import Ending
@@ -26,12 +26,12 @@ def failed_only(found: Iterator[Entry]) -> Iterator[Entry]:
 def chosen(run: Path, wanted: str) -> list[Entry]:
     """The rollouts that `wanted` means; at least one."""
     names: set[str] = set()
-    groups: set[int] = set()
+    groups: dict[int, list[int]] = {}
     found = []
     for entry in entries(run):
         if _is(entry.ending, wanted):
             found.append(entry)
-        groups.add(entry.ending.group_id)
+        groups.setdefault(entry.ending.group_id, []).append(entry.ending.member)
         names.update(name for name in (entry.ending.row_name, entry.ending.uuid) if name)
     if not found:
         raise ConfigError(f"{run}: no rollout `{wanted}`{_hint(wanted, names, groups)}", kind="no_such_row")
@@ -57,10 +57,23 @@ def _is(ending: Ending, wanted: str) -> bool:
     )
 
 
-def _hint(wanted: str, names: Set[str], groups: Set[int]) -> str:
+def _hint(wanted: str, names: Set[str], groups: Mapping[int, Sequence[int]]) -> str:
     if not groups:
         return ": the run has none yet"
+    row, dash, member = wanted.partition("-")
+    if dash and row.isdecimal() and member.isdecimal() and int(row) in groups:
+        members = groups[int(row)]
+        has = f"member {members[0]} only" if len(members) == 1 else f"members {_listed(members)}"
+        return f"; row {row} has {has}"
     alike = sorted(name for name in names if name[:3] == wanted[:3]) or sorted(names)
     near = nearest(wanted, alike[:_TRIED])
     rows = f"rows {min(groups)} to {max(groups)}" if len(groups) > 1 else f"row {min(groups)}"
     return f"{f'; nearest: `{near}`' if near else ''}; it has {rows}"
+
+
+def _listed(members: Sequence[int]) -> str:
+    """`0 to 3`, or each where some are missing."""
+    ordered = sorted(members)
+    if len(ordered) == ordered[-1] - ordered[0] + 1:
+        return f"{ordered[0]} to {ordered[-1]}"
+    return ", ".join(map(str, ordered[:_SHOWN])) + (" ..." if len(ordered) > _SHOWN else "")

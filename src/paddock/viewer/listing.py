@@ -1,4 +1,4 @@
-"""A run's rollouts, a line each, and their count; streams."""
+"""A run's rollouts, a line each, and their count."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,11 @@ from paddock.viewer.blocks import Tone, visible
 from paddock.viewer.rollout import tone_of
 from paddock.viewer.stored import Entry
 
-COLUMNS = (("row", 9), ("reward", 7), ("outcome", 10), ("turns", 6), ("harness", 16), ("instance", 40), ("reason", 0))
+COLUMNS = (
+    *(("row", 9), ("reward", 7), ("outcome", 10), ("turns", 6), ("harness", 16), ("agent", 16)),
+    *(("instance", 40), ("reason", 0)),
+)
+"""Names and widths; 0: as long as it is."""
 
 
 class Counts:
@@ -38,8 +42,8 @@ def line(entry: Entry) -> str:
     ending = entry.ending
     reward = "-" if ending.reward is None else f"{ending.reward:g}"
     why = ending.reason or (f"{entry.failed.kind}: {entry.failed.message}" if entry.failed else "-")
-    harness = ending.variant or ending.agent or "-"
-    cells = (entry.place, reward, ending.outcome, str(ending.turns), harness, entry.name or "-", why)
+    who = entry.harness or "-", ending.agent or "-"
+    cells = (entry.place, reward, ending.outcome, str(ending.turns), *who, entry.name or "-", why)
     return _row(" ".join(visible(cell).split()) for cell in cells)
 
 

@@ -34,11 +34,14 @@ def entry_blocks(entry: Entry, cuts: Cuts) -> list[Block]:
 
 
 def title(entry: Entry) -> str:
-    """`rollout 3-0 django__django-1: reward 1, resolved`."""
+    """`rollout 3-0 django__django-1: reward 1, resolved (harness codeact, agent swe_agent)`."""
     ending = entry.ending
     came_to = f"reward {ending.reward:g}" if ending.reward is not None else f"no verdict ({ending.outcome})"
     why = ending.reason or (entry.failed.kind if entry.failed else "")
-    return f"rollout {entry.place} {entry.name}".rstrip() + f": {came_to}{f', {why}' if why else ''}"
+    parts = (("harness", entry.harness), ("agent", ending.agent))
+    who = ", ".join(f"{what} {name}" for what, name in parts if name)
+    head = f"rollout {entry.place} {entry.name}".rstrip()
+    return f"{head}: {came_to}{f', {why}' if why else ''}{f' ({who})' if who else ''}"
 
 
 def tone_of(entry: Entry) -> Tone:
