@@ -24,7 +24,7 @@ def test_one_harness_over_one_template(capsys: pytest.CaptureFixture[str], tmp_p
     (row,) = (line.split() for line in out.splitlines() if "harness:codex" in line)
     assert row == ["harness:codex", "responses", "thinking", "exact", "100.0%", "0", "0.0%", "0.0%", "1.00", row[-1]]
     assert float(row[-1].removesuffix("x")) < 1
-    assert "1 combinations, 12 runs in" in out
+    assert "1 combinations, 13 runs in" in out
     assert "re-spells compact, escaped arguments of calls" in out
     found = orjson.loads(file.read_bytes())
     (one,) = found["combinations"]
@@ -32,7 +32,7 @@ def test_one_harness_over_one_template(capsys: pytest.CaptureFixture[str], tmp_p
         "harness:codex",
         "thinking",
         "exact",
-        12,
+        13,
     )
     assert found["templates"][0]["traits"]["reformats_arguments"] == ["compact", "escaped"]
 

@@ -28,6 +28,7 @@ HELP = """harnesses:
 verdicts, each proven id by id in the engine's own log:
   exact    one sample holds all that was sampled
   split    several samples do, each exact
+  differs  a prompt was not what the template itself writes of the same conversation; the last lines say how
   masked   some of what was sampled can't be trained on
   failed   a run did not get to its end
   refused  a run did not, because the server or the template refused a request: nothing was found inexact

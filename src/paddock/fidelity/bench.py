@@ -1,12 +1,12 @@
 """An exact server in this process, whose engine says what a scenario says and logs what it was asked.
 
 Law     each run is a rollout of its own. Bodies go through JSON both ways, as over a wire. What the server tokenises is
-        counted apart from what the policy does.
+        counted apart from what the policy does. Each prompt is compared with the template's own (`comparing`).
 Errors  a run that an error ends has a `problem`, and one whose last prompt lacks what the client told; a RequestError
         of the server is a refusal. Those of the bench itself (BugError) are raised.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,17 +17,22 @@ import orjson
 
 from paddock.conformance.behaviours import NotApplicable
 from paddock.errors import BugError, ConfigError, PaddockError, RequestError
+from paddock.fidelity.comparing import Comparing, Continued
 from paddock.fidelity.languages import Language
 from paddock.fidelity.measuring import Logged, measure
-from paddock.fidelity.policy import Hands, Policy, RawParser, closing, words
+from paddock.fidelity.policy import Hands, Policy, RawParser, closing, own_stops, words
 from paddock.fidelity.records import Run
 from paddock.fidelity.scenarios import Scenario, Turn
 from paddock.fidelity.telling import untold
 from paddock.http import CHAT, MESSAGES, RESPONSES, Call, DirectPeer, EventStream, ModelReply, Peer, new_secret
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.conversation import conversation
+from paddock.server.dialects.to_chat import chat_messages
 from paddock.server.exact import Equipment, ExactConfig, ExactServer
+from paddock.server.exact.server import REASONING_FIELDS, tool_names
+from paddock.server.recording import Asking
 from paddock.testing.engines import NO_PEERS, ScriptedEngine, log_prob
+from paddock.tokens import GrowingIds
 from paddock.types import JsonObject
 
 MODEL = "policy"
@@ -42,9 +47,16 @@ class BenchServer(ExactServer[ExactConfig]):
 
     config_type = ExactConfig
 
-    def __init__(self, config: ExactConfig, *, equipment: Equipment, peers: Mapping[str, Peer] = NO_PEERS) -> None:
+    def __init__(
+        self, config: ExactConfig, *, equipment: Equipment, comparing: Comparing, peers: Mapping[str, Peer] = NO_PEERS
+    ) -> None:
         super().__init__(config, name=MODEL, peers=peers)
+        self.differences: list[str] = []
+        """Of prompts from the template's own, in words."""
         self._given = equipment
+        self._comparing = comparing
+        self._told: dict[str, list[JsonObject]] = {}
+        """All that was told before the answer, by the id of its turn."""
 
     @property
     def model_name(self) -> str:
@@ -52,6 +64,42 @@ class BenchServer(ExactServer[ExactConfig]):
 
     async def equip(self) -> Equipment:
         return self._given
+
+    def begin(self) -> None:
+        """A run."""
+        self.differences.clear()
+        self._told.clear()
+
+    def _prompt(self, asking: Asking) -> GrowingIds:
+        prompt = super()._prompt(asking)
+        if (difference := self._difference(asking, prompt)) is not None:
+            self.differences.append(difference)
+        return prompt
+
+    def _difference(self, asking: Asking, prompt: Sequence[int]) -> str | None:
+        told, turn = asking.conversation, asking.matched.turn
+        arguments = {**told.arguments, **self.config.chat_template_kwargs}
+        if asking.secret is None or turn is None or asking.placed is None:
+            self._told[asking.turn_id] = told.items
+            return self._comparing.whole(_messages(told.items), told.tools, arguments, prompt)
+        recorded = self.store.index(asking.secret).by_id[turn]
+        names = tool_names(recorded.output, told)
+        said = [{**item, "name": names[item["call_id"]]} if "name" in item else item for item in recorded.output]
+        before, new = self._told[turn], asking.placed.prompt_ids
+        self._told[asking.turn_id] = [*before, *recorded.output, *asking.matched.environment]
+        *spoken, answer = _messages(said) or [{"role": "assistant", "content": ""}]
+        continued = Continued(
+            before=[*_messages(before), *spoken],
+            answer=answer,
+            follows=_messages(asking.matched.environment),
+            last_ids=recorded.sampled_ids or (),
+            new_ids=new,
+        )
+        return self._comparing.continued(continued, told.tools, arguments)
+
+
+def _messages(items: Sequence[JsonObject]) -> list[JsonObject]:
+    return chat_messages(items, reasoning_fields=REASONING_FIELDS)
 
 
 class Stage:
@@ -134,7 +182,8 @@ class Stage:
         if turn is None:
             self._policy.say(closing(hands))
         else:
-            self._policy.say(words(turn, hands, self._files), cut=turn.cut, uncommon=turn.uncommon)
+            text = words(turn, hands, self._files)
+            self._policy.say(text, cut=turn.cut, uncommon=turn.uncommon, as_call=turn.ends_as_call or None)
             self._files += len(turn.calls)
         self._played += 1
 
@@ -194,6 +243,7 @@ class Bench:
         """None: the scenario can't be tried with it."""
         stage = Stage(scenario, self.language, self._policy, self.server)
         self._engine.seen.clear()
+        self.server.begin()
         try:
             await subject.play(stage)
         except NotApplicable:
@@ -218,6 +268,7 @@ class Bench:
             branches_by_design=stage.branches_by_design,
             problem=stage.problem,
             refused=stage.refused and stage.problem is not None,
+            differences=list(dict.fromkeys(self.server.differences)),
             figures=figures,
         )
 
@@ -232,12 +283,13 @@ class Bench:
 @asynccontextmanager
 async def bench(language: Language, *, server_type: type[BenchServer] = BenchServer) -> AsyncIterator[Bench]:
     """`server_type`: another way to make prompts, to compare with."""
-    policy = Policy(language.policy_vocabulary)
+    policy = Policy(language.policy_vocabulary, own_stops(language.prompter, language.policy_vocabulary))
     engine = ScriptedEngine(language.policy_vocabulary, policy, chunk_ids=_WHOLE)
     equipment = Equipment(engine, language.vocabulary, language.prompter, lambda tools, prompt_ids: RawParser())
     with TemporaryDirectory(prefix="paddock-fidelity-") as folder:
         config = ExactConfig.model_validate({"turn_store": {"folder": str(Path(folder) / "turns")}})
-        server = server_type(config, equipment=equipment)
+        comparing = Comparing(language.prompter, language.policy_vocabulary)
+        server = server_type(config, equipment=equipment, comparing=comparing)
         await server.start()
         try:
             yield Bench(language, server, engine, policy)

@@ -1,5 +1,7 @@
 """A policy that says what a scenario says, and the parser that reads it.
 
+Stops   an answer ends with the stop that the template writes where a result, or a user, comes behind it; with
+        `eos_token` where that is none.
 Form    `<think>`, then text, then `<tool_call>` blocks of JSON, as the package's own chat templates write answers:
         where a template keeps the past, a rendered answer is the sampled one.
 Law     a call's arguments are read as they were written, JSON or not. A block that has no end is text.
@@ -8,19 +10,24 @@ Law     a call's arguments are read as they were written, JSON or not. A block t
 import json
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import orjson
 
-from paddock.errors import BugError
+from paddock.errors import BugError, RequestError
 from paddock.fidelity.scenarios import Do, Spelling, Turn
 from paddock.testing.engines import Sampled
-from paddock.tokens import Vocabulary
+from paddock.tokens import Prompter, Vocabulary
 from paddock.types import JsonObject
 
 UNKNOWN_TOOL = "no_such_tool"
 _MARK = re.compile(r"(<[^<>]*>)")
 _BLOCK = re.compile(r'\n?<tool_call>\n?\{"name": ("[^"\n]*"), "arguments": (.*?)\}\n?</tool_call>', re.DOTALL)
+_TOOL: JsonObject = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {}}},
+}
+_RESULT: JsonObject = {"role": "tool", "tool_call_id": "call_0", "content": "Seen."}
 _PIECE = 2
 """Characters that are tokenised apart from others, of an answer in uncommon ids."""
 
@@ -42,12 +49,35 @@ class Hands(Protocol):
         ...
 
 
+class OwnStops(NamedTuple):
+    """Ids that end answers of a policy that writes as its template does."""
+
+    said: int
+    """Of one without calls."""
+    called: int
+
+
+def own_stops(prompter: Prompter, vocabulary: Vocabulary) -> OwnStops:
+    stops = vocabulary.stops
+    eos = stops.get(vocabulary.special_texts.get("eos_token", ""), next(iter(stops.values())))
+
+    def found(follows: JsonObject) -> int:
+        try:
+            first = prompter.after([], [follows], [_TOOL])[:1]
+        except RequestError:
+            return eos
+        return next((each for each in first if each in vocabulary.stop_ids), eos)
+
+    return OwnStops(found({"role": "user", "content": "?"}), found(_RESULT))
+
+
 class Policy:
     """Answers a call of the engine with what was last put in its mouth."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, stops: OwnStops) -> None:
         """`vocabulary`: not the server's, whose work is counted."""
         self._vocabulary = vocabulary
+        self._stops = stops
         self._next: Sampled | None = None
         self._known: dict[tuple[str, bool], list[int]] = {}
         """Ids of what was said before; many harnesses are told the same."""
@@ -58,13 +88,14 @@ class Policy:
             raise BugError("the engine was asked for what nobody scripted", kind="unscripted")
         return said
 
-    def say(self, text: str, *, cut: bool = False, uncommon: bool = False) -> None:
-        """To the next call. `cut`: without its last third and its end."""
+    def say(self, text: str, *, cut: bool = False, uncommon: bool = False, as_call: bool | None = None) -> None:
+        """To the next call. `cut`: without its last third and its end; `as_call`: it ends as one with calls; None: if
+        it has one."""
         known = self._known.get((text, uncommon))
         ids = known if known is not None else self._ids(text, uncommon=uncommon)
         self._known[text, uncommon] = ids
-        stops = self._vocabulary.stops
-        stop = stops.get(self._vocabulary.special_texts.get("eos_token", ""), next(iter(stops.values())))
+        called = as_call if as_call is not None else _BLOCK.search(text) is not None
+        stop = self._stops.called if called else self._stops.said
         self._next = Sampled(ids[: 2 * len(ids) // 3], "length") if cut else Sampled([*ids, stop])
 
     def _ids(self, text: str, *, uncommon: bool) -> list[int]:

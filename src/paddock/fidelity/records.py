@@ -1,8 +1,9 @@
 """What a report says.
 
-Verdict `exact`: one sample holds all that was sampled; `split`: several do, each exact; `masked`: some of it is trained
-        on in none, or is not what the engine sampled; `failed`: the run did not get to its end; `refused`: it did not
-        because the server or the template refused a request, which says nothing of tokens.
+Verdict `exact`: one sample holds all that was sampled; `split`: several do, each exact; `differs`: so, but a prompt was
+        not what the template itself writes; `masked`: some of it is trained on in none, or is not what the engine
+        sampled; `failed`: the run did not get to its end; `refused`: it did not because the server or the template
+        refused a request, which says nothing of tokens.
 Units   tokens; characters; shares from 0 to 1.
 """
 
@@ -12,8 +13,8 @@ from typing import Literal
 from paddock.tokens import Traits
 from paddock.types import Record
 
-Verdict = Literal["exact", "refused", "split", "masked", "failed"]
-VERDICTS: tuple[Verdict, ...] = ("exact", "refused", "split", "masked", "failed")
+Verdict = Literal["exact", "refused", "split", "differs", "masked", "failed"]
+VERDICTS: tuple[Verdict, ...] = ("exact", "refused", "split", "differs", "masked", "failed")
 """From the best to the worst; whatever was found inexact shows before what could not be tried."""
 
 
@@ -83,13 +84,15 @@ class Run(Record):
     """What ended it too early."""
     refused: bool = False
     """The problem is a refusal: of the server, or of the template."""
+    differences: list[str] = []
+    """Of its prompts from the template's own, in words."""
     figures: Figures
 
     @property
     def verdict(self) -> Verdict:
         if self.problem:
             return "refused" if self.refused else "failed"
-        return self.figures.verdict
+        return worst([self.figures.verdict, "differs" if self.differences else "exact"])
 
     @property
     def counted(self) -> Verdict:

@@ -43,6 +43,8 @@ class Turn(NamedTuple):
     """How much each of its calls prints."""
     cut: bool = False
     """It reaches its length limit."""
+    ends_as_call: bool = False
+    """It ends with the stop that answers with calls end with, though no call can be read from it."""
     uncommon: bool = False
     """It is sampled in other ids than its text would be tokenised to."""
     retried: bool = False
@@ -86,6 +88,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("uncommon_ids", (Turn(text=WORDS, thought=THOUGHT, uncommon=True),) * 4),
         Scenario("long_output", (Turn(), Turn(output_chars=LONG_CHARS), Turn(output_chars=LONG_CHARS), Turn())),
         Scenario("retry", (Turn(retried=True), Turn(), Turn(thought=THOUGHT, retried=True), Turn())),
+        Scenario("nudged", (Turn(), Turn((), text=WORDS, ends_as_call=True), Turn())),
         Scenario("cut", (Turn(), Turn(text=WORDS, cut=True), Turn())),
         Scenario("title", (Turn(beside="title"), Turn(), Turn(beside="title"), Turn()), branches=1),
         Scenario("forget", (*(Turn(output_chars=600),) * 7, Turn(beside="forget"), Turn()), branches=1),

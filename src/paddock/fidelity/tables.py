@@ -66,14 +66,14 @@ def trait_rows(report: Report) -> Iterator[Row]:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """What was not tried, what ended runs too early, and the sum."""
+    """What was not tried, what ended runs too early, how prompts differ from the template's own, and the sum."""
     for subject, why in report.skipped.items():
         yield f"{subject}: skipped: {why}"
     problems: dict[tuple[str, str, str], list[str]] = {}
     for one in report.combinations:
         for run in one.runs:
-            if run.problem:
-                problems.setdefault((one.subject, one.template, run.problem), []).append(run.scenario)
+            for problem in [*([run.problem] if run.problem else []), *run.differences]:
+                problems.setdefault((one.subject, one.template, problem), []).append(run.scenario)
     for (subject, template, problem), names in problems.items():
         yield f"{subject} over {template}: {problem} ({', '.join(names)})"
     counts = {verdict: sum(one.verdict == verdict for one in report.combinations) for verdict in VERDICTS}
@@ -107,6 +107,7 @@ def _combination(one: Combination) -> JsonObject:
             "requests": run.requests,
             "branches_by_design": run.branches_by_design,
             "problem": run.problem,
+            "differences": run.differences,
             **_figures(run.figures),
         }
         for run in one.runs

@@ -47,6 +47,11 @@ class Prompter:
         )
         """With the arguments for all requests."""
 
+    @property
+    def knows_developer(self) -> bool:
+        """Else a developer speaks as the system, at the start of a prompt that is whole."""
+        return self._template.forms.developer
+
     def whole(
         self,
         messages: Sequence[JsonObject],
@@ -54,11 +59,19 @@ class Prompter:
         arguments: Mapping[str, Any] = _NONE,
     ) -> list[int]:
         """The prompt of a conversation of which nothing is recorded."""
-        given = messages if self._template.forms.developer else with_one_system(messages)
-        text = self._template.render(
+        return self._vocabulary.encode(self.text(messages, tools, arguments))
+
+    def text(
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject] | None = None,
+        arguments: Mapping[str, Any] = _NONE,
+    ) -> str:
+        """The template's own, of a whole conversation."""
+        given = messages if self.knows_developer else with_one_system(messages)
+        return self._template.render(
             self._endings.named(given), tools=tools, generation_prompt=True, arguments={**self._arguments, **arguments}
         )
-        return self._vocabulary.encode(text)
 
     def after(
         self,

@@ -158,12 +158,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         if asking.secret is None or asking.matched.turn is None:
             return prompter.whole(_messages(told.items), told.tools, arguments)
         said = self.store.index(asking.secret).by_id[asking.matched.turn].output
-        shown = shown_names(told.namespaces)
-        names: dict[str, str] = {
-            item["call_id"]: shown.get((str(item.get("namespace", "")), item["name"])) or item["name"]
-            for item in said
-            if item_type(item) in CALLS
-        }
+        names = tool_names(said, told)
         return prompter.after(before, _messages(asking.matched.environment), told.tools, arguments, names=names)
 
 
@@ -231,3 +226,13 @@ def _finish_reason(said: FinishReason, output: Sequence[JsonObject]) -> FinishRe
 
 def _messages(items: Sequence[JsonObject]) -> list[JsonObject]:
     return chat_messages(items, reasoning_fields=REASONING_FIELDS)
+
+
+def tool_names(said: Sequence[JsonObject], told: Conversation) -> dict[str, str]:
+    """Of the tools that an answer calls, as a conversation shows them, by id of the call."""
+    shown = shown_names(told.namespaces)
+    return {
+        item["call_id"]: shown.get((str(item.get("namespace", "")), item["name"])) or item["name"]
+        for item in said
+        if item_type(item) in CALLS
+    }
