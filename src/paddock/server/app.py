@@ -27,6 +27,8 @@ from paddock.server.bodies import GrowingBodies
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
 from paddock.server.pages import add_docs
+from paddock.server.request_limits import LimitedBodies
+from paddock.server.settings import DEFAULT_LIMITS, RequestLimits
 from paddock.server.telemetry import MEDIA_TYPE, Telemetry
 
 OPEN_PATHS = frozenset({"/", "/healthz"})
@@ -34,15 +36,22 @@ _ROLLOUT = "/r/"
 _SECRET = "secret"
 
 
-def build_app(server: Server[Any], *, token: str | None = None, telemetry: Telemetry | None = None) -> FastAPI:
-    """The server's app; it does not start or stop the server. `telemetry`: what else counts the server's calls."""
+def build_app(
+    server: Server[Any],
+    *,
+    token: str | None = None,
+    telemetry: Telemetry | None = None,
+    limits: RequestLimits = DEFAULT_LIMITS,
+) -> FastAPI:
+    """The server's app; it does not start or stop the server. `telemetry`: what else counts the server's calls;
+    `limits`: of bodies."""
     telemetry = telemetry or Telemetry(server)
     bodies = GrowingBodies()
     endpoints = {
         route: Endpoint(route, handler, bodies, long=_is_long(route, server))
         for route, handler in telemetry.handlers().items()
     }
-    app = _App(endpoints, token, title=f"paddock {server.KIND}: {server.name}", version=__version__)
+    app = _App(endpoints, token, limits, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     add_docs(app)
     app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
@@ -70,10 +79,17 @@ def _is_long(route: Route[Any, Any], server: Server[Any]) -> bool:
 class _App(FastAPI):
     """`endpoints`: of the server's routes."""
 
-    def __init__(self, endpoints: Mapping[Route[Any, Any], Endpoint], token: str | None, **settings: Any) -> None:
+    def __init__(
+        self,
+        endpoints: Mapping[Route[Any, Any], Endpoint],
+        token: str | None,
+        limits: RequestLimits,
+        **settings: Any,
+    ) -> None:
         super().__init__(docs_url=None, redoc_url=None, **settings)
         self._endpoints = {(route.method, route.path): endpoint for route, endpoint in endpoints.items()}
-        self._front: ASGIApp = self._serve if token is None else RequireToken(self._serve, token)
+        limited = LimitedBodies(self._serve, limits)
+        self._front: ASGIApp = limited if token is None else RequireToken(limited, token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._front(scope, receive, send)

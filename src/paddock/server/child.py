@@ -136,7 +136,13 @@ async def _serve(handover: Handover, channel: Channel, go: asyncio.Event) -> Non
         async with started([server], start_timeout_s=handover.start_timeout_s, stop_timeout_s=half_s):
             channel.tell(Status(event="prepared"))
             await go.wait()
-            async with listening({name: server}, {name: Bound(sock, "")}, token=handover.token, stop_timeout_s=half_s):
+            async with listening(
+                {name: server},
+                {name: Bound(sock, "")},
+                token=handover.token,
+                stop_timeout_s=half_s,
+                limits=handover.requests,
+            ):
                 channel.tell(Status(event="ready"))
                 await asyncio.Event().wait()
     finally:

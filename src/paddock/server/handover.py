@@ -12,6 +12,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from paddock.errors import ConfigError, InfraError, PaddockError, from_wire
+from paddock.server.settings import RequestLimits
 from paddock.types import JsonObject, Record
 
 GO = b"go\n"
@@ -36,6 +37,8 @@ class Handover(Record):
     """Of the parent's `sys.path`, what it may use: the same plugins are found."""
     start_timeout_s: float
     stop_timeout_s: float
+    requests: RequestLimits
+    """That its callers' requests are held against."""
 
     def line(self) -> bytes:
         return self.model_dump_json().encode() + b"\n"

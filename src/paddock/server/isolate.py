@@ -17,7 +17,7 @@ from paddock.http.transport import make_client
 from paddock.server.handover import Handover
 from paddock.server.lifecycle import common_settings, stop_each
 from paddock.server.running import Runtime
-from paddock.server.settings import ServeSettings
+from paddock.server.settings import RequestLimits, ServeSettings
 from paddock.server.sockets import Bound
 from paddock.server.supervisor import Supervisor
 
@@ -119,4 +119,5 @@ def _handover(
         path=_paths(python),
         start_timeout_s=settings.start_timeout_s,
         stop_timeout_s=settings.stop_timeout_s,
+        requests=RequestLimits(max_body_mib=settings.max_body_mib, stall_timeout_s=settings.stall_timeout_s),
     )

@@ -15,7 +15,7 @@ from paddock.config import Config, resolve_class, validate
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http import Peer
 from paddock.server.base import Server, ServerConfig
-from paddock.server.settings import ServeSettings
+from paddock.server.settings import DEFAULT_LIMITS, RequestLimits, ServeSettings
 from paddock.server.sockets import Bound
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ async def listening(
     token: str | None,
     stop_timeout_s: float,
     telemetry: "Mapping[str, Telemetry] | None" = None,
+    limits: RequestLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[None]:
     """Each server over HTTP on its socket. The servers have started already. `telemetry`: what counts their calls that
     do not come over HTTP, by name."""
@@ -125,10 +126,10 @@ async def listening(
     from paddock.server.app import build_app
     from paddock.server.listening import HttpServer
 
-    listeners = {
-        name: HttpServer(build_app(server, token=token, telemetry=(telemetry or {}).get(name)), bound[name].sock)
-        for name, server in servers.items()
-    }
+    listeners: dict[str, HttpServer] = {}
+    for name, server in servers.items():
+        app = build_app(server, token=token, telemetry=(telemetry or {}).get(name), limits=limits)
+        listeners[name] = HttpServer(app, bound[name].sock, stall_timeout_s=limits.stall_timeout_s)
     try:
         for listener in listeners.values():
             await listener.start()

@@ -2,6 +2,7 @@
 
 Law     stopping ends every request in flight at once: one that was not answered yet gets a retryable InfraError of
         kind `stopping` (503), one that was half answered is cut off, so that no part passes for the whole.
+Stalls  a request that is not whole, and of which nothing more comes, is refused (408), and its connection closed.
 Errors  what an app raises is logged; where it has not answered yet, the caller gets a BugError.
 """
 
@@ -15,11 +16,14 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from paddock.errors import BugError, InfraError, PaddockError
+from paddock.errors import BugError, InfraError, PaddockError, RequestError
 from paddock.http.transport import SERVER_KEEPALIVE_S
 from paddock.server.dialects import error_reply
+from paddock.server.settings import DEFAULT_LIMITS
 from paddock.server.sockets import BACKLOG
 
+STALL_GRACE_S = 1.0
+"""Seconds that a request that has stalled is given beyond its limit."""
 _log = logging.getLogger("paddock.server")
 
 
@@ -98,19 +102,77 @@ class Joining:
 
 
 class _Protocol(HttpToolsProtocol):
+    """A connection that ends when a request stalls: one that has begun, or the first, which has not. What is paused on
+    our side does not stall."""
+
+    STALL_TIMEOUT_S = DEFAULT_LIMITS.stall_timeout_s
+    _heard_at = 0.0
+    """The loop's time at which the last bytes came."""
+    _guard: asyncio.TimerHandle | None = None
+    """While a request is due."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(cast(asyncio.Transport, Joining(transport)))
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self.loop.time()
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect()
+
+    def on_message_complete(self) -> None:
+        self._forget()
+        super().on_message_complete()
+
+    def _expect(self) -> None:
+        if self._guard is None:
+            self._heard_at = self.loop.time()
+            self._guard = self.loop.call_later(self.STALL_TIMEOUT_S, self._look)
+
+    def _forget(self) -> None:
+        if self._guard is not None:
+            self._guard.cancel()
+            self._guard = None
+
+    def _look(self) -> None:
+        """A loop that was held up may have bytes to read that came in time: they are given a moment."""
+        left_s = self._heard_at + self.STALL_TIMEOUT_S - self.loop.time()
+        if left_s > 0 or self.flow.read_paused:
+            self._guard = self.loop.call_later(max(left_s, STALL_GRACE_S), self._look)
+        else:
+            self._guard = self.loop.call_later(STALL_GRACE_S, self._end, self._heard_at)
+
+    def _end(self, heard_at: float) -> None:
+        if self._heard_at != heard_at or self.flow.read_paused:
+            self._look()
+            return
+        self._guard = None
+        if self.cycle is None or not self.cycle.response_started:
+            message = f"no more of the request came within {self.STALL_TIMEOUT_S:g} s (`serve.stall_timeout_s`)"
+            body = orjson.dumps(RequestError(message, kind="request_stalled").to_wire())
+            head = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+            self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        self.transport.close()
 
 
 class HttpServer:
-    """An app served on a socket, which it closes at the end."""
+    """An app served on a socket, which it closes at the end. `stall_timeout_s`: of a request that is not whole."""
 
-    def __init__(self, app: ASGIApp, sock: socket.socket) -> None:
+    def __init__(
+        self, app: ASGIApp, sock: socket.socket, *, stall_timeout_s: float = DEFAULT_LIMITS.stall_timeout_s
+    ) -> None:
         self._app = EndableApp(app)
         self._sock = sock
         config = uvicorn.Config(
             self._app,
-            http=_Protocol,
+            http=type("Protocol", (_Protocol,), {"STALL_TIMEOUT_S": stall_timeout_s}),
             ws="none",
             lifespan="off",
             interface="asgi3",

@@ -99,7 +99,7 @@ async def _in_process(
         if not heard:
             yield
             return
-        async with listening(heard, bound, token=token, stop_timeout_s=half_s, telemetry=telemetry):
+        async with listening(heard, bound, token=token, stop_timeout_s=half_s, telemetry=telemetry, limits=settings):
             yield
 
 

@@ -15,10 +15,23 @@ from paddock.errors import ConfigError
 TOKEN_VARIABLE = "PADDOCK_TOKEN"
 
 
-class ServeSettings(BaseModel):
-    """How servers are started, restarted and stopped."""
+class RequestLimits(BaseModel):
+    """What a request may take of a server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_body_mib: int = Field(default=256, ge=1)
+    """Largest body of a request, in MiB; a larger one is refused (413)."""
+    stall_timeout_s: float = Field(default=120.0, gt=0)
+    """Time without another byte of a request that is not there as a whole, headers included; then it is refused (408),
+    and its connection closed."""
+
+
+DEFAULT_LIMITS = RequestLimits()
+
+
+class ServeSettings(RequestLimits):
+    """How servers are started, restarted and stopped, and what a request may take of them."""
 
     max_restarts: int = Field(default=20, ge=0)
     """How often one isolated server that died is started again, in all; then the runtime has failed."""
