@@ -6,7 +6,7 @@ Guessing    never pays: the calls that may match come from one belief, so the me
             and earn 1/k of it: at most the largest of them.
 Surplus     an unmatched call that destroys makes any of these 0. So does, where more calls came than expected, one that
             is not known only to look or to note; where not, one that undoes (see `surplus`).
-Message     1 when the response is a message, complete and free of calls, else 0.
+Message     1 when the response is a message, complete, free of calls and near to the expert's, else 0.
 Soundness   stated per kind in this folder's modules; what is not known to be the same is not the same.
 Errors      none on any JSON: what is malformed, empty or cut matches nothing, and the reason says so.
 """
@@ -25,7 +25,7 @@ from paddock.resources_servers.pivot.semantic.surplus import Unmatched, vetoed
 from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, chars_of, expected_calls
 from paddock.shell import memo
 from paddock.types import JsonObject
-from paddock.types.responses import is_complete, messages
+from paddock.types.responses import content_text, is_complete, messages
 
 _DEFAULT = SemanticOptions()
 _MAX_DETAIL_CHARS = 500
@@ -66,7 +66,7 @@ def _compare(expected: ExpectedAction, response: object, params: JsonObject, opt
     wanted = expected_calls(expected)
     counts = _Counts(len(wanted), actual)
     if isinstance(expected, ExpectedMessage):
-        return _compare_message(response, counts)
+        return _compare_message(content_text(expected.content), response, counts, options)
     if not actual:
         if any(text.strip() for text in messages(response)):
             return counts.judged(0.0, "call_expected", "expected a call, came a message")
@@ -91,7 +91,7 @@ def expected_problem(expected: ExpectedAction, params: JsonObject) -> str | None
     return None
 
 
-def _compare_message(response: object, counts: _Counts) -> Comparison:
+def _compare_message(expected: str, response: object, counts: _Counts, options: SemanticOptions) -> Comparison:
     if counts.actual:
         return counts.judged(0.0, "message_expected", f"expected a message, came {counts.actual} calls")
     texts = messages(response)
@@ -99,7 +99,7 @@ def _compare_message(response: object, counts: _Counts) -> Comparison:
         return counts.judged(0.0, "no_action", "expected a message, came nothing")
     if isinstance(response, dict) and not is_complete(response):
         return counts.judged(0.0, "incomplete", "expected a message, came one that was cut")
-    found = judge_message(texts)
+    found = judge_message(expected, texts, options)
     return counts.judged(float(found.same), found.reason, found.detail)
 
 

@@ -41,6 +41,7 @@ Reason = Literal[
     "scope_differs",
     "edit_differs",
     "plan_differs",
+    "text_differs",
     "order_differs",
     "expected_unusable",
 ]

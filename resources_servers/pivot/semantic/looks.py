@@ -1,36 +1,50 @@
 """Whether two looks at the tree show the same: reads, searches, listings.
 
 Read    the same file, and the lines shown hold at least `read_min_coverage` of the expert's without being more than
-        `read_max_ratio` times as many (or `read_extra_lines` more). An open end is covered only by an open end; a read
-        of the whole file passes for a part only with `read_whole_file_ok`.
+        `read_max_ratio` times as many (or `read_extra_lines` more). Where the history shows the whole file, an end is
+        no further than its last line; else an open end is covered by an open end only. So a read of the whole file
+        stands for a part as far as any other read of as many lines does, or always with `read_whole_file_ok`.
 Search  the same pattern (up to escapes that mean nothing, and a literal one equals the expression that matches it),
         the same file filter and other arguments, in the same place or at most `search_wider_levels` above it.
 List    the same directory and arguments.
 """
 
 import re
+from dataclasses import replace
 
 from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
+from paddock.resources_servers.pivot.semantic.history import History
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
-from paddock.tools import List, Read, Search, same_json
+from paddock.tools import READ_LIMIT_LINES, List, Read, Search, same_json
 
 
-def compare_reads(expected: Read, actual: Read, options: SemanticOptions) -> Finding:
+def compare_reads(expected: Read, actual: Read, history: History, options: SemanticOptions) -> Finding:
     if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
         return differ("path_differs", f"expected {clip(expected.path)}, came {clip(actual.path)}")
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
-    if _shows(expected, actual, options):
+    if _shows(_closed(expected, history, options), _closed(actual, history, options), options) or (
+        actual.whole and options.read_whole_file_ok
+    ):
         return SAME
     return differ("lines_differ", f"expected {describe(expected)}, came {describe(actual)}")
+
+
+def _closed(read: Read, history: History, options: SemanticOptions) -> Read:
+    """The read as far as the file goes, where the history shows all of a file that a tool shows at once."""
+    whole = next(
+        (text.text for text in history.texts(resolve(read.path, options.cwd), options.cwd) if text.complete), ""
+    )
+    lines = whole.count("\n") + (not whole.endswith("\n"))
+    if not whole or lines > READ_LIMIT_LINES or read.first_line > lines:
+        return read
+    return replace(read, last_line=lines if read.last_line is None else min(read.last_line, lines))
 
 
 def _shows(expected: Read, actual: Read, options: SemanticOptions) -> bool:
     if (expected.first_line, expected.last_line) == (actual.first_line, actual.last_line):
         return True
-    if actual.whole:
-        return options.read_whole_file_ok
     if expected.last_line is None:
         early = expected.first_line - actual.first_line
         return actual.last_line is None and 0 <= early <= options.read_extra_lines

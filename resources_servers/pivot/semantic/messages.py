@@ -1,15 +1,16 @@
 """Judging a response where the expert spoke and called nothing.
 
-Law     passes when the response is complete, calls no tool, says something, and what it says is free of tool-call
-        markup outside fenced code and backticks: a call that was written as text is no message. The content is not
-        compared: of many good answers the expert gave one.
+Law     passes when the response is complete, calls no tool, and what it says is near to what the expert said (`texts`)
+        and free of tool-call markup outside fenced code and backticks: a call that was written as text is no message.
 Errors  none; any JSON is judged.
 """
 
 import json
 from collections.abc import Iterator
 
-from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, differ
+from paddock.resources_servers.pivot.semantic.findings import Finding, differ
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.texts import compare_texts
 from paddock.tools import says_something
 
 MARKUP: tuple[str, ...] = (
@@ -38,14 +39,14 @@ MARKUP: tuple[str, ...] = (
 """How the chat templates of open models write a call; looked for in lower case."""
 
 
-def judge_message(texts: list[str]) -> Finding:
-    """Whether the texts of a response's messages make a message."""
+def judge_message(expected: str, texts: list[str], options: SemanticOptions) -> Finding:
+    """Whether the texts of a response's messages make a message that may stand for the expert's."""
     if not any(map(says_something, texts)):
         return differ("message_empty", "expected a message, came one without text")
     found = next((mark for text in texts for mark in markup_in(text)), None)
     if found is not None:
         return differ("message_markup", f"expected a message, came a tool call written as text ({found})")
-    return SAME
+    return compare_texts(expected, "\n".join(texts), options)
 
 
 def markup_in(text: str) -> Iterator[str]:

@@ -15,15 +15,19 @@ class SemanticOptions(BaseModel):
     cwd: str | None = None
     """Absolute directory in which the row's tools run where a call names none. None: unknown, and then a relative and
     an absolute path are never the same."""
-    read_min_coverage: float = Field(default=0.9, gt=0, le=1)
+    read_min_coverage: float = Field(default=1.0, gt=0, le=1)
     """Share of the lines the expert read that a read must show."""
-    read_max_ratio: float = Field(default=3.0, ge=1)
+    read_max_ratio: float = Field(default=1.5, ge=1)
     """How many times as many lines as the expert a read may show."""
-    read_extra_lines: int = Field(default=40, ge=0)
+    read_extra_lines: int = Field(default=10, ge=0)
     """Lines more than the expert that a read may always show."""
     read_whole_file_ok: bool = False
-    """True: a read of the whole file stands for a read of any of its lines."""
+    """True: a read of the whole file stands for a read of any of its lines. False: it does as any other read of as many
+    lines, where the history shows how many the file has."""
     search_wider_levels: int = Field(default=1, ge=0)
     """How many directories above the expert's a search may start, but never at `/`. 0: exactly there."""
+    text_shared_words: int = Field(default=2, ge=0)
+    """Words of content of the expert's message, last words or thought that the policy's must share; where the expert
+    has fewer than twice as many, half of them. 0: any text with a word or a symbol passes, whatever it says."""
     max_calls: int = Field(default=64, ge=1)
     """Calls in one response that are judged; a response with more scores 0, unless the expert made as many."""

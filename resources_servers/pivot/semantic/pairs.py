@@ -1,7 +1,8 @@
 """Whether one actual action does what one expected action does.
 
-Law     the kinds must agree; the tools may differ inside a kind. What a finish, thought, plan or question says is not
-        compared, only that it says something where the expert did; a look at the plan is no new plan.
+Law     the kinds must agree; the tools may differ inside a kind. What a finish or a thought says must be near to what
+        the expert said (`texts`); of a plan or a question only that it says something where the expert did. A look at
+        the plan is no new plan.
 Other   a call of a tool that no table knows needs the same name and equal arguments after the schema's defaults:
         1 equals 1.0, never true; strings are exact; list order counts.
 """
@@ -12,6 +13,7 @@ from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, cli
 from paddock.resources_servers.pivot.semantic.history import History
 from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_reads, compare_searches
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_texts
 from paddock.tools import Action, Ask, Edit, Finish, List, Other, Plan, Read, Search, Shell, Stdin, Think, same_json
 
 
@@ -24,7 +26,7 @@ def compare_pair(expected: Action, actual: Action, history: History, options: Se
         case Edit(), Edit():
             return compare_edits(expected, actual, history, options)
         case Read(), Read():
-            return compare_reads(expected, actual, options)
+            return compare_reads(expected, actual, history, options)
         case Search(), Search():
             return compare_searches(expected, actual, options)
         case List(), List():
@@ -32,7 +34,7 @@ def compare_pair(expected: Action, actual: Action, history: History, options: Se
         case Other(), Other():
             return _compare_unknown(expected, actual)
         case (Finish() | Think(), Finish() | Think()) if type(expected) is type(actual):
-            return _compare_words(expected, actual, said=bool(actual.text) or not expected.text)
+            return _compare_said(expected, actual, options)
         case Ask(), Ask():
             return _compare_words(expected, actual)
         case Plan(), Plan():
@@ -44,6 +46,14 @@ def compare_pair(expected: Action, actual: Action, history: History, options: Se
 
 
 Words = Finish | Think | Ask | Plan
+
+
+def _compare_said(expected: Finish | Think, actual: Finish | Think, options: SemanticOptions) -> Finding:
+    found = _compare_words(expected, actual, said=bool(actual.text) or not expected.text)
+    if not found.same or not expected.text or not actual.text:
+        return found
+    compare = compare_last_words if isinstance(expected, Finish) else compare_texts
+    return compare(expected.text, actual.text, options)
 
 
 def _compare_words(expected: Words, actual: Words, *, said: bool = True) -> Finding:

@@ -22,10 +22,11 @@ READS_SAME = [
     (("read", {"filePath": "/r/a.py"}), ("read", {"filePath": "/r/a.py", "offset": 1, "limit": 2000})),
     (("read", {"filePath": "/r/a.py", "offset": 40, "limit": 41}), view(40, 80)),
     (view(40, 80), view(38, 85)),
-    (view(40, 80), view(42, 80)),
-    (view(40, 80), view(10, 100)),
-    (view(40, 42), view(30, 60)),
+    (view(40, 80), view(30, 90)),
+    (view(40, 40), view(35, 45)),
+    (view(100, 300), view(50, 350)),
     (view(40, -1), view(30, -1)),
+    (view(5, -1), ("str_replace_editor", VIEW)),
     (("read_file", {"file_path": "/r/a.py", "offset": 5}), ("Read", {"file_path": "/r/a.py", "offset": 5})),
 ]
 READS_DIFFERENT = [
@@ -35,6 +36,14 @@ READS_DIFFERENT = [
     (("str_replace_editor", VIEW), ("str_replace_editor", {**VIEW, "path": "/etc/passwd"})),
     (("str_replace_editor", VIEW), view(1, 50)),
     (view(40, 80), view(60, 100)),
+    (view(40, 80), view(42, 80)),
+    (view(40, 80), view(10, 100)),
+    (view(40, 42), view(30, 60)),
+    (view(100, 300), view(1, 603)),
+    (view(1, 200), view(1, 600)),
+    (view(100, 100), view(80, 120)),
+    (view(1, 100), view(1, 90)),
+    (view(40, -1), view(29, -1)),
     (view(40, 80), view(81, 120)),
     (view(40, 80), view(1, 400)),
     (view(40, 80), ("str_replace_editor", VIEW)),
@@ -140,7 +149,7 @@ def test_the_reason_says_what_differs(score: Callable[..., Any], expected: Any, 
     ("options", "expected", "actual", "reward"),
     [
         ({"read_whole_file_ok": True}, view(40, 80), ("str_replace_editor", VIEW), 1),
-        ({"read_min_coverage": 1.0}, view(40, 80), view(42, 80), 0),
+        ({"read_min_coverage": 0.9}, view(40, 80), view(42, 80), 1),
         ({"read_max_ratio": 20.0}, view(40, 80), view(1, 400), 1),
         ({"read_max_ratio": 1.0, "read_extra_lines": 0}, view(40, 80), view(39, 80), 0),
         ({"search_wider_levels": 0}, ("grep", GREP), ("grep", {**GREP, "path": "/r"}), 0),
@@ -156,3 +165,28 @@ def test_the_options_say_how_much_a_look_may_differ(
     score: Callable[..., Any], options: dict[str, Any], expected: Any, actual: Any, reward: float
 ) -> None:
     assert score(expected, actual, **options).reward == reward
+
+
+def shown_whole(lines: int) -> list[dict[str, Any]]:
+    """A history in which the file was read whole."""
+    call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": '{"filePath": "/r/a.py"}'}
+    text = "\n".join(f"{number:6d}\tline {number}" for number in range(1, lines + 1))
+    return [call, {"type": "function_call_output", "call_id": "c", "output": text}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected", "actual", "reward"),
+    [
+        (60, view(10, 60), ("read", {"filePath": "/r/a.py"}), 1),
+        (60, view(10, -1), view(10, 60), 1),
+        (60, view(10, -1), view(10, 400), 1),
+        (60, ("read", {"filePath": "/r/a.py"}), view(1, 60), 1),
+        (60, view(40, 50), ("read", {"filePath": "/r/a.py"}), 0),
+        (600, view(100, 300), ("read", {"filePath": "/r/a.py"}), 0),
+        (60, ("read", {"filePath": "/r/a.py"}), view(1, 40), 0),
+    ],
+)
+def test_a_read_of_a_file_that_the_history_shows_ends_where_it_ends(
+    score: Callable[..., Any], lines: int, expected: Any, actual: Any, reward: float
+) -> None:
+    assert score(expected, actual, history=shown_whole(lines)).reward == reward
