@@ -1,4 +1,4 @@
-"""`paddock images`: pull, convert, list, build, remove, prune; and the names that rows' images have.
+"""`paddock images`: pull, convert, list, recipe, build, remove, prune; and the names that rows' images have.
 
 Exit    0 all of it is done; 1 some images could not be had, each said with its reason, the others are done; 2 a mistake
         in the command or a file of rows; 130 interrupted: what was fetched is kept, no half image is listed.
@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   paddock images pull swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest
   paddock images convert saved.tar my/image:1            (docker save, OCI archive, OCI folder, root folder, .sif)
   paddock images convert docker://debian:12 debian.sif   (needs apptainer)
+  paddock images recipe NAME==VERSION --python 3.11 --package pytest --out recipe.yaml
   paddock images build --rows rows.jsonl
   paddock images list
 
@@ -40,6 +41,8 @@ RECIPES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from paddock.cli import image_recipe
+
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -55,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("target", metavar="DST", help="FILE.sif, or a name for the store")
     _add_fetching(convert)
 
+    image_recipe.add_arguments(commands.add_parser("recipe", help="make a recipe: close its pins, find its hashes"))
     build = commands.add_parser("build", help="make images from recipes, without a registry", epilog=RECIPES)
     build.add_argument("recipe", nargs="?", metavar="RECIPE", help="a YAML or JSON file; with --name")
     build.add_argument("--name", metavar="NAME", help="what the store calls it")
@@ -114,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(store: "ImageStore", args: argparse.Namespace) -> int:
-    from paddock.cli import image_jobs, image_rows
+    from paddock.cli import image_jobs, image_recipe, image_rows
 
     match args.command:
         case "names":
@@ -125,6 +129,8 @@ def _run(store: "ImageStore", args: argparse.Namespace) -> int:
             return image_rows.remove(store, args.names)
         case "prune":
             return image_rows.prune_store(store, everything=args.all)
+        case "recipe":
+            return image_recipe.run(store, args)
         case "pull":
             return image_jobs.pull(store, args)
         case "convert":

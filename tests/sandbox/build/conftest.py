@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import threading
 import zipfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -149,11 +149,12 @@ def sdist(name: str, files: dict[str, str]) -> bytes:
     return gzip.compress(data.getvalue(), mtime=0)
 
 
-def wheel(project: str, version: str, files: dict[str, str]) -> bytes:
+def wheel(project: str, version: str, files: dict[str, str], requires: Sequence[str] = ()) -> bytes:
     """A pure wheel of these files."""
     info = f"{project}-{version}.dist-info"
     meta = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {one}\n" for one in requires),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     data = io.BytesIO()

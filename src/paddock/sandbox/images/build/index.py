@@ -80,7 +80,7 @@ class Index:
     """The indexes of one configuration; downloads go to `folder`."""
 
     def __init__(self, config: PipConfig, folder: Path) -> None:
-        self._config = config
+        self.config = config
         self._folder = folder
         self._tls = ssl.create_default_context(cafile=config.cert)
 
@@ -88,7 +88,7 @@ class Index:
         """All files of a project, of all indexes."""
         pages = [
             await self._get(f"{index.rstrip('/')}/{normalized(project)}/", missing_ok=True)
-            for index in self._config.indexes
+            for index in self.config.indexes
         ]
         if not any(pages):
             raise RowError(f"no package index here has a project {project!r}", kind="no_such_package")

@@ -1,0 +1,166 @@
+"""Making a recipe: from a source and what it is known to need, to exact pins that are closed under dependencies.
+
+Sources `name==version`, a source distribution of the index, whose sha256 is looked up; or `REPOSITORY@COMMIT`.
+Pins    either what uv resolves for the image's Python, from wheels alone and as of a day (requirements, requirement
+        files and the source's own `build-system.requires`; of a distribution that has a wheel its dependencies too), or
+        what an environment of this machine has installed, as it is.
+Trust   no project's code runs: metadata of wheels and the text of `pyproject.toml` are read.
+Errors  RowError: nothing of that name or version, requirements that contradict each other or have no wheel.
+        InfraError: an index or a repository that does not answer.
+"""
+
+import importlib.util
+import json
+import platform
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.errors import InfraError, RowError
+from paddock.sandbox.images.build.index import Index, PipConfig, normalized, split_pin
+from paddock.sandbox.images.build.process import run
+from paddock.sandbox.images.build.source import fetch_source
+from paddock.sandbox.images.build.staging import cache, staged
+from paddock.sandbox.images.recipe import GitSource, Recipe
+from paddock.sandbox.images.store import ImageStore
+
+BUILD_REQUIRES = ("setuptools", "wheel")
+"""What a tree without `build-system.requires` is built with (PEP 518)."""
+GLIBC = "2_36"
+"""Of the base layer."""
+_LIST = (
+    "import json, importlib.metadata as metadata, sys;"
+    "print(json.dumps({'python': '%d.%d' % sys.version_info[:2],"
+    " 'pins': sorted({one.metadata['Name'] + '==' + one.version for one in metadata.distributions()})}))"
+)
+
+
+class Needs(NamedTuple):
+    """What the environment of a recipe has to have."""
+
+    requirements: Sequence[str] = ()
+    """Requirements as pip reads them."""
+    files: Sequence[Path] = ()
+    """Requirement files."""
+    before: str | None = None
+    """Only what the index had before this day (YYYY-MM-DD); None: all that it has."""
+    environment: str | None = None
+    """Interpreter of an environment whose packages are taken as they are; the others are empty then."""
+
+
+async def make_recipe(
+    store: ImageStore, source: str, python: str | None, needs: Needs, *, install: str | None, env: dict[str, str]
+) -> Recipe:
+    """The recipe; `python`: minor version of the image's, None: the environment's."""
+    index = Index(await PipConfig.read(), cache(store, "sdists"))
+    installed: list[str] | None = None
+    if needs.environment is not None:
+        found, installed = await _installed(needs.environment)
+        python = python or found
+    if python is None:
+        raise RowError("which Python? Name its minor version, such as 3.11, or an environment", kind="recipe")
+    bare = await _source(source, python, index)
+    with staged(store) as stage:
+        requires = _build_requires(await fetch_source(bare, index, stage, stage.folder("given")))
+    own = split_pin(bare.sdist)[0] if bare.sdist else None
+    if installed is None:
+        wanted = [*needs.requirements, *requires]
+        if bare.sdist and await _has_wheel(bare.sdist, index):
+            wanted.append(bare.sdist)
+        installed = await _resolved(wanted, needs, python, index.config)
+    pins = [pin for pin in installed if own is None or normalized(split_pin(pin)[0]) != normalized(own)]
+    return bare.model_copy(update={"pip": pins, "install": install, "env": env})
+
+
+async def _source(source: str, python: str, index: Index) -> Recipe:
+    repository, at, commit = source.rpartition("@")
+    if at:
+        return Recipe(python=python, git=GitSource(repository=repository, commit=commit))
+    path = await index.sdist(source, None)
+    return Recipe(python=python, sdist=source, sdist_sha256=path.parent.name)
+
+
+async def _has_wheel(pin: str, index: Index) -> bool:
+    name, version = split_pin(pin)
+    wheels = (file.name.split("-") for file in await index.files(name) if file.name.endswith(".whl"))
+    return any(normalized(parts[0]) == normalized(name) and parts[1] == version for parts in wheels)
+
+
+async def _resolved(requirements: Sequence[str], needs: Needs, python: str, config: PipConfig) -> list[str]:
+    if importlib.util.find_spec("uv") is None:
+        raise InfraError("closing pins needs uv: pip install 'paddock[recipes]'", kind="uv_missing", retryable=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".in") as file:
+        file.write("\n".join(requirements))
+        file.flush()
+        first, *others = config.indexes
+        words = [
+            sys.executable,
+            "-m",
+            "uv",
+            "pip",
+            "compile",
+            file.name,
+            *map(str, needs.files),
+            "--python-version",
+            python,
+        ]
+        words += [
+            "--python-platform",
+            f"{platform.machine()}-manylinux_{GLIBC}",
+            "--only-binary",
+            ":all:",
+            "--no-config",
+        ]
+        words += ["--quiet", "--no-header", "--no-annotate", "--index-url", first]
+        words += [word for url in others for word in ("--extra-index-url", url)]
+        # As pip does: the best version of all indexes.
+        words += ["--index-strategy", "unsafe-best-match"]
+        words += ["--exclude-newer", needs.before] if needs.before else []
+        done = await run(words, env={"SSL_CERT_FILE": config.cert} if config.cert else {})
+    if done.code:
+        raise RowError(f"these requirements can't be resolved for Python {python}:\n{done.tail}", kind="requirements")
+    return sorted(line for line in done.output.splitlines() if "==" in line)
+
+
+async def _installed(interpreter: str) -> tuple[str, list[str]]:
+    """The minor version of an environment's interpreter, and pins of its packages."""
+    done = await run([interpreter, "-I", "-c", _LIST])
+    try:
+        found = json.loads(done.output.strip().rsplit("\n", 1)[-1])
+        return found["python"], found["pins"]
+    except (ValueError, KeyError, IndexError):
+        raise InfraError(f"{interpreter} can't list its packages:\n{done.tail}", kind="environment") from None
+
+
+def _build_requires(archive: Path) -> list[str]:
+    text = _pyproject(archive)
+    try:
+        system = tomllib.loads(text.decode()).get("build-system", {}) if text else {}
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RowError(f"the source's pyproject.toml can't be read: {error}", kind="recipe") from None
+    requires = system.get("requires", BUILD_REQUIRES)
+    return [one for one in requires if isinstance(one, str)]
+
+
+def _pyproject(archive: Path) -> bytes | None:
+    """The text of the file at the top of the archive's only folder; None: there is none."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as opened:
+            name = next((one for one in opened.namelist() if _is_top_pyproject(one)), None)
+            return opened.read(name) if name else None
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            if member.isfile() and _is_top_pyproject(member.name):
+                file = packed.extractfile(member)
+                return file.read() if file else None
+    return None
+
+
+def _is_top_pyproject(name: str) -> bool:
+    parts = Path(name).parts
+    return len(parts) == 2 and parts[1] == "pyproject.toml"

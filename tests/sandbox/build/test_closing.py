@@ -1,0 +1,80 @@
+"""Claims about recipes that are made: pins are closed for the image's Python, sources are found and hashed."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import RowError
+from paddock.sandbox.images import ImageStore
+from paddock.sandbox.images.build.closing import Needs, make_recipe
+from paddock.sandbox.settings import PAYLOAD_ID
+
+PYPROJECT = """[build-system]
+requires = ["backend>=1"]
+"""
+
+
+@pytest.fixture
+def empty_store(tmp_path: Path) -> ImageStore:
+    return ImageStore(tmp_path / "home", payload_id=PAYLOAD_ID)
+
+
+@pytest.fixture
+def filled(index: Any, make_sdist: Any, make_wheel: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """An index with a source, what builds it, and what that needs on old Pythons alone; the source's sha256."""
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    requires = {"backend": ['old; python_version < "3.10"', "helper"]}
+    for name, version in (("backend", "1.0"), ("helper", "1.0"), ("helper", "2.0"), ("old", "3.0")):
+        wheel = make_wheel(name, version, {f"{name}.py": ""}, requires.get(name, []))
+        index.put(name, f"{name}-{version}-py3-none-any.whl", wheel)
+    found: str = index.put("tiny", "tiny-1.0.tar.gz", make_sdist("tiny-1.0", {"pyproject.toml": PYPROJECT}))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("python", "pins"),
+    [("3.11", ["backend==1.0", "helper==1.0"]), ("3.9", ["backend==1.0", "helper==1.0", "old==3.0"])],
+)
+async def test_pins_are_closed_for_the_images_python(
+    python: str, pins: list[str], filled: str, empty_store: ImageStore
+) -> None:
+    recipe = await make_recipe(
+        empty_store, "tiny==1.0", python, Needs(["helper<2"]), install="install it", env={"A": "b"}
+    )
+    assert (recipe.sdist, recipe.sdist_sha256, recipe.pip) == ("tiny==1.0", filled, pins)
+    assert (recipe.install, recipe.env) == ("install it", {"A": "b"})
+
+
+async def test_requirement_files_are_read_and_contradictions_told(
+    filled: str, empty_store: ImageStore, tmp_path: Path
+) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("helper==1.0  # a comment\n")
+    recipe = await make_recipe(empty_store, "tiny==1.0", "3.11", Needs(files=[file]), install=None, env={})
+    assert recipe.pip == ["backend==1.0", "helper==1.0"]
+    with pytest.raises(RowError, match=r"helper") as caught:
+        await make_recipe(empty_store, "tiny==1.0", "3.11", Needs(["helper>=2"], [file]), install=None, env={})
+    assert caught.value.kind == "requirements"
+    with pytest.raises(RowError, match=r"which Python\?"):
+        await make_recipe(empty_store, "tiny==1.0", None, Needs(), install=None, env={})
+
+
+@pytest.fixture
+def commit(tmp_path: Path) -> str:
+    """REPOSITORY@COMMIT of a repository with one commit."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git = "git -c user.name=a -c user.email=a@b"
+    script = f"git init -q . && {git} commit -q --allow-empty -m one && git rev-parse HEAD"
+    done = subprocess.run(["sh", "-c", script], cwd=repository, check=True, capture_output=True, text=True)
+    return f"{repository}@{done.stdout.strip()}"
+
+
+async def test_an_environment_is_taken_as_it_is_for_a_commit(commit: str, empty_store: ImageStore) -> None:
+    recipe = await make_recipe(empty_store, commit, None, Needs(environment=sys.executable), install=None, env={})
+    assert recipe.git is not None and commit.endswith(f"@{recipe.git.commit}")
+    assert recipe.python == f"3.{sys.version_info.minor}"
+    assert f"pytest=={pytest.__version__}" in recipe.pip
