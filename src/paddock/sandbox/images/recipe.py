@@ -3,7 +3,7 @@
 Tree    the source lies at `workdir`, committed to a git repository of its own (fixed author and date), with an empty
         commit on top (official eval scripts print the last commit); build products are ignored in `.git/info/exclude`.
 Pins    `pip` is closed under dependencies and exact: it is installed with `--no-deps` from wheels, without a network.
-Venv    at `/opt/venv`, on the image's PATH.
+Venv    at `/opt/venv`, on the image's PATH; images with one Python and the same pins share it as a layer.
 """
 
 from typing import Self
@@ -35,7 +35,7 @@ class Recipe(Record):
     install: str | None = None
     """Shell command run in the tree with the environment active, after the commit."""
     env: dict[str, str] = {}
-    """For the install, and in the image."""
+    """For `install`, and in the image; pins are installed without it."""
     workdir: str = "/testbed"
 
     @model_validator(mode="after")

@@ -39,6 +39,8 @@ PACKAGES = [
     "hostname",
     "less",
     "libc-bin",
+    "libgomp1",
+    "libstdc++6",
     "make",
     "mawk",
     "ncurses-base",

@@ -16,6 +16,8 @@ from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.images.build.process import Finished, run
 from paddock.sandbox.images.build.staging import Stage
 
+GIVEN = "/mnt/given"
+"""Where a build's step sees what it is given."""
 _MOUNT = """
 m=$1 o=$2; shift 2
 if [ -n "$o" ]; then mount -t overlay overlay -o "$o" "$m" || exit 1; fi
@@ -76,3 +78,11 @@ def _bubblewrap(root: Path, env: Mapping[str, str], folders: Mapping[str, Path],
     for name, value in env.items():
         words += ["--setenv", name, value]
     return [*words, "--chdir", "/"]
+
+
+def open_to_all(given: Path) -> None:
+    """Let the payload's uid read what it is given, whatever our umask."""
+    for folder, _names, files in os.walk(given):
+        Path(folder).chmod(0o755)
+        for file in files:
+            Path(folder, file).chmod(0o644)

@@ -3,7 +3,8 @@
 Name    `paddock/python:<minor>`; kept while the base layer and the recipe of this one stay the same.
 Debian  3.11 of the base's own suite; 3.9 of the suite before it, laid beside the base's libraries without touching
         them. Any other minor, or one that the mirror no longer has, is a copy of this machine's (`interpreter`).
-Proof   the finished interpreter is run inside and imports what tests need (ssl, sqlite3, ctypes, ...).
+Proof   the finished interpreter is run inside, imports what tests need (ssl, sqlite3, ctypes, ...) and loads the
+        libraries that wheels expect of a system (C++'s, OpenMP's).
 """
 
 from typing import NamedTuple, cast
@@ -31,9 +32,11 @@ from paddock.types import JsonObject
 
 SUITES = {"3.11": SUITE, "3.9": "bullseye"}
 _MODULES = "bz2, ctypes, decimal, hashlib, lzma, readline, sqlite3, ssl, unittest, venv, zlib"
+_LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1")
 _FINISH = """
 ldconfig
 {python} -c 'import {modules}; import sys; assert sys.version_info[:2] == {minor}'
+{python} -c 'import ctypes; [ctypes.CDLL(name) for name in {libraries}]'
 {python} -m compileall -q {library} || true
 """
 
@@ -49,7 +52,7 @@ async def python_image(store: ImageStore, minor: str, progress: Progress) -> Loc
     name = f"paddock/python:{minor}"
     async with locked(store, name):
         base = await base_image(store, progress)
-        key = digest(1, minor, base.record.layers, _packages(minor))
+        key = digest(2, minor, base.record.layers, _packages(minor))
         return current(store, name, key) or await _build(store, name, minor, base, key, progress)
 
 
@@ -72,7 +75,11 @@ async def _build(
         own_tree(store, stage.tree)
         progress(f"{name}: standard library is compiled")
         script = _FINISH.format(
-            python=made.program, modules=_MODULES, minor=tuple(map(int, minor.split("."))), library=made.library
+            python=made.program,
+            modules=_MODULES,
+            minor=tuple(map(int, minor.split("."))),
+            libraries=str(_LIBRARIES).replace("'", '"'),
+            library=made.library,
         )
         done = await run_inside(stage, base.layers, script, payload_id=store.payload_id, env=ENV)
         if done.code:
