@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.collect.evaluate import interruptible
 from paddock.collect.folder import locked
 from paddock.errors import ConfigError
 from paddock.server.loops import loop_factory, spare_collector
+from paddock.signals import interruptible
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.claiming import claim

@@ -2,6 +2,8 @@
 
 Exit    0 done; 2 a mistake in the command, the config or the rows, said in one message before anything starts;
         130 interrupted; other codes are stated in a sub-command's own help.
+Signals a command that says `ENDS_IN_ORDER` hears them itself once it has something to end; until then, and for the
+        others as Python does, they end it. None is heard once the exit code is known.
 """
 
 import argparse
@@ -10,8 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddock import __version__
-from paddock.errors import ConfigError
+from paddock import __version__, signals
 
 COMMANDS = {
     "serve": "run servers of a config until interrupted",
@@ -35,13 +36,26 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """The exit code. `argv`: of a caller in this process; None: this is the program, and its signals are ours."""
+    if argv is not None:
+        return _main(list(argv), ours=False)
+    signals.leave_at_once()
+    try:
+        return _main(sys.argv[1:], ours=True)
+    finally:
+        signals.ignore()
+
+
+def _main(arguments: list[str], *, ours: bool) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         if arguments and not arguments[0].startswith("-"):
             print(_unknown(arguments[0]), file=sys.stderr)  # noqa: T201 - this is the command's voice
             return 2
         _top_parser().parse_args(arguments)
         return 2
+    # Later than `leave_at_once`: an interrupt of slow imports is no trace.
+    from paddock.errors import ConfigError
+
     name = arguments[0]
     # `my_pkg.mod:Class` beside the caller's own files; last, so that it hides nothing installed.
     if str(Path.cwd()) not in sys.path:
@@ -54,13 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Files and overrides may stand before, between and after the options; argparse can't do that with sub-commands.
     nested = getattr(module, "SUBCOMMANDS", False)
     args = parser.parse_args(arguments[1:]) if nested else parser.parse_intermixed_args(arguments[1:])
+    if ours and not getattr(module, "ENDS_IN_ORDER", False):
+        signals.interrupt()
     try:
         return int(module.run(args))
     except ConfigError as error:
         print(f"paddock {name}: {error}", file=sys.stderr)  # noqa: T201 - this is the command's voice
         return 2
     except KeyboardInterrupt:
-        return 130
+        return signals.INTERRUPTED
 
 
 def _unknown(word: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+ENDS_IN_ORDER = True
 EXITS = """exit codes:
   0    every rollout ended in a verdict
   1    the servers or the disk failed for good; --resume goes on

@@ -1,7 +1,7 @@
 """`paddock serve CONFIG... [key=value ...]`: run servers until a signal.
 
 Output  stdout: one line per server when all are ready: name, kind/implementation, URL. stderr: notes and logs.
-Exit    0 ended by SIGINT or SIGTERM, within `serve.stop_timeout_s`; 1 a server can't start or was given up;
+Exit    0 ended by SIGINT, SIGTERM or SIGHUP, within `serve.stop_timeout_s`; 1 a server can't start or was given up;
         2 a mistake in the command or the config.
 """
 
@@ -18,6 +18,8 @@ from paddock.server.loops import run_until_signalled
 from paddock.server.runtime import Served, describe_servers, open_runtime
 from paddock.server.settings import find_token, serve_settings
 from paddock.server.targets import load_target
+
+ENDS_IN_ORDER = True
 
 
 class Options(NamedTuple):

@@ -1,15 +1,12 @@
 """From a config to a finished collection: servers started or found, interrupts heard, rollouts run.
 
-Law     the folder is opened, and so refused, before a server is started. SIGINT and SIGTERM cancel what is in flight,
-        once; the folder can then be resumed. A second one ends the process at once.
+Law     the folder is opened, and so refused, before a server is started. SIGINT, SIGTERM and SIGHUP cancel what is in
+        flight, once; the folder can then be resumed. A second one ends the process at once.
 Errors  ConfigError before anything starts; InfraError when the folder or the servers can't go on.
 """
 
-import asyncio
-import signal
-import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +20,7 @@ from paddock.errors import ConfigError
 from paddock.http import HttpPeer, Peer
 from paddock.http.transport import make_client
 from paddock.server.runtime import Runtime, describe_servers, open_runtime
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from paddock.signals import interruptible
 
 
 class Serving(NamedTuple):
@@ -60,7 +56,7 @@ def check_serving(plan: Plan, where: Serving) -> None:
 async def evaluate(
     plan: Plan, folder: Path, *, resume: bool = False, serving: Serving | None = None, quiet: bool = False
 ) -> Collected:
-    """Run the plan into the folder. Cancelling it, by SIGINT or SIGTERM too, leaves a folder that can be resumed."""
+    """Run the plan into the folder. Cancelling it, by a signal too, leaves a folder that can be resumed."""
     where = serving or Serving()
     with open_run(plan, folder, resume=resume) as run, interruptible():
         config = oracle_config(run.plan) if plan.identity.oracle else plan.config
@@ -116,28 +112,3 @@ def addresses(plan: Plan, where: Serving) -> dict[str, str]:
         host = block.get("host") or plan.config.top("default_host") or "127.0.0.1"
         found[name] = f"http://{host}:{block['port']}"
     return found
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """The first SIGINT or SIGTERM cancels the current task. Outside the main thread signals are somebody else's."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-    def release() -> None:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
-
-    def interrupt() -> None:
-        release()
-        if task is not None:
-            task.cancel("interrupted")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    for number in SIGNALS:
-        loop.add_signal_handler(number, interrupt)
-    try:
-        yield
-    finally:
-        release()

@@ -78,6 +78,8 @@ def kill_group() -> None:
 
 
 def main() -> int:
+    # Its parent tells it when to stop; one who signals it alone ends it, without a trace on the way.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = os.getppid()
     channel = Channel()
     line = channel.read_line()

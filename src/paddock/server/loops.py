@@ -1,6 +1,6 @@
 """Running a coroutine as a program: uvloop where it is installed, and an end that nothing can hold up.
 
-Law     SIGINT and SIGTERM cancel the coroutine, once; further ones change nothing. What then still runs after
+Law     SIGINT, SIGTERM and SIGHUP cancel the coroutine, once; further ones change nothing. What then still runs after
         `stop_timeout_s` is ended with the process, whatever it waits for.
 """
 
@@ -11,6 +11,8 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
+
+from paddock.signals import heeding
 
 GRACE_S = 0.3
 """Seconds beyond the stop timeout: the timeouts inside come first."""
@@ -44,25 +46,22 @@ def run_until_signalled(main: Coroutine[Any, Any, int], *, stop_timeout_s: float
 
 
 async def _signalled(main: Coroutine[Any, Any, int], stop_timeout_s: float) -> int:
-    loop = asyncio.get_running_loop()
-    task = loop.create_task(main)
+    task = asyncio.get_running_loop().create_task(main)
     signalled = False
 
     def stop() -> None:
         nonlocal signalled
-        if not signalled:
-            signalled = True
-            exit_after(stop_timeout_s + GRACE_S)
-            task.cancel()
+        signalled = True
+        exit_after(stop_timeout_s + GRACE_S)
+        task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if not signalled:
-            raise
-        return 0
+    with heeding(stop, again=signal.SIG_IGN):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not signalled:
+                raise
+            return 0
 
 
 def exit_after(seconds: float) -> None:

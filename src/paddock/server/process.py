@@ -33,6 +33,8 @@ class ServerProcess:
         self._channel, theirs = socket.socketpair()
         self._channel.settimeout(0)
         self._received = b""
+        self._talking = False
+        """The loop waits on the channel: it is not closed under it."""
         with theirs:
             process = _start(handover, theirs)
         self.pid = process.pid
@@ -45,12 +47,20 @@ class ServerProcess:
 
     async def prepare(self) -> None:
         """Hand over, and wait until it could serve."""
-        await self._send(self._handover.line())
-        await self._expect("prepared")
+        await self._ask(self._handover.line(), "prepared")
 
-    async def _expect(self, event: str) -> None:
-        """Wait for the message `event`; raises what the process says instead."""
-        line = await self._read_line()
+    async def _ask(self, data: bytes, event: str) -> None:
+        """Send, and wait for the message `event`; raises what the process says instead."""
+        line = b""
+        if not self._exited.done():
+            self._talking = True
+            try:
+                await self._send(data)
+                line = await self._read_line()
+            finally:
+                self._talking = False
+                if self._exited.done():
+                    self._channel.close()
         if not line:
             how = ending(await self.exit_code())
             raise InfraError(f"{self.name}: its process {how} while starting", kind="child_died", retryable=False)
@@ -65,8 +75,7 @@ class ServerProcess:
 
     async def go(self) -> None:
         """Let it serve."""
-        await self._send(GO)
-        await self._expect("ready")
+        await self._ask(GO, "ready")
 
     async def exit_code(self) -> int:
         """Wait for its end: the exit code, negative for a signal. Nothing of its group is left then."""
@@ -88,7 +97,7 @@ class ServerProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def _send(self, data: bytes) -> None:
-        with suppress(ConnectionError):  # its end is told by `_expect`
+        with suppress(ConnectionError):  # its end is told by `_ask`
             await asyncio.get_running_loop().sock_sendall(self._channel, data)
 
     async def _read_line(self) -> bytes:
@@ -116,7 +125,8 @@ class ServerProcess:
             loop.call_soon_threadsafe(self._set_exited, code)
 
     def _set_exited(self, code: int) -> None:
-        self._channel.close()
+        if not self._talking:
+            self._channel.close()
         if not self._exited.done():
             self._exited.set_result(code)
 

@@ -1,0 +1,101 @@
+"""Signals that end a program: SIGINT, SIGTERM, and SIGHUP, which a terminal sends when it closes.
+
+Law     the first one that a program is told asks it to end in order. What further ones do is the caller's choice: they
+        end it at once, without a word, or nothing. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
+Closed  a terminal that has closed takes no more output: what is then still written to it goes nowhere.
+Thread  signals are the main thread's; in any other nothing is changed.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers
+INTERRUPTED = 130
+"""Exit code of a program that a signal ended."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def leave(number: int, frame: FrameType | None) -> NoReturn:
+    """A handler that ends the process at once."""
+    os._exit(INTERRUPTED)
+
+
+def leave_at_once() -> None:
+    """From here on each of them ends the process at once: nothing was begun that would have to be ended in order."""
+    _set(leave)
+
+
+def interrupt() -> None:
+    """From here on SIGINT raises KeyboardInterrupt, the others end the process: as an interpreter begins."""
+    _set(signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ignore() -> None:
+    """From here on they do nothing: the exit code stands, and what is left to do takes no time."""
+    _set(signal.SIG_IGN)
+
+
+@contextmanager
+def heeding(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
+    """Within, in a running loop: the first signal calls `end`, further ones are handled by `again`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in _ENDING if not _is_nohup(number)}
+    terminals = [fd for fd in (1, 2) if os.isatty(fd)]
+    after = dict(before)
+
+    def first(number: int) -> None:
+        for one, handler in before.items():
+            loop.remove_signal_handler(one)
+            signal.signal(one, again)
+            # A program that began with `leave_at_once` is ending: nothing brings its first handlers back.
+            after[one] = again if handler is leave else handler
+        if number == signal.SIGHUP:
+            _silence(terminals)
+        end()
+
+    for number in before:
+        loop.add_signal_handler(number, first, number)
+    try:
+        yield
+    finally:
+        for number, handler in after.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within, the first signal cancels the current task, a second one ends the process at once."""
+    task = asyncio.current_task()
+    with heeding(lambda: task and task.cancel("interrupted"), again=leave):
+        yield
+
+
+def _is_nohup(number: signal.Signals) -> bool:
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+
+
+def _set(handler: Handler) -> None:
+    """What was ignored stays so: it was started in the background, or not to end with its terminal."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
+
+
+def _silence(terminals: list[int]) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for fd in terminals:
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
