@@ -2,20 +2,22 @@
 
 Row     `responses_create_params` is the history up to the step; it is sent as it is, with the block's arguments of the
         chat template.
-Outcome `truncated` when a token budget cut the answer, else `completed`; failures by their owner.
+Outcome `truncated` when a token budget cut the answer, or the prompt is longer than the model takes: then nothing is
+        there to be judged; else `completed`; failures by their owner.
 """
 
 from typing import Literal
 
 from pydantic import Field
 
-from paddock.errors import RowError
+from paddock.errors import RequestError, RowError
 from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelReply, VerifyRequest
 from paddock.server import AgentConfig, AgentServer
+from paddock.server.dialects import is_overlong
 from paddock.server.fields import Block
 from paddock.server.rollout import Life, require_answer
 from paddock.types import JsonObject, Rollout, Row
-from paddock.types.responses import is_cut
+from paddock.types.responses import is_cut, make_response
 
 
 class SingleStepConfig(AgentConfig):
@@ -49,7 +51,7 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
         with life.stage("seed"):
             await self.resources.call(SEED, life.row, life.call)
         with life.stage("model"):
-            reply = await self.model.call(RESPONSES, self._asked(life.row), life.call, secret=life.secret)
+            reply = await self._answer(life)
             if not isinstance(reply, dict):
                 raise RowError("responses_create_params.stream: a rollout asks for whole answers", kind="stream_asked")
             life.response = require_answer(reply)
@@ -58,6 +60,16 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
             life.verdict = await self.resources.call(
                 VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
             )
+
+    async def _answer(self, life: Life) -> ModelReply:
+        asked = self._asked(life.row)
+        try:
+            return await self.model.call(RESPONSES, asked, life.call, secret=life.secret)
+        except RequestError as error:
+            if not is_overlong(error):
+                raise
+            name = self.config.model_server.name
+            return make_response([], asked, model=name, incomplete_reason="max_output_tokens")
 
     def _asked(self, row: Row) -> JsonObject:
         params, ours = row.responses_create_params, self.config.chat_template_kwargs

@@ -92,6 +92,54 @@ async def test_an_upstream_that_never_answers_well_gives_no_reward_and_ends(
     }
 
 
+TOO_LONG = "This model's maximum context length is 8192 tokens. However, "
+PROMPT_TOO_LONG = (
+    "your messages resulted in 9000 tokens.",
+    "you requested 9008 tokens (9000 in the messages, 8 in the completion).",
+)
+BUDGET_TOO_LARGE = (
+    "you requested 9000 tokens (1000 in the messages, 8000 in the completion).",
+    "your request has 1000 input tokens and `max_tokens` is too large: 8000.",
+)
+
+
+@pytest.mark.parametrize("said", [*PROMPT_TOO_LONG, *BUDGET_TOO_LARGE])
+async def test_a_prompt_that_is_too_long_truncates_a_rollout_and_a_budget_that_is_too_large_does_not(
+    tmp_path: Path, said: str
+) -> None:
+    data = rows(tmp_path / "rows.jsonl", 1)
+    refusal = Status(400, TOO_LONG + said, "context_length_exceeded")
+    async with ScriptedUpstream(SAID, faults=first(NEVER, refusal)) as upstream:
+        await evaluate(make_plan(config(upstream.url), settings(data)), tmp_path / "run", quiet=True)
+    fits = said in BUDGET_TOO_LARGE
+    assert assert_lawful(tmp_path / "run", 1) == ({"infra": 1} if fits else {"truncated": 1})
+    for line in lines(tmp_path / "run/rollouts.jsonl"):
+        assert (line["reward"], line["rollout"]["turns"], line["response"]["output"]) == (0.0, [], [])
+    for line in lines(tmp_path / "run/failures.jsonl"):
+        assert line["kind"] == "context_length_exceeded"
+
+
+async def test_a_wrong_model_or_path_is_named_with_its_url(tmp_path: Path) -> None:
+    data = rows(tmp_path / "rows.jsonl", 1)
+    async with ScriptedUpstream(SAID, faults=first(NEVER, Status(404, "no such model"))) as upstream:
+        await evaluate(make_plan(config(upstream.url), settings(data)), tmp_path / "run", quiet=True)
+        assert upstream.calls == 1
+    (line,) = lines(tmp_path / "run/failures.jsonl")
+    assert (line["outcome"], line["owner"], line["kind"]) == ("infra", "infra", "upstream_not_found")
+    for part in (f"{upstream.url}/chat/completions", "`scripted`", "no such model"):
+        assert part in line["message"]
+
+
+async def test_an_endpoint_that_is_not_there_is_named_and_no_tls_with_it(tmp_path: Path) -> None:
+    data = rows(tmp_path / "rows.jsonl", 1)
+    quick = config("http://127.0.0.1:1/v1", attempts=1)
+    await evaluate(make_plan(quick, settings(data, max_attempts=1)), tmp_path / "run", quiet=True)
+    (line,) = lines(tmp_path / "run/failures.jsonl")
+    assert line["kind"] == "upstream_connection"
+    assert "can't connect to 127.0.0.1:1: " in line["message"]
+    assert "ssl" not in line["message"]
+
+
 async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(tmp_path: Path) -> None:
     data = rows(tmp_path / "rows.jsonl", 6)
     async with ScriptedUpstream(SAID, faults=first(NEVER, Status(500))) as upstream:

@@ -7,6 +7,8 @@ Limits  no time limits of its own: callers put one clock around the whole exchan
 Errors  every failure of a connection is an httpx.HTTPError; of a session, an aiohttp.ClientError.
 """
 
+import re
+
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
@@ -15,6 +17,8 @@ KEEPALIVE_S = 30.0
 """Seconds that an idle connection is kept."""
 SERVER_KEEPALIVE_S = 75
 """Seconds that our servers keep theirs: longer, so that they are never the first to close."""
+
+_REFUSED = re.compile(r"^Cannot connect to host (\S+) ssl:.+? \[(.*)\]$", re.DOTALL)
 
 
 class _Transport(AiohttpTransport):
@@ -25,9 +29,16 @@ class _Transport(AiohttpTransport):
             # The library calls every failure of a connection a connect timeout.
             if isinstance(error.__cause__, TimeoutError):
                 raise
-            raise httpx.ConnectError(str(error)) from error
+            raise httpx.ConnectError(failure_text(error)) from error
+        except httpx.ConnectError as error:
+            raise httpx.ConnectError(failure_text(error)) from error
         except aiohttp.ClientError as error:
             raise httpx.RemoteProtocolError(f"{type(error).__name__}: {error}") from error
+
+
+def failure_text(error: Exception) -> str:
+    """What failed. Of a connection without what aiohttp says of TLS, which it says of plain HTTP, too."""
+    return _REFUSED.sub(r"can't connect to \1: \2", str(error))
 
 
 def make_client(*, max_connections: int = 1024) -> httpx.AsyncClient:

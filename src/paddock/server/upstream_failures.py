@@ -15,6 +15,7 @@ import httpx
 import orjson
 
 from paddock.errors import InfraError, PaddockError, RequestError
+from paddock.http.transport import failure_text
 from paddock.server.dialects.failures import AnswerFault, EngineFailedError, UnreadableError
 
 _RETRIED = (408, 425, 429)
@@ -109,7 +110,7 @@ class attributed:  # noqa: N801 - read as a statement: `with attributed(...):`
             limit = f"no whole answer within {self._limit_s:.3g} s"
             raise UpstreamError(f"{self._host}: {limit}", kind="upstream_timeout") from error
         if isinstance(error, httpx.HTTPError | aiohttp.ClientError):
-            why = f"{type(error).__name__}: {str(error)[:MAX_TEXT]}"
+            why = f"{type(error).__name__}: {failure_text(error)[:MAX_TEXT]}"
             raise UpstreamError(f"{self._host}: {why}", kind="upstream_connection") from error
         if isinstance(error, UnreadableError):
             raise unreadable(self._host, error, error.kind) from error

@@ -13,7 +13,7 @@ from paddock.server.dialects.conversation import (
     history_key,
     require_renderable,
 )
-from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply
+from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply, is_overlong
 from paddock.server.dialects.items import custom_call_item, reasoning_item, with_ids
 from paddock.server.dialects.messages_replies import message_body
 from paddock.server.dialects.parts import Closed, Delta, Opened, Part, Writer
@@ -47,6 +47,7 @@ __all__ = [
     "dialect_of",
     "error_reply",
     "history_key",
+    "is_overlong",
     "make_writer",
     "message_body",
     "named_event",

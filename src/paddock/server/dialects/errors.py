@@ -10,7 +10,7 @@ Law     a prompt that is too long is 400: `context_length_exceeded`, or a messag
 import re
 from typing import Any, NamedTuple
 
-from paddock.errors import InfraError, PaddockError
+from paddock.errors import InfraError, PaddockError, RequestError
 from paddock.server.dialects.answers import Dialect
 from paddock.types import JsonObject
 
@@ -40,6 +40,9 @@ _PROMPT = re.compile(
 _LIMIT = re.compile(
     rf"(?:maximum model length of |maximum context length is |maximum of |takes |> ){_NUMBER}", re.IGNORECASE
 )
+
+_PROMPT_ALONE = re.compile(rf"{_NUMBER} in the messages|(?:has|passed) {_NUMBER} input tokens", re.IGNORECASE)
+_CONTEXT = re.compile(rf"context length is (?:only )?{_NUMBER}", re.IGNORECASE)
 
 
 class ErrorReply(NamedTuple):
@@ -71,6 +74,18 @@ def error_reply(path: str, error: PaddockError, status: int | None = None) -> Er
         body = {"error": {**told, **body["error"]}}
     final = not error.retryable and (code in _RETRIED or code >= 500)
     return ErrorReply(code, body, {"x-should-retry": "false"} if final else {})
+
+
+def is_overlong(error: RequestError) -> bool:
+    """Whether a prompt is longer than its model takes. One that would fit without the budget which was asked for its
+    answer is not: that is for whoever asked for so much to mend."""
+    if error.kind != CONTEXT_KIND:
+        return False
+    prompt, limit = _PROMPT_ALONE.search(error.message), _CONTEXT.search(error.message)
+    if prompt is None or limit is None:
+        return True
+    tokens = next(number for number in prompt.groups() if number)
+    return int(_plain(tokens)) >= int(_plain(limit.group(1)))
 
 
 def messages_error(message: str, kind: str, status: int = 500, own: JsonObject | None = None) -> JsonObject:
