@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,7 +99,9 @@ def test_a_formatter_is_tried_before_a_registry_and_by_whole_names(images: Image
 
 def test_an_image_is_converted_listed_removed_and_pruned(images: Images, registry: ScriptedRegistry) -> None:
     registry.images["t/x:v1"] = make_image([make_layer([Entry("a", b"1")])])
-    assert images("convert", f"docker://{registry.host}/t/x:v1", "mine") == Said(0, "mine\n", "")
+    said = images("convert", f"docker://{registry.host}/t/x:v1", "mine")
+    assert (said.code, said.out) == (0, "mine\n")
+    assert re.fullmatch(r"mine: \d+\.\d s\n", said.err)
     assert f"registry={registry.host}/t/x:v1" in images("list").out
     assert images("remove", "mine").code == 0
     removed = images("remove", "mine")

@@ -1,10 +1,12 @@
 """The sub-commands of `paddock images` that make images: bounded, with a bar per image, each failing alone.
 
-Output  one line on stdout per image that is there; why another is not, on stderr. Bars only on a terminal.
+Output  one line on stdout per image that is there; how long it took, or why another is not, on stderr. Bars only on a
+        terminal.
 """
 
 import argparse
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -175,7 +177,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
 
         async def one(name: str, job: Job) -> bool:
             async with slots:
-                bar = Bar(bars, name)
+                bar, since = Bar(bars, name), time.monotonic()
                 try:
                     await job(bar)
                 except (PaddockError, OSError) as error:
@@ -186,6 +188,8 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
                 finally:
                     bar.close()
                 print(name, flush=True)  # noqa: T201 - the command's voice
+                took_s = time.monotonic() - since
+                bars.console.print(f"{name}: {took_s:.1f} s", markup=False, highlight=False, soft_wrap=True)
                 return True
 
         done = await asyncio.gather(*(one(name, job) for name, job in jobs.items()))
