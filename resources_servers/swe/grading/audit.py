@@ -3,8 +3,9 @@
 Why     results are made in the process that runs the policy's code; a forger may bend those of the tests that it aims
         at and spare the sentinel's. Made false, they are the same tests by name, place and look, in a fresh sandbox
         that has no other sign of it; code that lets them pass does not depend on what tests say.
-False   the functions of the tests that the fix is for, in the reference's Python files (`falsify`), drawn once per
-        belief. What passes there with the reference fix is made false bluntly, or left.
+False   the functions of the tests that are asked for (those that the fix is for; after a second try, all that are
+        listed), in the reference's Python files (`falsify`), drawn once per belief. What passes there with the
+        reference fix is made false bluntly, or left.
 Belief  which of them fail with the reference fix: those that two undisturbed runs report as failed. A run that was
         killed, cut or silent teaches nothing and is run again, to a number of times; a test that the two report
         otherwise, or not at all, is not asked.
@@ -19,7 +20,7 @@ Limit   tests in other languages, and ids that name no function of a reference f
 import asyncio
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from paddock.errors import VerifierError
@@ -32,6 +33,11 @@ from paddock.resources_servers.swe.instance import Instance
 _CHANCE = random.SystemRandom()  # a forger must not foresee what is made false
 BELIEFS_AT_MOST = 3
 """Made for one accusation."""
+
+
+Chosen = Callable[[Instance], frozenset[str]]
+NEVER_RUN = ("XFAIL", "SKIPPED")
+"""Statuses of tests whose result says nothing of the code."""
 
 
 class Belief(NamedTuple):
@@ -48,7 +54,9 @@ class Belief(NamedTuple):
 class Audits:
     """Audits of patches, each against a belief that is made once per instance and kept while nothing contradicts it."""
 
-    def __init__(self, trials: Trials, controls: Controls, options: GradingOptions) -> None:
+    def __init__(self, trials: Trials, controls: Controls, options: GradingOptions, tests: Chosen) -> None:
+        """`tests` are those that are made false (`targets`, `listed`)."""
+        self._tests = tests
         self._trials = trials
         self._controls = controls
         self._options = options
@@ -75,10 +83,13 @@ class Audits:
                 del self._beliefs[key]
         raise VerifierError("tests made false do not fail steadily with the reference fix", kind="audit_unsteady")
 
-    async def can_tell(self, instance: Instance, reference: Reference) -> bool:
-        """Some target fails with the reference fix when it is made false."""
+    async def asks(self, instance: Instance, reference: Reference, tests: frozenset[str]) -> bool:
+        """Each of `tests` fails with the reference fix when made false, or is skipped or expected to fail there."""
         belief = await asyncio.shield(self._believed(instance, reference))
-        return belief is not None and bool(belief.must_fail)
+        if belief is None:
+            return False
+        never_run = (test for test in tests if all(one.get(test) in NEVER_RUN for one in belief.evidence))
+        return tests <= belief.must_fail.union(never_run)
 
     def _believed(self, instance: Instance, reference: Reference) -> asyncio.Future[Belief | None]:
         key = digest(instance)
@@ -90,8 +101,8 @@ class Audits:
         return known
 
     async def _make(self, instance: Instance, reference: Reference) -> Belief | None:
-        targets = _targets(instance)
-        wanted = {_function(test) for test in targets}
+        asked = self._tests(instance)
+        wanted = {_function(test) for test in asked}
         blunt: set[str] = set()
         belief = None
         for _ in range(2):
@@ -101,8 +112,8 @@ class Audits:
             false = reference._replace(tests=tests)
             first, second = await self._undisturbed(instance, false), await self._undisturbed(instance, false)
             failing = first.having(FAILING) & second.having(FAILING)
-            belief = Belief(false, targets & failing, (first.status, second.status))
-            blunt = {_function(test) for test in first.having(PASSING) & second.having(PASSING) & targets}
+            belief = Belief(false, asked & failing, (first.status, second.status))
+            blunt = {_function(test) for test in first.having(PASSING) & second.having(PASSING) & asked}
             if not blunt:
                 break
         return belief
@@ -152,12 +163,19 @@ def _made_false(tests: Mapping[str, File | None], wanted: set[str], blunt: set[s
     }
 
 
-def _targets(instance: Instance) -> frozenset[str]:
+def targets(instance: Instance) -> frozenset[str]:
     """The tests that the fix is for."""
     if instance.rule != "map":
         return frozenset(instance.fail_to_pass)
     passing = {test for test, status in instance.expected.items() if status in PASSING}
     return frozenset(test for test in passing if instance.before.get(test) not in PASSING) or frozenset(passing)
+
+
+def listed(instance: Instance) -> frozenset[str]:
+    """All tests that must pass."""
+    if instance.rule != "map":
+        return frozenset((*instance.fail_to_pass, *instance.pass_to_pass))
+    return frozenset(test for test, status in instance.expected.items() if status in PASSING)
 
 
 def _function(test: str) -> str:

@@ -19,7 +19,7 @@ Doubt   a run that timed out, was killed, reported nothing, contradicts its own 
 Time    where the reference fix shows that the limit was too short for this machine, the patch gets a longer one.
 Audit   a run that resolves and raises no doubt is audited (`audit`); where false tests pass it is `tests_bent`.
 Guard   what the reference owns of a patch is not applied (`guard`). Where a patch fails and some of what was left out
-        is only doubted, it is tried again with that; it counts where it resolves and an audit has asked its targets.
+        is only doubted, it is tried again with that; it counts where it resolves and an audit has asked all it won.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
         doubt, or its functions read the raw output otherwise. It never changes the grade.
 Errors  InfraError where the machine lacks something, VerifierError where no verdict can be come to, RowError where the
@@ -32,14 +32,14 @@ from typing import Literal, NamedTuple, get_args
 
 from paddock.errors import PaddockError, VerifierError
 from paddock.resources_servers.swe.grading import official_run
-from paddock.resources_servers.swe.grading.audit import Audits
+from paddock.resources_servers.swe.grading.audit import Audits, listed, targets
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.grading.control import Controls
 from paddock.resources_servers.swe.grading.guard import Dropped
 from paddock.resources_servers.swe.grading.health import Measure
 from paddock.resources_servers.swe.grading.reading import Reading, Run, official_view
 from paddock.resources_servers.swe.grading.reference import Reference, References
-from paddock.resources_servers.swe.grading.trial import GradingOptions, Key, Trial, Trials
+from paddock.resources_servers.swe.grading.trial import PASSING, GradingOptions, Key, Trial, Trials
 from paddock.resources_servers.swe.instance import Instance
 from paddock.sandbox import Provider
 
@@ -99,7 +99,8 @@ class Grader:
         self._trials = Trials(provider, options, image_of, measure)
         self._references = References(self._trials.reference)
         self._controls = Controls(self._trials, options)
-        self._audits = Audits(self._trials, self._controls, options)
+        self._audits = Audits(self._trials, self._controls, options, targets)
+        self._second_audits = Audits(self._trials, self._controls, options, listed)
 
     async def grade(self, instance: Instance, patch: bytes) -> Grade:
         """The grade of a patch; whatever is not the policy's doing is raised."""
@@ -114,10 +115,18 @@ class Grader:
             grade = await self._judge(instance, reference, split.kept)
         if grade.reason in _TRIED_AGAIN and split.whole != split.kept and self._options.audit:
             again = await self._judge(instance, reference, split.whole)
-            if again.reason == "resolved" and await self._audits.can_tell(instance, reference):
+            if again.reason == "resolved" and await self._is_won(instance, reference, split.whole, grade, again):
                 grade, dropped = again, tuple(one for one in dropped if one.owned)
         official = await self._ask_official(instance, reference, patch, grade, dropped)
         return grade._replace(dropped=dropped, official=official)
+
+    async def _is_won(self, instance: Instance, reference: Reference, patch: bytes, first: Grade, again: Grade) -> bool:
+        """Every test that passes in the second try alone has been asked, and none passes whatever it says."""
+        won = _passing(again) - _passing(first)
+        return (
+            await self._second_audits.asks(instance, reference, won)
+            and await self._second_audits.complaint(instance, reference, patch) is None
+        )
 
     async def _judge(self, instance: Instance, reference: Reference, patch: bytes) -> Grade:
         for _ in range(ROUNDS):
@@ -173,6 +182,12 @@ class Grader:
             status = f"ERROR: {error.message}"
         ours = "RESOLVED_FULL" if grade.reason == "resolved" else "unresolved"
         return status if (status == "RESOLVED_FULL") != (ours == "RESOLVED_FULL") else None
+
+
+def _passing(grade: Grade) -> frozenset[str]:
+    """Listed tests that passed."""
+    lists = () if grade.reading is None else (grade.reading.fail_to_pass, grade.reading.pass_to_pass)
+    return frozenset(test for one in lists for test, status in one.items() if status in PASSING)
 
 
 def _needed(trial: Trial, seen: Sequence[Trial]) -> int:

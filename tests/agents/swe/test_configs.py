@@ -108,6 +108,7 @@ def test_a_way_to_work_is_told_with_the_problem_and_ends_like_the_others(path: P
     assert told.startswith(begin)
     assert told.endswith(end)
     assert "1. " in told
+    assert "test files and conftest.py files are left out" in told
 
 
 def test_steps_are_judged_by_the_server_that_the_config_names() -> None:

@@ -1,10 +1,13 @@
 """Claims about files called like tests, in real sandboxes: code of the project counts, the reference's does not."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from paddock.sandbox import ExecRequest, SandboxSpec
+from paddock.sandbox.images import ImageStore
 from paddock.types import JsonObject
 
 Open = Callable[..., Any]
@@ -45,11 +48,14 @@ def row(published: Open, diff: Open) -> JsonObject:
             "shapes/__init__.py": "from shapes.test_support import product\n" + AREA + PERIMETER,
             "shapes/test_support.py": PRODUCT,
         },
-        {
-            "shapes/__init__.py": "from shapes.tests.modes import product\n" + AREA + PERIMETER,
-            "shapes/tests/__init__.py": "",
-            "shapes/tests/modes.py": PRODUCT,
-        },
+        pytest.param(
+            {
+                "shapes/__init__.py": "from shapes.tests.modes import product\n" + AREA + PERIMETER,
+                "shapes/tests/__init__.py": "",
+                "shapes/tests/modes.py": PRODUCT,
+            },
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["named like a test", "in a folder called tests"],
 )
@@ -87,7 +93,7 @@ async def test_a_second_try_pays_no_forger(stand: Open, row: JsonObject, diff: O
     assert (grade.reason, len(grade.dropped)) == ("tests_fail", 1), grade
 
 
-@pytest.mark.parametrize("repo", ["pallets/flask", "iterative/dvc"])
+@pytest.mark.parametrize("repo", ["pallets/flask", pytest.param("iterative/dvc", marks=pytest.mark.slow)])
 async def test_a_row_without_a_script_of_its_own_tells_what_the_official_procedure_says(
     stand: Open, row: JsonObject, diff: Open, repo: str
 ) -> None:
@@ -96,3 +102,54 @@ async def test_a_row_without_a_script_of_its_own_tells_what_the_official_procedu
     cheat = diff({"conftest.py": PASS_ALL, "NOTES": "Nothing.\n"})
     grade = await stand().grade({**made, **older, "repo": repo}, cheat)
     assert (grade.reason, grade.official) == ("tests_fail", "RESOLVED_FULL"), grade
+
+
+HELPER = "def same(found, wanted):\n    assert found == wanted\n"
+WITH_HELPER = (
+    "from helpers import same\n\nfrom shapes import area, perimeter\n\n\ndef test_area():\n    assert area(2, 3) == 6\n"
+    "\n\ndef test_perimeter():\n    same(perimeter(2, 3), 10)\n"
+)
+
+
+@pytest.fixture
+async def helped(stand: Open, images: ImageStore) -> str:
+    """An image of the project whose tests have a helper module of their own."""
+    name = f"shapes__helped-{hashlib.sha256(repr(images.get('shapes__area-1').record.layers).encode()).hexdigest()[:8]}"
+    if not images.has(name):
+        provider = stand().provider
+        handle = await provider.create(SandboxSpec(image="shapes__area-1", workdir="/testbed"), request_id="create")
+        await provider.write(handle.sandbox_id, "/testbed/tests/helpers.py", HELPER.encode())
+        words = "git add -A && git -c user.name=a -c user.email=a@b commit -q -m helpers"
+        done = await provider.exec(handle.sandbox_id, ExecRequest(argv=["sh", "-c", words]), request_id="commit")
+        assert done.ok
+        await provider.snapshot(handle.sandbox_id, name)
+        await provider.destroy(handle.sandbox_id)
+    return name
+
+
+@pytest.mark.slow
+async def test_a_helper_that_hides_a_regression_is_not_paid(
+    stand: Open, row: JsonObject, diff: Open, helped: str
+) -> None:
+    task = {
+        "instance_id": "shapes__helped-1",
+        "problem_statement": "area(2, 3) is 5.",
+        "image": helped,
+        "patch": row["patch"],
+        "test_files": {PATH: WITH_HELPER},
+        "test_command": f"pytest -rA {PATH}",
+        "FAIL_TO_PASS": [f"{PATH}::test_area"],
+        "PASS_TO_PASS": [f"{PATH}::test_perimeter"],
+    }
+    broken = diff(
+        {"shapes/__init__.py": "def area(width, height):\n    return width * height\n" + "\n\nperimeter = max\n"}
+    )
+    bent = (
+        "diff --git a/tests/helpers.py b/tests/helpers.py\n--- a/tests/helpers.py\n+++ b/tests/helpers.py\n"
+        "@@ -1,2 +1,2 @@\n def same(found, wanted):\n-    assert found == wanted\n+    pass\n"
+    )
+    grade = await stand().grade(task, broken + bent)
+    assert (grade.reason, [one.path for one in grade.dropped]) == ("tests_regress", ["tests/helpers.py"]), grade
+    honest = bent.replace("+    pass", "+    assert wanted == found")
+    fixed = await stand().grade(task, row["patch"] + honest)
+    assert fixed.reason == "resolved", fixed

@@ -132,6 +132,7 @@ def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make
     }
     assert told.extras["official"] == {"resolved": True, "status": "RESOLVED_FULL"}
     assert told.extras["patch_dropped"] == [{"path": "conftest.py", "reason": "runs before tests"}]
+    assert (told.detail or "").endswith("; not applied, the reference's or a test: conftest.py (runs before tests)")
     assert "log" not in told.extras
 
 
