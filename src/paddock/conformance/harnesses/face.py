@@ -43,8 +43,12 @@ class Face(NamedTuple):
         tool = self._of_form("shell")
         if tool is None:
             raise NotApplicable(f"none of its tools is known to run shell lines: {', '.join(self.names)}")
-        schema = tool["parameters"]
-        name = next(name for name in ROLES["command"] if name in properties_of(schema))
+        schema = tool.get("parameters") or {}
+        name = next((name for name in ROLES["command"] if name in properties_of(schema)), None)
+        if name is None:
+            raise NotApplicable(
+                f"`{tool['name']}` takes none of {', '.join(ROLES['command'])}: no line can be run by it"
+            )
         takes_words = properties_of(schema)[name].get("type") == "array"
         given: JsonObject = {name: ["bash", "-lc", line] if takes_words else line}
         if timeout is not None and "timeout" in properties_of(schema):
