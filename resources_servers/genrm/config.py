@@ -88,6 +88,10 @@ class GenrmConfig(RewardSettings, ServerConfig):
     """The judge: a model server that puts the two responses of a comparison to its model, such as
     `models_servers/genrm` (`prompt_form: plain` for any chat model). Several take turns from pair to pair, and within
     a pair where `num_judges_per_comparison` asks more than once; both orders of a pair go to the same one."""
+    judges_read_metadata: bool = False
+    """False: a judge is refused whose model server is not known to put both responses to its model. True: they are
+    put to it where a model server here only passes requests on, with their `metadata` (`openai` with `upstream_api:
+    responses` in front of a GenRM server elsewhere)."""
     genrm_responses_create_params: JsonObject = {"max_output_tokens": 16384, "temperature": 0.6, "top_p": 0.95}
     """Of each comparison's request, besides `input` and `metadata`; an `input` here stands before the conversation."""
     num_rollouts_per_prompt: int = Field(default=16, ge=1)

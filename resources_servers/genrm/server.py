@@ -66,11 +66,12 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
     def check_references(cls, config: GenrmConfig, classes: Mapping[str, type[Server[Any]]]) -> None:
         for judge in config.judges:
             found = classes[judge.name]
-            if not (issubclass(found, ModelServer) and found.COMPARES):
+            if not (config.judges_read_metadata or (issubclass(found, ModelServer) and found.COMPARES)):
                 raise ConfigError(
                     f"genrm_model_server: `{judge.name}` ({found.__name__}) does not show its model the responses of a "
                     "comparison: put a `models_servers: genrm` block in front of its endpoint (`base_url`, `model`; "
-                    "`prompt_form: plain` for any chat model) and name that, or a class with `COMPARES = True`",
+                    "`prompt_form: plain` for any chat model) and name that. Where it passes requests on to a GenRM "
+                    "server elsewhere, with their metadata: judges_read_metadata: true",
                     kind="no_judge",
                 )
 

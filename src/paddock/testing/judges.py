@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from paddock.errors import InfraError
 from paddock.http import PLAIN_RESPONSES, RESPONSES, Call, Peer, Route
 from paddock.server import Handler, ModelServer, ServerConfig
-from paddock.types import JsonObject
+from paddock.types import JsonObject, Usage
 from paddock.types.responses import content_text, make_response, message_item, output_items
 
 Key = Literal["score_1", "score_2", "ranking"]
@@ -124,7 +124,8 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
             raise InfraError(f"{self.name}: down, as scripted", kind="judge_down", stage="model")
         unusable = nth < self.config.unusable_first or _share("unusable", key) < self.config.unusable_share
         said = "Both have their merits." if unusable else self._opinion(body, texts)
-        return make_response([message_item(said)], body, model="scripted-judge")
+        usage = Usage(output_tokens=len(said.split()))
+        return make_response([message_item(said)], body, model="scripted-judge", usage=usage)
 
     def _has(self, needle: str | None, texts: list[str]) -> bool:
         return bool(needle) and any(needle in text for text in texts if needle)

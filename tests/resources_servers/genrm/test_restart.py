@@ -73,5 +73,5 @@ def _tree(judge: Peer, state: Path) -> dict[str, Any]:
     assert isinstance(judge, HttpPeer)
     model = {"base_url": f"{judge.base_url}/v1", "model": "judge", "upstream_api": "responses"}
     reference = {"type": "models_servers", "name": "judge"}
-    genrm = {"genrm_model_server": reference, "state_dir": str(state)}
+    genrm = {"genrm_model_server": reference, "judges_read_metadata": True, "state_dir": str(state)}
     return {"genrm": {"resources_servers": {"genrm": genrm}}, "judge": {"models_servers": {"openai": model}}}
