@@ -50,6 +50,10 @@ GRACE_S = 1.0
 class SweAgent(AgentServer[SweConfig]):
     config_type = SweConfig
     OWN_PROMPT = True
+    OPEN_FILES = 12
+    """Of a sandbox, its tunnel and a command in it."""
+    PROCESSES = 2
+    """A sandbox's keeper and first process."""
     _provider: Lease[LocalProvider]
     _admission: Lease[Admission]
     _planted: list[str]

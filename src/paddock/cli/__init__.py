@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddock import __version__, signals
+from paddock import __version__, limits, signals
 
 COMMANDS = {
     "serve": "run servers of a config until interrupted",
@@ -40,8 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _main(list(argv), ours=False)
     signals.leave_at_once()
+    limits.raise_open_files()
     try:
+        if (lacks := limits.lack_of_memory()) is not None:
+            print(f"paddock: {lacks}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+            return 2
         return _main(sys.argv[1:], ours=True)
+    except MemoryError:
+        print("paddock: out of memory: raise `ulimit -v`, or lower --concurrency", file=sys.stderr)  # noqa: T201 - as above
+        return 1
     finally:
         signals.ignore()
 

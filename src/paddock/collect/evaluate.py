@@ -19,6 +19,8 @@ from paddock.config.problems import nearest
 from paddock.errors import ConfigError
 from paddock.http import HttpPeer, Peer
 from paddock.http.transport import make_client
+from paddock.limits import lack_of_disk
+from paddock.server.capacity import require_capacity
 from paddock.server.runtime import Runtime, describe_servers, open_runtime
 from paddock.signals import interruptible
 
@@ -58,6 +60,7 @@ async def evaluate(
 ) -> Collected:
     """Run the plan into the folder. Cancelling it, by a signal too, leaves a folder that can be resumed."""
     where = serving or Serving()
+    _require_room(plan, folder, where)
     with open_run(plan, folder, resume=resume) as run, interruptible():
         config = oracle_config(run.plan) if plan.identity.oracle else plan.config
         prompter = OraclePrompter(run.plan) if plan.identity.oracle else None
@@ -70,6 +73,16 @@ async def evaluate(
             collected = await run.collect(servers.peers, prompter=prompter, failed=failed, watcher=watcher)
             failure = servers.runtime.failure if servers.runtime is not None else None
             return collected._replace(why=str(failure)) if failure else collected
+
+
+def _require_room(plan: Plan, folder: Path, where: Serving) -> None:
+    """ConfigError where this machine does not let the run have what it takes."""
+    if (lacks := lack_of_disk(folder, plan.settings.min_free_disk_mib)) is not None:
+        raise ConfigError(f"{lacks} (eval.min_free_disk_mib)", kind="disk_full")
+    concurrency = max(1, min(plan.settings.concurrency, plan.n_rollouts))
+    names = list(plan.router.agents) if where.start else []
+    config = oracle_config(plan) if plan.identity.oracle else plan.config
+    require_capacity(config, names, concurrency=concurrency, isolate=where.isolate or not where.start)
 
 
 @asynccontextmanager

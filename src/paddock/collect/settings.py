@@ -54,6 +54,8 @@ class EvalSettings(BaseModel):
     many as all rollouts in flight may make, and at least 20."""
     retry: list[Literal["row"]] = []
     """Outcomes that a resumed run tries again besides those that it always does (`infra`, `verifier`, `cancelled`)."""
+    min_free_disk_mib: int = Field(default=16, ge=0)
+    """MiB that have to be free on the disk of the run's folder before anything is started; 0: any room will do."""
     progress_every_s: float = Field(default=10.0, gt=0)
     """Seconds between progress lines where there is no terminal."""
 

@@ -17,7 +17,7 @@ from paddock.sandbox.settings import SandboxSettings, check_home
 async def open_provider(settings: SandboxSettings | None = None) -> LocalProvider:
     """A provider of sandboxes on this machine; RuntimeMissing says what was tried and what to install."""
     settings = settings or SandboxSettings()
-    check_home(settings.home)
+    check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)
     tried = []
     for runtime in (make() for make in RUNTIMES):

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from paddock.errors import ConfigError
+from paddock.limits import lack_of_disk
 from paddock.sandbox.records import RuntimeName
 from paddock.sandbox.watchdog import WatchdogSettings
 
@@ -30,9 +31,11 @@ def default_home() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "paddock"
 
 
-def check_home(home: Path) -> None:
-    """ConfigError where root's sandboxes would lie in a folder that their unprivileged user can't pass, or where
-    overlayfs can't take the path."""
+def check_home(home: Path, min_free_disk_mib: int = 0) -> None:
+    """ConfigError where root's sandboxes would lie in a folder that their unprivileged user can't pass, where overlayfs
+    can't take the path, or where there is no room for what sandboxes write."""
+    if (lacks := lack_of_disk(home, min_free_disk_mib)) is not None:
+        raise ConfigError(f"{lacks} (sandbox.min_free_disk_mib, {HOME_VARIABLE})", kind="disk_full")
     if any(mark in str(home) for mark in ",:\\"):
         raise ConfigError(f"{home}: sandboxes can't live below a path with a comma, colon or backslash", kind="home")
     if os.geteuid() != 0:
@@ -55,6 +58,8 @@ class SandboxSettings(BaseModel):
     """`auto`: the first that works here of apptainer, bubblewrap, podman, docker."""
     home: Path = Field(default_factory=default_home, validate_default=True)
     """Holds `images/`, `layers/`, `programs/` and `state/`; on a disk, not on tmpfs."""
+    min_free_disk_mib: int = Field(default=64, ge=0)
+    """MiB that have to be free on the disk of `home` before the first sandbox is made; 0: any room will do."""
     programs_of: Path | None = None
     """The home whose `programs/` are used; None: `home`."""
     payload_id: int = Field(default=PAYLOAD_ID, ge=1000, le=2**31)

@@ -108,6 +108,10 @@ class Server(Generic[ConfigT]):
     KIND: ClassVar[Kind]
     OWN_PROCESS: ClassVar[bool] = False
     """It never runs in its callers' process: it imports what they need not have, or keeps a core busy."""
+    OPEN_FILES: ClassVar[int] = 1
+    """That one rollout in flight takes at least, in a process with the servers that it needs."""
+    PROCESSES: ClassVar[int] = 0
+    """That one rollout in flight takes at least."""
     config_type: ClassVar[type[ServerConfig]] = ServerConfig
 
     def __init__(self, config: ConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:

@@ -1,0 +1,92 @@
+"""What this process may take of its machine: open files, processes, address space, room on a disk.
+
+Law     the soft limit of open files is raised to the hard one, which is there for that. What is then still too little
+        for what was asked is refused at the start, in one line: rollouts that can't have a file or a process each fail.
+Counts  are the least with which it can work at all: what is let pass may still run short, what is refused would.
+Units   in the names. Standard library only: where there is little memory, this is asked before anything is imported.
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+OPEN_FILES_MAX = 1 << 20
+"""No more is asked for: some programs look at each number that they may use."""
+OPEN_FILES_BASE = 32
+"""Of a process that has nothing in flight."""
+PROCESSES_BASE = 8
+MEMORY_MIB = 150
+"""Address space below which the imports alone do not fit."""
+
+
+def raise_open_files() -> int:
+    """The number of files that this process may have open from here on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else soft
+
+
+def lack_of_memory() -> str | None:
+    """What to say where the address space is too small to begin."""
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if soft == resource.RLIM_INFINITY or soft >= MEMORY_MIB << 20:
+        return None
+    return f"needs at least {MEMORY_MIB} MiB of address space, has {soft >> 20}: raise it with `ulimit -v`"
+
+
+def lack_of_open_files(concurrency: int, each: int) -> str | None:
+    """`each`: open files of one rollout in flight."""
+    has, needs = raise_open_files(), OPEN_FILES_BASE + each * concurrency
+    if has >= needs:
+        return None
+    fits = max(0, has - OPEN_FILES_BASE) // each
+    lower = f", or lower --concurrency to {fits}" if fits else ""
+    return f"needs about {needs} open files for concurrency {concurrency}, has {has}: raise it with `ulimit -n`{lower}"
+
+
+def lack_of_processes(concurrency: int, each: int) -> str | None:
+    """`each`: processes of one rollout in flight."""
+    needs = PROCESSES_BASE + each * concurrency
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    found = [(most, f"{path} is {most}") for path, most in _cgroup_maxima()]
+    if soft != resource.RLIM_INFINITY:
+        found.append((soft, f"`ulimit -u` is {soft}"))
+    least = min(found, default=None)
+    if least is None or least[0] >= needs:
+        return None
+    return f"needs about {needs} processes for concurrency {concurrency}: {least[1]}; raise it, or lower --concurrency"
+
+
+def lack_of_disk(folder: Path, least_mib: int) -> str | None:
+    """`folder`: need not be there yet. `least_mib` 0: any room will do."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    disk = os.statvfs(there)
+    free_mib = disk.f_bavail * disk.f_frsize >> 20
+    if free_mib >= least_mib:
+        return None
+    return f"{folder}: {free_mib} MiB are free on its disk, and {least_mib} are to be"
+
+
+def _cgroup_maxima() -> Iterator[tuple[Path, int]]:
+    """`pids.max` of each cgroup that this process is in."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "pids" not in controllers.split(","):
+            continue
+        mount = Path("/sys/fs/cgroup", "pids" if controllers else "")
+        own = mount / path.lstrip("/")
+        for folder in (own, *own.parents):
+            if folder.is_relative_to(mount) and (most := _maximum(folder / "pids.max")) is not None:
+                yield folder / "pids.max", most
+
+
+def _maximum(file: Path) -> int | None:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
