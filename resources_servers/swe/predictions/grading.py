@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.errors import BugError, PaddockError, RowError, boundary
+from paddock.errors import BugError, InfraError, PaddockError, RowError, boundary
 from paddock.http import read_row
 from paddock.resources_servers.swe.checking.drafts import label
 from paddock.resources_servers.swe.checking.records import Reported
@@ -90,6 +90,8 @@ async def grade_predictions(
     server = SweServer(config, name="swe", peers={})
     await server.start()
     try:
+        if why_not := await server.why_not_ready():
+            raise InfraError(why_not, kind="sandbox_not_ready")
         work = _Work(server, options, records, done)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work.one(one, rows[one.instance_id])) for one in predictions]

@@ -1,6 +1,9 @@
 """Claims about `paddock swe grade`: SWE-bench's predictions in, its report out, no failure counted as unresolved."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,3 +169,15 @@ def test_every_prediction_is_in_one_list_of_the_report_and_only_failures_are_tri
     again = lines()
     assert [again[name] for name in ids(1, 2, 3, 4)] == [first[name] for name in ids(1, 2, 3, 4)], "seconds and all"
     assert registry.faults["manifests"] == [], "what has no verdict is tried again"
+
+
+@pytest.mark.cli
+def test_a_machine_without_sandboxes_grades_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text(json.dumps(ONE))
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"instance_id": "a__b-1"}))
+    command = [sys.executable, "-m", "paddock", "swe", "grade", "mine.jsonl", "--rows", "rows.jsonl"]
+    env = {**os.environ, "PATH": str(tmp_path), "PADDOCK_HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"no sandbox runtime works here" in done.stderr
+    assert not list(tmp_path.glob("runs/mine/*.json"))
