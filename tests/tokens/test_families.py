@@ -1,10 +1,14 @@
 """Prompts over templates that end answers as published families do: whatever stop was sampled and whoever speaks next,
 what stands between two answers is the template's own text."""
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from random import Random
+from typing import NoReturn
 
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from paddock.testing.conversations import TOOLS, Conversation, conversation
 from paddock.testing.families import FAMILIES, Family
@@ -18,17 +22,40 @@ RESULT: JsonObject = {"role": "tool", "tool_call_id": "abcdefghi", "content": "S
 CALL: JsonObject = {"id": "abcdefghi", "type": "function", "function": {"name": "look", "arguments": '{"path": "x"}'}}
 
 
+def _refuse(words: str) -> NoReturn:
+    raise ValueError(words)
+
+
+def _given(message: JsonObject, family: Family) -> JsonObject:
+    given = dict(message)
+    if given["role"] in family.parts:
+        given["content"] = [{"type": "text", "text": given["content"]}]
+    if "tool_calls" in given and not family.argument_strings:
+        functions = [
+            {**call["function"], "arguments": json.loads(call["function"]["arguments"])} for call in given["tool_calls"]
+        ]
+        calls = zip(given["tool_calls"], functions, strict=True)
+        given["tool_calls"] = [{**call, "function": function} for call, function in calls]
+    return given
+
+
 class Spoken:
     """A family's template at work."""
 
     def __init__(self, family: Family) -> None:
         self.family = family
         self.vocabulary = small_vocabulary(family.marks)
-        self.template = ChatTemplate(family.source, self.vocabulary.special_texts)
-        self.prompter = Prompter(self.template, self.vocabulary)
+        self.prompter = Prompter(ChatTemplate(family.source, self.vocabulary.special_texts), self.vocabulary)
+        plain = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        plain.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
+        plain.globals["raise_exception"] = _refuse
+        self.template = plain.from_string(family.source)
 
     def text(self, messages: Sequence[JsonObject], tools: list[JsonObject] | None, *, prompt: bool = True) -> str:
-        return self.template.render(messages, tools=tools, generation_prompt=prompt, arguments={})
+        """The template's own, by nothing but Jinja, of messages in the form that it takes."""
+        given = [_given(message, self.family) for message in messages]
+        variables = {**self.vocabulary.special_texts, "tools": tools, "add_generation_prompt": prompt}
+        return self.template.render(messages=given, **variables)
 
     def answered(self, history: Sequence[JsonObject], answer: JsonObject, tools: list[JsonObject] | None) -> str:
         """All up to the end of what an answer says."""
@@ -92,6 +119,16 @@ def test_a_stop_that_history_is_never_written_with_stands_for_the_end_that_it_is
     assert spoken.appended(None, [USER], None) == "<|end|>" + nudged
 
 
+def test_a_developer_is_never_lost(spoken: Spoken) -> None:
+    vocabulary, prompter, template = spoken.vocabulary, spoken.prompter, spoken.family.source
+    rule: JsonObject = {"role": "developer", "content": "DEVTEXT"}
+    assert "DEVTEXT" in vocabulary.decode(prompter.whole([rule, USER], TOOLS))
+    assert "DEVTEXT" in vocabulary.decode(prompter.whole([SYSTEM, USER, rule], TOOLS)) or "developer" in template
+    if not prompter.knows_developer:
+        as_system = {**rule, "role": "system"}
+        assert prompter.after([], [rule, USER], TOOLS) == prompter.after([], [as_system, USER], TOOLS)
+
+
 def _for(family: Family, told: Conversation) -> Conversation:
     if not family.silent_calls:
         return told
@@ -105,7 +142,7 @@ def _for(family: Family, told: Conversation) -> Conversation:
 def test_random_conversations_read_as_the_template_writes_them(spoken: Spoken) -> None:
     random = Random(spoken.family.source)
     family, vocabulary = spoken.family, spoken.vocabulary
-    for _ in range(120):
+    for _ in range(60):
         told = _for(family, conversation(random, one_call=family.one_call, reasoning=False))
         tools = TOOLS if family.needs_tools else told.tools
         history = list(told.start)

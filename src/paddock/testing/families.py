@@ -26,6 +26,10 @@ class Family(NamedTuple):
     """It writes what is said beside calls behind their results."""
     needs_tools: bool = False
     """It refuses conversations without tools."""
+    parts: tuple[str, ...] = ()
+    """Roles whose content it takes as a list of parts alone."""
+    argument_strings: bool = False
+    """It takes the arguments of calls as a string alone."""
 
 
 _CALLS = """\
@@ -108,6 +112,28 @@ _TURNS = """\
 {%- if add_generation_prompt and not turn.open %}{{- '<|turn>model\\n' }}{%- endif %}"""
 
 
+_BOTH_FORMS = """\
+{%- macro said(content) %}
+{%- if content is string %}{{- content }}
+{%- else %}{%- for part in content %}{{- part.text ~ '\\n' }}{%- endfor %}
+{%- endif %}
+{%- endmacro %}"""
+_PARTS_OF_USERS = """\
+{%- macro said(content) %}
+{%- for part in content %}
+{%- if part.text is not defined %}{{- raise_exception('content is a list of parts') }}{%- endif %}
+{{- part.text }}
+{%- endfor %}
+{%- endmacro %}
+{%- for tool in tools or [] %}{{- '<|im_start|>tools\\n' ~ (tool | tojson) ~ '<|im_end|>\\n' }}{%- endfor %}
+{%- for m in messages %}
+{{- '<|im_start|>' ~ m.role ~ '\\n' ~ (m.content if m.role in ('assistant', 'tool') else said(m.content)) }}
+{%- for c in m.tool_calls or [] %}{{- '<tool_call>' ~ (c.function | tojson) ~ '</tool_call>' }}{%- endfor %}
+{{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+
+
 def _chatml(old: str, new: str) -> str:
     source = MADE["chatml"].source
     assert old in source
@@ -115,11 +141,19 @@ def _chatml(old: str, new: str) -> str:
 
 
 _ARGUMENTS = "{{- c.function.arguments | tojson }}"
+_PASTED = "{{- '' + c.function.arguments }}"
 FAMILIES: dict[str, Family] = {
     "role_marks": Family(_ROLES, "roles", (), ("<|user|>", "<|observation|>"), last=("",)),
     "channels": Family(_CHANNELS, "channels", ("<|end|>", "<|call|>"), last=("<|return|>", "<|call|>"), one_call=True),
     "one_turn": Family(_TURNS, "turns", ("<turn|>",), ("<|tool_response>",), ("<turn|>\n",), silent_calls=True),
-    "pasted_arguments": Family(_chatml(_ARGUMENTS, "{{- '' + c.function.arguments }}"), "chatml"),
-    "needs_tools": Family("{%- for tool in tools %}{%- endfor %}" + MADE["chatml"].source, "chatml", needs_tools=True),
+    "pasted_arguments": Family(
+        _chatml(_ARGUMENTS, "{{- '' + c.function.arguments }}"), "chatml", argument_strings=True
+    ),
+    "needs_tools": Family("{%- for tool in tools %}{%- endfor %}" + _chatml("", ""), "chatml", needs_tools=True),
+    "both_forms": Family(_BOTH_FORMS + _chatml("m.content", "said(m.content)"), "chatml"),
+    "parts_of_users": Family(_PARTS_OF_USERS, "chatml", parts=("system", "user")),
+    "silent_developer": Family(
+        _chatml("{%- for m in messages %}", "{%- for m in messages if m.role != 'developer' %}"), "chatml"
+    ),
 }
 """Name to template."""

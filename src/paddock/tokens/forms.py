@@ -87,7 +87,9 @@ def _content_forms(text: _Text) -> Forms:
     if first.total() == _ALL_SHOWN:
         return Forms()
     grown, most = strings, first
-    for role in _ROLES:
+    for role in _ROLES * len(_ROLES):  # one may be shown only once another is
+        if role in grown:
+            continue
         more = _shown(text, grown | {role})
         if more[role] > most[role] and more.total() > most.total():
             grown, most = grown | {role}, more
