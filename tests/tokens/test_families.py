@@ -30,6 +30,8 @@ def _given(message: JsonObject, family: Family) -> JsonObject:
     given = dict(message)
     if given["role"] in family.parts:
         given["content"] = [{"type": "text", "text": given["content"]}]
+    if "tool_calls" in given and family.null_content and not given["content"]:
+        given["content"] = None
     if "tool_calls" in given and not family.argument_strings:
         functions = [
             {**call["function"], "arguments": json.loads(call["function"]["arguments"])} for call in given["tool_calls"]

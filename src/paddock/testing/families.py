@@ -30,6 +30,8 @@ class Family(NamedTuple):
     """Roles whose content it takes as a list of parts alone."""
     argument_strings: bool = False
     """It takes the arguments of calls as a string alone."""
+    null_content: bool = False
+    """It writes calls only where the content beside them is null."""
 
 
 _CALLS = """\
@@ -141,6 +143,12 @@ def _chatml(old: str, new: str) -> str:
 
 
 _ARGUMENTS = "{{- c.function.arguments | tojson }}"
+_CONTENT_AND_CALLS = """\
+{{- m.content }}
+{%- for c in m.tool_calls or [] %}"""
+_CONTENT_OR_CALLS = """\
+{{- m.content if m.content is not none }}
+{%- for c in (m.tool_calls or [] if m.content is none else []) %}"""
 _PASTED = "{{- '' + c.function.arguments }}"
 FAMILIES: dict[str, Family] = {
     "role_marks": Family(_ROLES, "roles", (), ("<|user|>", "<|observation|>"), last=("",)),
@@ -150,6 +158,12 @@ FAMILIES: dict[str, Family] = {
         _chatml(_ARGUMENTS, "{{- '' + c.function.arguments }}"), "chatml", argument_strings=True
     ),
     "needs_tools": Family("{%- for tool in tools %}{%- endfor %}" + _chatml("", ""), "chatml", needs_tools=True),
+    "null_content": Family(
+        _chatml(_CONTENT_AND_CALLS, _CONTENT_OR_CALLS).replace(_ARGUMENTS, _PASTED),
+        "chatml",
+        argument_strings=True,
+        null_content=True,
+    ),
     "both_forms": Family(_BOTH_FORMS + _chatml("m.content", "said(m.content)"), "chatml"),
     "parts_of_users": Family(_PARTS_OF_USERS, "chatml", parts=("system", "user")),
     "silent_developer": Family(

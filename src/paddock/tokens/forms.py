@@ -1,12 +1,14 @@
 """In which form a chat template takes what messages say: found by rendering marked conversations once.
 
 Law     content is a string, unless the template refuses it so or loses its text, and shows it of a list of parts: each
-        role by itself. Arguments of calls are an object, unless the template can only paste their string. A developer
-        speaks as the system where the template writes of a developer nothing of what it writes of a system.
+        role by itself. Arguments of calls are an object, unless the template can only paste their string. The content
+        of an answer that has calls and says nothing is empty, unless they are written only where it is null. A
+        developer speaks as the system where the template writes of a developer nothing of what it writes of a system.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from paddock.types import JsonObject
@@ -30,6 +32,8 @@ class Forms(NamedTuple):
     """Roles whose content is a list of parts."""
     argument_strings: bool = False
     """A call's arguments are a string."""
+    null_content: bool = False
+    """The content of an answer that has calls and says nothing is null."""
     developer: bool = False
     """Else a developer's messages are the system's."""
 
@@ -50,7 +54,7 @@ def find_forms(render: Render, *, names_developer: bool) -> Forms:
         return ""
 
     forms = _content_forms(text)
-    forms = _argument_forms(text, forms)
+    forms = _call_forms(text, forms)
     return forms._replace(developer=names_developer and _hears_developer(text, forms._replace(developer=True)))
 
 
@@ -117,9 +121,13 @@ def _shown(text: _Text, parts: frozenset[str]) -> Counter[str]:
     )
 
 
-def _argument_forms(text: _Text, forms: Forms) -> Forms:
-    strings = forms._replace(argument_strings=True)
-    return strings if _ARGUMENT not in text(_CALLED, forms) and _ARGUMENT in text(_CALLED, strings) else forms
+def _call_forms(text: _Text, forms: Forms) -> Forms:
+    """The first in which a call is written."""
+    for null, strings in product((False, True), (False, True)):
+        tried = forms._replace(null_content=null, argument_strings=strings)
+        if _ARGUMENT in text(_CALLED, tried):
+            return tried
+    return forms
 
 
 def _hears_developer(text: _Text, forms: Forms) -> bool:

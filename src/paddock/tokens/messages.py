@@ -2,10 +2,10 @@
 
 Source  what vLLM's chat endpoint makes of a request before it renders, so that equal requests give equal ids; but
         content is a list of parts only where a template takes nothing else, as in `apply_chat_template`.
-Shapes  content that is null becomes ""; text parts are joined by newlines, empty ones left out, unless the template
-        takes parts; reasoning is there under both of its names; a call's arguments are an object where their string
-        holds one, else that string (an empty one: {}), unless the template takes strings; a `developer` speaks as
-        `system` where the template knows none.
+Shapes  content that is null becomes "" (beside calls null, where the template wants that); text parts are joined by
+        newlines, empty ones left out, unless the template takes parts; reasoning is there under both of its names; a
+        call's arguments are an object where their string holds one, else that string (an empty one: {}), unless the
+        template takes strings; a `developer` speaks as `system` where the template knows none.
 Errors  RequestError `content_unsupported` for content that is no text.
 """
 
@@ -81,6 +81,8 @@ def _message(message: JsonObject, forms: Forms) -> JsonObject:
         calls = output_items(message.get("tool_calls") or [])
         if calls:
             found["tool_calls"] = [_call(call, forms) for call in calls]
+            if forms.null_content and not found["content"]:
+                found["content"] = None
         reasoning = message.get("reasoning")
         reasoning = message.get("reasoning_content") if reasoning is None else reasoning
         if reasoning is not None:
