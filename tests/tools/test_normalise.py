@@ -14,6 +14,7 @@ from paddock.tools import (
     Ask,
     Edit,
     Finish,
+    Limits,
     List,
     Malformed,
     Other,
@@ -40,7 +41,7 @@ def read(name: str, **arguments: Any) -> Action | Malformed:
 
 
 OPENHANDS: list[tuple[str, dict[str, Any], Action]] = [
-    ("execute_bash", {"command": "ls", "security_risk": "LOW", "timeout": 9}, Shell("ls")),
+    ("execute_bash", {"command": "ls", "security_risk": "LOW", "timeout": 9}, Shell("ls", limits=Limits(time_s=9))),
     ("execute_bash", {"command": "ls", "is_input": "false"}, Shell("ls")),
     ("execute_bash", {"command": "C-c", "is_input": "true"}, Stdin("C-c")),
     ("execute_bash", {"command": ""}, Stdin("")),
@@ -78,16 +79,24 @@ CODEX: list[tuple[str, dict[str, Any], Action]] = [
     ("shell", {"command": ["/bin/sh", "-c", "ls"]}, Shell("ls")),
     ("shell", {"command": ["git", "commit", "-m", "a b"]}, Shell("git commit -m 'a b'")),
     ("shell", {"command": ["apply_patch", DELETION]}, Edit((Delete("a.py"),))),
-    ("shell_command", {"command": "ls", "timeout_ms": 5, "justification": "why"}, Shell("ls")),
+    ("shell_command", {"command": "ls", "timeout_ms": 5, "justification": "why"}, Shell("ls", limits=Limits(0.005))),
     ("shell_command", {"command": "ls", "with_escalated_permissions": False}, Shell("ls")),
     (
         "shell_command",
         {"command": "ls", "with_escalated_permissions": True},
         Shell("ls", None, {"with_escalated_permissions": True}),
     ),
-    ("exec_command", {"cmd": "ls", "yield_time_ms": 1, "login": True, "tty": False}, Shell("ls")),
+    (
+        "exec_command",
+        {"cmd": "ls", "yield_time_ms": 1, "login": True, "tty": False},
+        Shell("ls", limits=Limits(yield_s=0.001)),
+    ),
     ("exec_command", {"cmd": "ls", "tty": True}, Shell("ls", None, {"tty": True})),
-    ("write_stdin", {"session_id": 3, "chars": "q\n", "yield_time_ms": 1}, Stdin("q\n", 3)),
+    (
+        "write_stdin",
+        {"session_id": 3, "chars": "q\n", "yield_time_ms": 1},
+        Stdin("q\n", 3, limits=Limits(yield_s=0.001)),
+    ),
     ("write_stdin", {"session_id": 3}, Stdin("", 3)),
     ("apply_patch", {"input": DELETION}, Edit((Delete("a.py"),))),
     ("update_plan", {"plan": [{"step": "a", "status": "pending"}], "explanation": "x"}, Plan("plan", 1)),
@@ -100,7 +109,11 @@ CODEX: list[tuple[str, dict[str, Any], Action]] = [
     ("view_image", {"path": "/a.png"}, Other("view_image", {"path": "/a.png"})),
 ]
 OPENCODE: list[tuple[str, dict[str, Any], Action]] = [
-    ("bash", {"command": "ls", "workdir": "/w", "timeout": 1000, "description": "Lists"}, Shell("ls", "/w")),
+    (
+        "bash",
+        {"command": "ls", "workdir": "/w", "timeout": 1000, "description": "Lists"},
+        Shell("ls", "/w", limits=Limits(1.0)),
+    ),
     ("read", {"filePath": "/a"}, Read("/a")),
     ("read", {"filePath": "/a", "offset": 0, "limit": 2000}, Read("/a")),
     ("read", {"filePath": "/a", "offset": 11, "limit": 5}, Read("/a", 11, 15)),
@@ -303,3 +316,25 @@ KEYS = st.sampled_from(sorted({key for keys in ROLES.values() for key in keys} |
 def test_any_arguments_of_any_tool_are_an_action_or_malformed(name: str, arguments: dict[str, Any]) -> None:
     normalise(name, json.dumps(arguments))
     normalise(name, json.dumps(arguments), schema=arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "seconds"),
+    [
+        ("Seconds after which it ends.", 2000, 2000),
+        ("Timeout in milliseconds (max 600000)", 30, 0.03),
+        ("in ms", 5000, 5),
+        ("How long to wait", 30, 30),
+        ("How long to wait", 30000, 30),
+        (None, "45", 45),
+    ],
+)
+def test_a_timeout_has_the_unit_that_the_schema_names(said: str | None, value: object, seconds: float) -> None:
+    schema = {"properties": {"command": {"type": "string"}, "timeout": {"description": said}}}
+    found = normalise("bash", json.dumps({"command": "ls", "timeout": value}), schema=schema)
+    assert found == Shell("ls", limits=Limits(time_s=seconds))
+
+
+def test_a_limit_that_is_no_number_is_compared_as_it_is() -> None:
+    assert normalise("bash", '{"command": "ls", "timeout": "soon"}') == Shell("ls", None, {"timeout": "soon"})
+    assert normalise("bash", '{"command": "ls", "timeout": true}') == Shell("ls", None, {"timeout": True})

@@ -2,23 +2,32 @@
 
 Command  the same working directory (argument, else option `cwd`) and equivalent scripts; where one call names a
          directory and the other does not, the name is read as a leading `cd`.
+Harm     a command that destroys, or would if another part of it failed, is not the same as one that does not. A comment
+         is no command.
+Limits   a bound on time or output is the same as another, or none, unless it is tighter than both the expert's and
+         what nearly every command can do with (`ENOUGH`): then it may cut what the expert's call shows.
 Session  what a command leaves in a lasting shell (its directory, its variables) is not compared, save what a last `cd`
-         or `export` leaves.
+         or `export` leaves. A directory that only one of both enters holds, or is, something that both name.
 Input    text for a running program is compared exactly, and is never a command.
 """
 
 import shlex
+from dataclasses import asdict
 
 from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
-from paddock.shell import equivalent
-from paddock.tools import Shell, Stdin, same_json
+from paddock.shell import effects, equivalent
+from paddock.tools import Limits, Shell, Stdin, same_json
+
+ENOUGH = Limits(time_s=5.0, yield_s=0.25, output_tokens=1000.0)
 
 
 def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -> Finding:
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
+    if tight := _tighter(expected.limits, actual.limits):
+        return differ("limit_differs", tight)
     wanted, given = _workdir(expected, options.cwd), _workdir(actual, options.cwd)
     if expected.command == actual.command and wanted == given:
         return SAME
@@ -29,10 +38,27 @@ def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -
     else:
         found = equivalent(_entered(expected), _entered(actual), cwd=options.cwd)
     if found.equal:
-        return SAME
+        return _unless_harmful(expected, actual, options)
     # Of the parser's words only what a reader of the verdict can use.
     why = f": {found.detail}" if found.reason == "unparsed" else ""
     return differ("command_differs", f"expected {clip(expected.command)}, came {clip(actual.command)}{why}")
+
+
+def _unless_harmful(expected: Shell, actual: Shell, options: SemanticOptions) -> Finding:
+    """Of two commands that do the same when all goes well, whether the policy's alone holds what destroys."""
+    harm = effects(actual.command, cwd=_workdir(actual, options.cwd))
+    if harm.destructive and not effects(expected.command, cwd=_workdir(expected, options.cwd)).destructive:
+        return differ("command_differs", f"{describe(actual)} holds what destroys: {harm.why}")
+    return SAME
+
+
+def _tighter(expected: Limits, actual: Limits) -> str:
+    """What of the actual call's limits may cut what the expert's shows; empty: nothing."""
+    for name, enough in asdict(ENOUGH).items():
+        given, wanted = getattr(actual, name), getattr(expected, name)
+        if given is not None and given < (enough if wanted is None else min(enough, wanted)):
+            return f"a limit {name} of {given:g} may cut what the expert's call shows"
+    return ""
 
 
 def _workdir(command: Shell, cwd: str | None) -> str | None:
@@ -46,6 +72,8 @@ def _entered(command: Shell) -> str:
 
 
 def compare_input(expected: Stdin, actual: Stdin) -> Finding:
+    if tight := _tighter(expected.limits, actual.limits):
+        return differ("limit_differs", tight)
     if not same_json(expected.session, actual.session):
         return differ("input_differs", f"expected input for {expected.session}, came for {actual.session}"[:200])
     if expected.text != actual.text:

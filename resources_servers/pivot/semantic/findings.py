@@ -34,6 +34,7 @@ Reason = Literal[
     "tool_differs",
     "arguments_differ",
     "command_differs",
+    "limit_differs",
     "input_differs",
     "path_differs",
     "lines_differ",

@@ -4,11 +4,11 @@ Law     equal means: run by bash from the same directory over the same files, bo
         modes, exit with the same status and print the same, standard output and error as one text in any order, up to
         the spelling of one path and the line that bash names in its own messages. Else sameness is only not sure.
 Given   each command has a shell of its own, of whose state only what a last `cd` or `export` leaves counts; no
-        terminal; commands accept their words; what they read, enter or remove exists, text files are text, what they
-        make is not in the way; a component before `..` or a final slash is a directory, no link, and stays; no
-        expansion begins with a dash; sorting is by byte; nothing shadows or reconfigures a known command; `python`
-        and `python3`, `pytest` and `python -m pytest`, `pip` and `python -m pip` are one program each; git runs in a
-        work tree without hooks.
+        terminal; commands accept their words; what they read or remove exists, and so does a directory that both enter,
+        or that holds or is what both name; text files are text, what they make is not in the way; a component before
+        `..` or a final slash is a directory, no link, and stays; no expansion begins with a dash; sorting is by byte;
+        nothing shadows or reconfigures a known command; `python` and `python3`, `pytest` and `python -m pytest`, `pip`
+        and `python -m pip` are one program each; git runs in a work tree without hooks.
 Errors  none: text that is not understood is equal to the same text only.
 """
 
@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 from paddock.shell.memo import once
 from paddock.shell.normal import Normal, normal_form
 from paddock.shell.parse import parse
+from paddock.shell.paths import START, join, within
 
 Reason = Literal["identical", "same_form", "same_tree", "different", "untracked", "unparsed"]
 
@@ -50,9 +51,33 @@ def equivalent(expected: str, actual: str, *, cwd: str | None = None) -> Equival
             return Equivalence(equal=False, reason="unparsed", why=f"{side}: {error}")
     (first, one), (second, other) = _normal(expected, cwd), _normal(actual, cwd)
     if one == other and first.form == second.form:
+        start = join("/", cwd) if cwd and cwd.startswith("/") else START
+        astray = next((each for each in first.entered ^ second.entered if not _is_named(each, first.form, start)), None)
+        if astray is not None:
+            return Equivalence(equal=False, reason="different", why=f"nothing shows that {astray} is a directory")
         return Equivalence(equal=True, reason="same_form" if first.tracked else "same_tree")
     reason: Reason = "different" if first.tracked and second.tracked else "untracked"
     return Equivalence(equal=False, reason=reason, forms=(first.form, second.form))
+
+
+_TEXTS = ("print", "text", "any of", "patterns")
+"""Forms whose strings are no paths."""
+
+
+def _is_named(directory: str, form: object, start: str) -> bool:
+    """Whether a directory exists where what a form names does: it is above or at `start`, or one of its paths."""
+    if within(start, directory) or not directory.strip("./"):
+        return True
+    pending = [form]
+    while pending:
+        here = pending.pop()
+        if not isinstance(here, tuple) or not here or here[0] in _TEXTS:
+            continue
+        place = here[1] if len(here) > 1 else None
+        if isinstance(place, str) and (place == directory or (here[0] == "path" and within(place, directory))):
+            return True
+        pending.extend(here)
+    return False
 
 
 class _Keyed(NamedTuple):

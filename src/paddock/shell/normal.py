@@ -45,6 +45,8 @@ class Normal(NamedTuple):
     form: Form
     tracked: bool
     """False: the form is the tree as written."""
+    entered: frozenset[str] = frozenset()
+    """The directories of each `cd` that became the directory of what follows."""
 
 
 def normal_form(script: Script, cwd: str | None = None) -> Normal:
@@ -56,7 +58,7 @@ def normal_form(script: Script, cwd: str | None = None) -> Normal:
         return Normal(("as written", script), tracked=False)
     if normalizer.lasting or (form == TRUE and normalizer.changed):
         form = ("then in", normalizer.state, form)
-    return Normal(form, tracked=True)
+    return Normal(form, tracked=True, entered=frozenset(normalizer.entered))
 
 
 class _Untracked(Exception):  # noqa: N818
@@ -74,6 +76,7 @@ class _Normalizer:
 
     def __init__(self, directory: str) -> None:
         self.state = _State(directory)
+        self.entered: set[str] = set()
         self.certain = True
         self.stateful = False
         self.changed = False
@@ -326,6 +329,7 @@ class _Normalizer:
         if not target or target.startswith("-"):
             raise _Untracked
         self.state = self.state._replace(directory=join(self.directory, target))
+        self.entered.add(self.state.directory)
         self.changed = self.lasting = True
 
     def _export(self, words: Sequence[Word]) -> None:

@@ -18,6 +18,17 @@ Refusal = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a call of a shell tool bounds; None: nothing, or the tool's own default."""
+
+    time_s: float | None = None
+    """Until the command is killed."""
+    yield_s: float | None = None
+    """Until the tool answers with what there is."""
+    output_tokens: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shell:
     """A command line run by a shell."""
 
@@ -25,6 +36,7 @@ class Shell:
     workdir: str | None = None
     """None: wherever the tool runs."""
     rest: JsonObject = field(default_factory=dict)
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,7 @@ class Stdin:
     session: Json = None
     """None: the tool has one session."""
     rest: JsonObject = field(default_factory=dict)
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)

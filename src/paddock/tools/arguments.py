@@ -6,6 +6,7 @@ Errors  a role that is needed and missing, empty or of another type raises BadAr
         whole call turns into Malformed.
 """
 
+from math import isfinite
 from typing import Any
 
 from paddock.tools.actions import Refusal
@@ -44,9 +45,9 @@ NEUTRAL: frozenset[str] = frozenset({"security_risk", "summary", "description", 
 """Arguments of any tool in the table that do not change what is done: they are not compared."""
 
 NEUTRAL_OF: dict[str, frozenset[str]] = {
-    "shell": frozenset({"timeout", "timeout_ms", "timeout_s", "yield_time_ms", "max_output_tokens", "prefix_rule"}),
+    "shell": frozenset({"prefix_rule"}),
 }
-"""Further ones per kind. A limit on time or on shown output does not change what is done."""
+"""Further ones per kind."""
 
 DEFAULTS: dict[Form, JsonObject] = {
     "shell": {
@@ -133,6 +134,18 @@ class Arguments:
     def count(self, key: str) -> int | None:
         value = self.take(key)
         return integer(key, value) if value is not None else None
+
+    def limit(self, key: str) -> float | None:
+        """The number under this name; what is no number is left to be compared as it is."""
+        value = self._given.get(key)
+        try:
+            found = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+        except (ValueError, OverflowError):
+            return None
+        if found is None or not isfinite(found):
+            return None
+        self._taken.add(key)
+        return found
 
     def rest(self) -> JsonObject:
         """What is left to compare: not taken, not neutral, not the tool's default."""

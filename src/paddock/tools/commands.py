@@ -4,22 +4,28 @@ Source  execute_bash and terminal (OpenHands), shell, shell_command, exec_comman
 Rules   an argv array is the script of its `bash -c` (`-lc` alike: a login shell is taken to do the same), else its
         words quoted. A command that gives a patch to `apply_patch` is an edit, as Codex has it. `is_input` makes input
         of a command. An empty command waits for more output, where the tool has a session; elsewhere it is refused.
+Limits  `timeout` is in the unit that the row's schema names; where it names none, in milliseconds from 1000 on and in
+        seconds below.
 """
 
 import posixpath
+import re
 import shlex
 from pathlib import PurePosixPath
 
-from paddock.tools.actions import Edit, Shell, Stdin
+from paddock.tools.actions import Edit, Limits, Shell, Stdin
 from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
+from paddock.tools.schema import properties_of
 from paddock.tools.scripts import patch_in
 from paddock.types import Json
 
 SESSION_SHELLS = frozenset({"execute_bash", "run_bash", "bash_exec", "shell_run", "terminal"})
 """Shell tools with one lasting session, which an empty command only looks at."""
 
+_UNIT = re.compile(r"\bmilliseconds?\b|\bms\b|\bseconds?\b|\bsecs?\b", re.IGNORECASE)
+_FROM_MILLISECONDS = 1000
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _SCRIPT_FLAGS = frozenset({("-c",), ("-lc",), ("-cl",), ("-l", "-c")})
 
@@ -33,17 +39,41 @@ def shell_action(given: Arguments) -> Shell | Stdin | Edit:
         raise BadArgumentError("missing_argument", f"no command (one of {', '.join(ROLES['command'])})")
     if not isinstance(command, str):
         raise BadArgumentError("wrong_type", f"command is a {type(command).__name__}, not a string")
-    workdir = given.maybe("workdir") or None
+    workdir, limits = given.maybe("workdir") or None, _limits(given)
     if is_input:
-        return Stdin(command, None, given.rest())
+        return Stdin(command, None, given.rest(), limits)
     patch = patch_in(command)
     if patch is not None:
         return Edit(patch_edits(patch.text, posixpath.join(workdir or "", patch.folder or "")), given.rest())
     if command.strip():
-        return Shell(command, workdir, given.rest())
+        return Shell(command, workdir, given.rest(), limits)
     if fold(given.name) not in SESSION_SHELLS:
         raise BadArgumentError("missing_argument", "command is empty")
-    return Stdin("", None, given.rest())
+    return Stdin("", None, given.rest(), limits)
+
+
+def _limits(given: Arguments) -> Limits:
+    timeout = given.limit("timeout")
+    times = [None if timeout is None else timeout * _unit_s(given, timeout), given.limit("timeout_s")]
+    times.append(_of_milliseconds(given.limit("timeout_ms")))
+    return Limits(
+        time_s=min((each for each in times if each is not None), default=None),
+        yield_s=_of_milliseconds(given.limit("yield_time_ms")),
+        output_tokens=given.limit("max_output_tokens"),
+    )
+
+
+def _of_milliseconds(value: float | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+def _unit_s(given: Arguments, value: float) -> float:
+    """The unit of `timeout`, in seconds."""
+    described = properties_of(given.schema or {}).get("timeout")
+    said = described.get("description") if isinstance(described, dict) else None
+    if isinstance(said, str) and (unit := _UNIT.search(said)):
+        return 0.001 if unit[0].lower().startswith("m") else 1.0
+    return 0.001 if value >= _FROM_MILLISECONDS else 1.0
 
 
 def stdin_action(given: Arguments) -> Stdin:
@@ -52,7 +82,8 @@ def stdin_action(given: Arguments) -> Stdin:
         raise BadArgumentError("missing_argument", "no session_id")
     if isinstance(session, bool) or not isinstance(session, int | float | str):
         raise BadArgumentError("wrong_type", f"session_id is a {type(session).__name__}, not a number")
-    return Stdin(given.maybe("chars") or "", session, given.rest())
+    limits = _limits(given)
+    return Stdin(given.maybe("chars") or "", session, given.rest(), limits)
 
 
 def script_of(argv: list[Json]) -> str:

@@ -98,7 +98,7 @@ def test_the_order_of_the_two_sides_does_not_matter(score: Callable[..., Any], e
         (("bash", {"command": "ls", "workdir": "/w"}), ("bash", {"command": "ls"}), 0),
         (("bash", {"command": "ls"}), ("bash", {"command": "ls", "timeout": 30, "description": "Lists"}), 1),
         (("execute_bash", {"command": "ls"}), ("execute_bash", {"command": "ls", "security_risk": "LOW"}), 1),
-        (("exec_command", {"cmd": "ls"}), ("exec_command", {"cmd": "ls", "yield_time_ms": 1, "login": True}), 1),
+        (("exec_command", {"cmd": "ls"}), ("exec_command", {"cmd": "ls", "yield_time_ms": 300, "login": True}), 1),
         (("exec_command", {"cmd": "ls"}), ("exec_command", {"cmd": "ls", "tty": True}), 0),
         (("Bash", {"command": "make"}), ("Bash", {"command": "make", "run_in_background": True}), 0),
         (("terminal", {"command": "y", "is_input": True}), ("terminal", {"command": "y", "is_input": True}), 1),
@@ -110,7 +110,7 @@ def test_the_order_of_the_two_sides_does_not_matter(score: Callable[..., Any], e
         (("execute_bash", {"command": ""}), ("execute_bash", {"command": "ls"}), 0),
         (("write_stdin", {"session_id": 1, "chars": "q"}), ("write_stdin", {"session_id": 1.0, "chars": "q"}), 1),
         (("write_stdin", {"session_id": 1, "chars": "q"}), ("write_stdin", {"session_id": 2, "chars": "q"}), 0),
-        (("write_stdin", {"session_id": 1}), ("write_stdin", {"session_id": 1, "chars": "", "yield_time_ms": 9}), 1),
+        (("write_stdin", {"session_id": 1}), ("write_stdin", {"session_id": 1, "chars": "", "yield_time_ms": 900}), 1),
         (("bash", {"command": "cat a.py"}), ("read", {"filePath": "a.py"}), 0),
         (("bash", {"command": "grep -rn x ."}), ("grep", {"pattern": "x"}), 0),
     ],
@@ -134,3 +134,69 @@ def test_a_working_directory_that_is_known_resolves_paths(
     score: Callable[..., Any], cwd: str | None, expected: str, actual: str, reward: float
 ) -> None:
     assert score(("bash", {"command": expected}), ("bash", {"command": actual}), cwd=cwd).reward == reward
+
+
+def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "execute_bash", {"command": command, **more}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "reward"),
+    [
+        ({}, {"timeout": 0.001}, 0),
+        ({}, {"timeout": -1}, 0),
+        ({}, {"timeout": 0}, 0),
+        ({}, {"timeout_ms": 1}, 0),
+        ({}, {"max_output_tokens": 1}, 0),
+        ({}, {"yield_time_ms": 0}, 0),
+        ({"timeout": 120}, {"timeout": 2}, 0),
+        ({}, {"timeout": 10, "max_output_tokens": 2000, "yield_time_ms": 1000}, 1),
+        ({"timeout": 2}, {"timeout": 2}, 1),
+        ({"timeout": 2}, {"timeout": 3}, 1),
+        ({"timeout": 120}, {"timeout": 60}, 1),
+        ({"timeout": 120}, {}, 1),
+        ({"timeout": -1}, {"timeout": -1}, 1),
+    ],
+)
+def test_a_limit_that_may_cut_what_is_shown_is_not_neutral(
+    score: Callable[..., Any], expected: dict[str, Any], actual: dict[str, Any], reward: float
+) -> None:
+    found = score(bash("pytest -q", **expected), bash("pytest -q", **actual))
+    assert (found.reward, found.reason) == (reward, "match" if reward else "limit_differs")
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "cwd", "reward"),
+    [
+        ("cat /testbed/a.py", "cd /no/such/dir && cat /testbed/a.py", None, 0),
+        ("cat /testbed/a.py", "cd /etc && cat /testbed/a.py", None, 0),
+        ("cat /testbed/a.py", "cd /etc; cat /testbed/a.py", "/testbed", 0),
+        ("echo /etc/x", "cd /etc && echo /etc/x", None, 0),
+        ("grep etc /r/a", "cd etc && grep etc /r/a", None, 0),
+        ("cd /etc && cat /testbed/a.py", "cat /testbed/a.py", None, 0),
+        ("cat /testbed/a.py", "cd /testbed && cat /testbed/a.py", None, 1),
+        ("cat /testbed/src/a.py", "cd /testbed && cat src/a.py", None, 1),
+        ("cat /etc/hosts", "cd /testbed && cat /etc/hosts", "/testbed/src", 1),
+        ("pytest -q", "cd /testbed && pytest -q", "/testbed", 1),
+        ("cd /x && cat /r/a", "cd /x && cat  /r/a", None, 1),
+    ],
+)
+def test_a_directory_that_one_enters_must_hold_what_both_name(
+    score: Callable[..., Any], expected: str, actual: str, cwd: str | None, reward: float
+) -> None:
+    assert score(bash(expected), bash(actual), cwd=cwd).reward == reward
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "reward"),
+    [
+        ("cd /testbed && ls", "cd /testbed || rm -rf /; ls", 0),
+        ("ls", "true || rm -rf /; ls", 0),
+        ("cd /r || rm -rf /r; ls", "cd /r || rm -rf /r; ls  ", 1),
+        ("ls", "ls # rm -rf /", 1),
+    ],
+)
+def test_a_command_that_holds_what_destroys_is_another(
+    score: Callable[..., Any], expected: str, actual: str, reward: float
+) -> None:
+    assert score(bash(expected), bash(actual)).reward == reward

@@ -172,7 +172,7 @@ FAMILIES: list[tuple[list[JsonObject], str, Any, Any, Any, Any]] = [
         OPENCODE,
         "bash",
         {"command": "ls -la"},
-        {"command": "ls -l -a", "timeout": 1000},
+        {"command": "ls -l -a", "timeout": 10000},
         {"command": "ls -la /"},
         {"command": ["ls", "-la"]},
     ),
