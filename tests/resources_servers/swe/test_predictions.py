@@ -14,6 +14,7 @@ from paddock.cli import main
 from paddock.errors import ConfigError
 from paddock.resources_servers.swe.predictions import read_predictions
 from paddock.sandbox.images import ImageStore
+from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.testing.images import ScriptedRegistry, scripted_registry
 from paddock.types import JsonObject
 
@@ -176,8 +177,9 @@ def test_a_machine_without_sandboxes_grades_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text(json.dumps(ONE))
     (tmp_path / "rows.jsonl").write_text(json.dumps({"instance_id": "a__b-1"}))
     command = [sys.executable, "-m", "paddock", "swe", "grade", "mine.jsonl", "--rows", "rows.jsonl"]
-    env = {**os.environ, "PATH": str(tmp_path), "PADDOCK_HOME": str(tmp_path / "home")}
+    home = os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}"  # others may look into it
+    env = {**os.environ, "PATH": str(tmp_path), HOME_VARIABLE: home}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (1, b"")
+    assert (done.returncode, done.stdout) == (1, b""), done.stderr
     assert b"no sandbox runtime works here" in done.stderr
     assert not list(tmp_path.glob("runs/mine/*.json"))
