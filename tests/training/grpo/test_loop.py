@@ -150,6 +150,12 @@ def test_a_slow_group_holds_nobody_back() -> None:
     assert ended.lost == {"slow": 2, "too_old": 0, "dropped": 0}
     assert [(lost.id, lost.why) for told in held.told for lost in told.lost] == [(1, "slow"), (4, "slow")]
     assert held.world.of("cancel")[:2] == [1, 4]
+    assert held.told[-1].metrics["buffer/begun_again"] == 2.0
+    for one in held.told:
+        assert ("lost/slow_s/mean" in one.metrics) is bool(one.lost)
+        assert all(lost.again and lost.seconds == one.metrics["lost/slow_s/mean"] for lost in one.lost)
+    rows = [group.row for batch in held.policy.batches for group in batch.groups]
+    assert {lost.row for one in held.told for lost in one.lost} <= set(rows), "they were begun again"
     assert not {1, 4} & {group for groups in held.groups() for group in groups}
 
 
