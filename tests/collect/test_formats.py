@@ -93,6 +93,7 @@ def test_a_repair_gives_older_lines_their_digests(older: Path) -> None:
     done = repair_folder(older)
     assert (done.n_sealed, done.set_aside, done.left) == (5, [], [])
     assert read_identity(older).format == 2
+    assert not (older / "damaged.jsonl").exists()
     after = recover(older)
     assert [ending.reward for ending in after.verdicts] == [ending.reward for ending in before.verdicts]
     assert (after.failures.keys(), after.repairs) == (before.failures.keys(), [])

@@ -172,7 +172,8 @@ def _mend(folder: Path, name: str, identity: RunIdentity) -> Repaired:
         return done
     seen: set[bytes] = set()
     dropped = n_sealed = 0
-    with (folder / DAMAGED).open("ab") as aside, new_file(path) as target:
+    aside: list[bytes] = []
+    with new_file(path) as target:
         for line, fault in _tried(name, folder, identity):
             same = blake2b(line.data, digest_size=16).digest()
             if fault is None or fault.kind == "foreign":
@@ -183,11 +184,19 @@ def _mend(folder: Path, name: str, identity: RunIdentity) -> Repaired:
                 dropped += 1
             else:
                 done.set_aside.extend(_findings(name, line, fault))
-                aside.write(_aside(name, line, fault))
+                aside.append(_aside(name, line, fault))
             seen.add(same)
-        aside.flush()
-        os.fsync(aside.fileno())
+        # Before the journal is replaced: at no time is a line in neither of the two.
+        _append(folder / DAMAGED, aside)
     return done._replace(n_dropped=dropped, n_sealed=n_sealed)
+
+
+def _append(path: Path, lines: list[bytes]) -> None:
+    if lines:
+        with path.open("ab") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _aside(name: str, line: StoredLine, fault: Fault) -> bytes:
