@@ -144,6 +144,8 @@ class SweAgent(AgentServer[SweConfig]):
                 )
                 if work.judging is not None:
                     life.verdict = combined(life.verdict, await work.judging.settled())
+            life.shift(life.verdict.waited_s, "verify", "verify_wait")
+            life.verdict = life.verdict.model_copy(update={"waited_s": 0.0})  # what is stored can be had again
 
     async def _judging(self, life: Life, brief: Brief, stack: AsyncExitStack) -> StepJudging | None:
         settings = self.config.step_rewards

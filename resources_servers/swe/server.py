@@ -13,6 +13,7 @@ Errors  a row that can't be used is RowError; a strange run is judged by a contr
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -49,7 +50,8 @@ class SweConfig(ServerConfig):
     """Where grading runs."""
     grading: GradingOptions = GradingOptions()
     gradings_at_once: int = Field(default=2, ge=1)
-    """Patches that may be graded at the same time; tests want a core or two each, some are skipped on one."""
+    """Patches that may be graded at the same time; tests want a core or two each, some are skipped on one. Waiting for
+    this is told apart (`verify wait` in a summary's `time each`)."""
     images: SweImages = SweImages()
     """Where images come from."""
     keep_log: bool = False
@@ -119,9 +121,12 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         patch = read_patch(response)
         serving = self._ready()
         await serving.images.ensure(task.instance)
+        asked = time.monotonic()
         async with serving.turns:
+            waited_s = time.monotonic() - asked
             grade = await serving.grader.grade(task.instance, patch)
-        return verdict(grade, patch, repo=task.instance.repo, keep_log=self.config.keep_log)
+        judged = verdict(grade, patch, repo=task.instance.repo, keep_log=self.config.keep_log)
+        return judged.model_copy(update={"waited_s": waited_s})
 
     def _ready(self) -> "_Serving":
         assert self._serving is not None  # a server that has not started serves nothing

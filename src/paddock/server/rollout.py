@@ -16,7 +16,7 @@ from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, V
 from paddock.types.responses import usage_of
 from paddock.types.shapes import misshapen_response
 
-Stage = Literal["seed", "sandbox", "model", "tools", "verify"]
+Stage = Literal["seed", "sandbox", "model", "tools", "verify_wait", "verify"]
 JOIN_TIMEOUT_S = 30.0
 """Seconds to wait for a rollout's turns; they are on the model server's disk already."""
 

@@ -170,6 +170,9 @@ class Verdict(Record):
     """Words to count rollouts by, each name with few values in a data set (`repo`)."""
     extras: JsonObject = {}
     """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
+    waited_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Seconds that the verifier waited for its turn on a busy machine before it began; 0 in a stored rollout, whose
+    timing has it."""
 
     @model_validator(mode="after")
     def _components_sum(self) -> Self:
@@ -343,7 +346,10 @@ class Timing(Record):
     """Waiting for a sandbox, making it, taking what was changed in it."""
     model_s: float = 0.0
     tools_s: float = 0.0
+    verify_wait_s: float = 0.0
+    """Waiting for the verifier's turn (`Verdict.waited_s`)."""
     verify_s: float = 0.0
+    """Without that wait."""
     total_s: float = 0.0
 
 

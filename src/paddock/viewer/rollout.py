@@ -21,7 +21,7 @@ PASSED = ("PASSED", "XFAIL")
 MAX_TESTS = 2000
 MAX_DETAIL = 4000
 """Characters of a sentence of the verifier, or of the name of a test."""
-_STAGES = ("seed", "sandbox", "model", "tools", "verify")
+_STAGES = ("seed", "sandbox", "model", "tools", "verify_wait", "verify")
 
 
 def entry_blocks(entry: Entry, cuts: Cuts) -> list[Block]:

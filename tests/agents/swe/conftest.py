@@ -29,6 +29,8 @@ class WorldTask(BaseModel):
 
     session: JsonObject = {}
     """Changes to what the world shows."""
+    waited_s: float = 0.0
+    """What its verdicts say that they waited."""
 
 
 class World(ResourcesServer[ServerConfig, WorldTask]):
@@ -46,7 +48,8 @@ class World(ResourcesServer[ServerConfig, WorldTask]):
     async def verify(self, task: WorldTask, row: Row, response: JsonObject) -> Verdict:
         self.judged.append(response["model_patch"])
         resolved = "+    return a + b" in response["model_patch"]
-        return Verdict(reward=float(resolved), reason="resolved" if resolved else "tests_fail")
+        reason = "resolved" if resolved else "tests_fail"
+        return Verdict(reward=float(resolved), reason=reason, waited_s=task.waited_s)
 
 
 class Stand(NamedTuple):

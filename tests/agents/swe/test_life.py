@@ -47,6 +47,14 @@ async def test_the_known_fix_is_paid_and_asks_no_model(standing: Any) -> None:
     assert stand.kept("meta.json")["reward"] == 1.0
 
 
+async def test_waiting_for_the_verifiers_turn_is_told_apart(standing: Any) -> None:
+    async with standing("null") as stand:
+        rollout = await stand.run(waited_s=1000.0)
+    assert (rollout.timing.verify_wait_s, rollout.timing.verify_s) == (1000.0, 0.0)
+    assert rollout.verdict is not None
+    assert rollout.verdict.waited_s == 0.0
+
+
 async def test_doing_nothing_is_a_verdict_and_an_empty_patch(standing: Any) -> None:
     async with standing("null") as stand:
         rollout = await stand.run()

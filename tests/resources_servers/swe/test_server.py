@@ -1,5 +1,6 @@
 """Claims about the SWE server: what it shows, what it takes, what its verdicts say; over all transports."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,18 @@ async def test_a_patch_of_the_response_is_graded(transport: Transport, images: I
     assert replies[0].extras["tests"]["FAIL_TO_PASS"] == {"tests/test_secret.py::test_secret": "PASSED"}
     assert "1 passed" not in json.dumps(replies[1].extras)
     assert "PASSED tests/test_secret.py::test_secret" in str(replies[0].extras["log"])
+
+
+@pytest.mark.sandbox
+async def test_a_verdict_says_how_long_it_waited_for_its_turn(images: ImageStore, shapes: JsonObject) -> None:
+    config = SweConfig.model_validate({"sandbox": {"home": images.home}, "gradings_at_once": 1})
+    async with over("direct", SweServer(config, name="swe", peers={})) as peers:
+        asked = (
+            peers["swe"].call(VERIFY, VerifyRequest(row=own(), response={"model_patch": GOLD}), Call())
+            for _ in range(2)
+        )
+        shorter, longer = sorted(one.waited_s for one in await asyncio.gather(*asked))
+    assert shorter < longer
 
 
 @pytest.mark.sandbox
