@@ -86,6 +86,15 @@ def test_a_changed_reward_is_exit_4(make_case: MakeCase, capsys: pytest.CaptureF
     assert "1 -> 0: right before, wrong now" in capsys.readouterr().out
 
 
+def test_a_changed_reason_is_exit_4_too(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
+    case = make_case([{**ROW, "answer": "no"}])
+    main(case.arguments())
+    stored = case.out / "rollouts.jsonl"
+    stored.write_bytes(stored.read_bytes().replace(b'"reason":"wrong"', b'"reason":"unfair"', 1))
+    assert main(["verify", str(case.out), str(case.config)]) == 4
+    assert "0 -> 0: unfair before, wrong now" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -16,6 +16,7 @@ import yaml
 from paddock.cli import main
 from paddock.config import find_file
 from paddock.errors import PaddockError
+from paddock.http import rollout_from_wire, rollout_to_wire
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
@@ -124,3 +125,18 @@ def test_an_agent_without_a_harness_takes_none(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "case.yaml").write_text(yaml.safe_dump(tree))
     assert main(["eval", str(tmp_path / "case.yaml"), "--harness", "null"]) == 2
     assert "no agent of the config has a harness" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_stored_zero_that_grading_contradicts_is_told(
+    tmp_path: Path, row: JsonObject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Case(tmp_path, [row], {"harness": "script", "harness_config": {"commands": ["true"]}})
+    assert case.eval("--harness", "gold") == 0
+    stored = tmp_path / "run" / "rollouts.jsonl"
+    rollout = rollout_from_wire(orjson.loads(stored.read_bytes()))
+    assert rollout.verdict is not None
+    zero = rollout.verdict.model_copy(update={"reward": 0.0, "reason": "tests_bent"})
+    stored.write_bytes(orjson.dumps(rollout_to_wire(rollout.model_copy(update={"verdict": zero}))) + b"\n")
+    assert main(["verify", str(tmp_path / "run")]) == 4
+    assert "0 -> 1: tests_bent before, resolved now" in capsys.readouterr().out

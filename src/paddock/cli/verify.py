@@ -1,7 +1,7 @@
 """`paddock verify`: score stored rollouts again, without a model.
 
-Exit    0 every reward is as stored; 1 the environment's server can't start; 2 a mistake; 3 some could not be scored;
-        4 some rewards differ.
+Exit    0 every verdict is as stored; 1 the environment's server can't start; 2 a mistake; 3 some could not be scored;
+        4 some rewards or reasons differ.
 """
 
 import argparse
@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 EXITS = """exit codes:
-  0  every reward is as it was stored
+  0  every reward and its reason are as they were stored
   1  the environment's server can't start
   2  a mistake in the command, the config or the file; the rollouts are never changed
   3  some rollouts could not be scored, the others are as stored
-  4  some rewards differ; each is printed, and the new verdicts are in reverified.jsonl
+  4  some rewards differ, or the reasons for them; each is printed with both reasons, and the new verdicts are in
+     reverified.jsonl
 
 example:
   paddock verify runs/demo                               (by the config that the run was made with)
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"and {len(shown) - MAX_SHOWN} more")  # noqa: T201 - the command's voice
     same = found.n - len(shown)
     counts = (
-        f"{found.n} rollouts: {same} as stored, {len(found.changed)} rewards differ, {len(found.failed)} not scored"
+        f"{found.n} rollouts: {same} as stored, {len(found.changed)} verdicts differ, {len(found.failed)} not scored"
     )
     print(f"{counts}; {found.path}")  # noqa: T201 - the command's voice
     return 4 if found.changed else 3 if found.failed else 0

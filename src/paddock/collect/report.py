@@ -128,9 +128,9 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     """A run of a summary as (name, text)."""
     seconds = run["seconds"]
     stages = [
-        f"{stage} {duration(seconds[stage])}"
-        for stage in ("total", "seed", "sandbox", "model", "tools", "verify")
-        if seconds[stage]
+        f"{stage.replace('_', ' ')} {duration(seconds[stage])}"
+        for stage in ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
+        if seconds.get(stage)
     ]
     who = f"{run['environment']}, harness {run['harness']}, model {run['model']}" if run["environment"] else "-"
     rows = [

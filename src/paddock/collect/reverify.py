@@ -33,7 +33,7 @@ REVERIFIED = "reverified.jsonl"
 
 
 class Change(NamedTuple):
-    """A rollout whose score differs now, or could not be given."""
+    """A rollout whose reward or reason differs now, or that could not be scored."""
 
     line: int
     """In the file, from 1."""
@@ -150,7 +150,7 @@ async def _score(
             verdict = await environments.peers[agent.environment].call(VERIFY, request, Call().within(timeout_s))
         else:
             verdict = await _by_record(server, rollout.row, rollout.response, rollout.verdict)
-        return as_stored(verdict, rollout.verdict)
+        return as_stored(verdict.model_copy(update={"waited_s": 0.0}), rollout.verdict)
     except PaddockError as error:
         return error
     except ValidationError as error:
@@ -173,7 +173,7 @@ def _change(line: int, rollout: Rollout, result: Verdict | PaddockError, *, alte
     place = (line, stamp.group_id, stamp.member, before.reward)
     if not isinstance(result, Verdict):
         return Change(*place, None, f"{result.kind}: {result.message}")
-    if result.reward == before.reward:
+    if (result.reward, result.reason) == (before.reward, before.reason):
         return None
     why = f"{before.reason} before, {result.reason} now"
     return Change(*place, result.reward, f"{why}; the stored line does not match its digest" if altered else why)

@@ -21,7 +21,7 @@ from paddock.collect.statistics import RowScore, interval95, mean, pass_rate, pa
 from paddock.types import OUTCOMES, JsonObject, Usage
 from paddock.types.step_rewards import OUTCOME_REWARD
 
-STAGES = ("total", "seed", "sandbox", "model", "tools", "verify")
+STAGES = ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
 
 
 class Pace(NamedTuple):
