@@ -10,6 +10,7 @@ import pytest
 
 from paddock.agents.single_step import SingleStepAgent
 from paddock.agents.single_step.server import SingleStepConfig
+from paddock.errors import RequestError
 from paddock.http import RUN, Call, ModelReply, Peer
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.config import GenrmConfig
@@ -17,6 +18,7 @@ from paddock.resources_servers.pivot import PivotServer
 from paddock.resources_servers.pivot.server import PivotConfig
 from paddock.server import ModelServer, Reference, ServerConfig
 from paddock.server.app import build_app
+from paddock.server.handles import as_response
 from paddock.testing.transports import over
 from paddock.types import JsonObject, Row, TurnRecord
 
@@ -89,6 +91,13 @@ async def test_a_comparison_refuses_them_too() -> None:
     reply = await post(server, "/compare", body)
     assert (reply.status_code, reply.json()["error"]["owner"]) == (400, "user")
     assert reply.json()["error"]["message"].startswith("response_objs.1.output.0.content:")
+
+
+@pytest.mark.parametrize("wrap", [lambda item: {"output": [item]}, lambda item: [item], lambda item: item])
+def test_an_answer_given_by_hand_is_refused_too(wrap: Any) -> None:
+    answer = wrap({"type": "function_call", "name": "bash", "arguments": {}})
+    with pytest.raises(RequestError, match=r"answer\.output\.0\.arguments: needs"):
+        as_response(answer, Row.from_wire(ROW))
 
 
 class OtherModel(ModelServer[ServerConfig]):

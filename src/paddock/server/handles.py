@@ -23,6 +23,7 @@ from paddock.http import (
     VerifyRequest,
     new_secret,
     read_row,
+    require_response,
 )
 from paddock.server.base import AgentServer, ResourcesServer, Server
 from paddock.types import JsonObject, Row
@@ -59,10 +60,14 @@ def as_items(answer: Any) -> list[JsonObject]:
 
 
 def as_response(answer: Any, row: Row) -> JsonObject:
-    """A response object: the answer itself when it is one, else one around its items."""
+    """A response object: the answer itself when it is one, else one around its items. RequestError where it is of
+    another shape."""
     if isinstance(answer, Mapping) and isinstance(answer.get("output"), list):
-        return dict(answer)
-    return make_response(as_items(answer), row.responses_create_params, model="by hand")
+        response = dict(answer)
+    else:
+        response = make_response(as_items(answer), row.responses_create_params, model="by hand")
+    require_response(response, "answer")
+    return response
 
 
 class Handle:
