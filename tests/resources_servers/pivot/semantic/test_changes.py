@@ -280,3 +280,45 @@ def test_the_history_of_another_file_shows_nothing(score: Callable[..., Any]) ->
 def test_a_history_that_cannot_be_read_shows_nothing(score: Callable[..., Any], items: list[Any]) -> None:
     assert score(WIDER, INSERTED, history=items).reward == 0.0
     assert score(WIDER, WIDER, history=items).reward == 1.0
+
+
+FIVE = "    a = first(x)\n    b = second(a, x)\n    c = b + a\n    n = 1\n    return n * c"
+FIVE_NEW = FIVE.replace("n = 1", "n = 2")
+
+
+def shrunk(start: str, end: str) -> tuple[str, JsonObject]:
+    """The edit of `FIVE` with only the old text from `start` to `end`."""
+    first, last = FIVE.index(start), FIVE.index(end) + len(end)
+    old = FIVE[first:last]
+    return editor(old, old.replace("= 1", "= 2"))
+
+
+@pytest.mark.parametrize(
+    ("actual", "reward"),
+    [
+        (shrunk("= 1", "= 1"), 0),
+        (shrunk("n = 1", "n = 1"), 0),
+        (shrunk("    c = b", "n = 1"), 0),
+        (shrunk("    b = second", "n * c"), 1),
+        (shrunk("    b = second", "n = 1"), 1),
+        (editor(FIVE, FIVE_NEW), 1),
+        (editor("def f(x):\n" + FIVE, "def f(x):\n" + FIVE_NEW), 1),
+        (patch("-    n = 1", "+    n = 2"), 1),
+    ],
+)
+def test_where_the_file_is_not_shown_a_short_old_text_may_stand_twice(
+    score: Callable[..., Any], actual: Any, reward: float
+) -> None:
+    assert score(editor(FIVE, FIVE_NEW), actual).reward == reward
+
+
+def test_where_the_file_is_shown_a_short_old_text_stands_where_it_does(score: Callable[..., Any]) -> None:
+    call = {
+        "type": "function_call",
+        "call_id": "c",
+        "name": "bash",
+        "arguments": json.dumps({"command": f"cat {PATH}"}),
+    }
+    for text, reward in ((f"def f(x):\n{FIVE}\n", 1), (f"m = 1\ndef f(x):\n{FIVE}\n", 0)):
+        output = {"type": "function_call_output", "call_id": "c", "output": text}
+        assert score(editor(FIVE, FIVE_NEW), shrunk("= 1", "= 1"), history=[call, output]).reward == reward
