@@ -118,8 +118,9 @@ async def _all_comparisons(
             async with asyncio.TaskGroup() as asking:
                 for question in missing:
                     asking.create_task(ask(question))
-        except* PaddockError as errors:
-            raise _first(errors) from None
+        except ExceptionGroup as errors:
+            # Not `except*`: what is raised in it comes out in a group again on Python 3.11.2.
+            raise _first(errors.subgroup(PaddockError) or errors) from None
     return [answered[question] for question in _planned(config, candidates, answered).questions]
 
 
@@ -128,6 +129,6 @@ def _planned(config: GenrmConfig, candidates: Sequence[Candidate], answered: dic
     return plan(config, range(count), count, complete=True, answered=answered.get)
 
 
-def _first(errors: BaseExceptionGroup[PaddockError]) -> PaddockError:
+def _first(errors: ExceptionGroup[Exception]) -> Exception:
     found = errors.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+    return _first(found) if isinstance(found, ExceptionGroup) else found
