@@ -80,30 +80,19 @@ _CALL: JsonObject = {
     "function": {"name": "look", "arguments": {"mark": _ARGUMENT}},
 }
 _CALLED = [_USER, {"role": "assistant", "content": "", "tool_calls": [_CALL]}, _RESULT]
-_ALL_SHOWN = 2 * 7
-"""Two marks of each role in each conversation."""
 
 
 def _content_forms(text: _Text) -> Forms:
     """With few roles of parts, each of them for its own text's sake."""
-    strings, everything = frozenset[str](), frozenset(_ROLES)
-    first = _shown(text, strings)
-    if first.total() == _ALL_SHOWN:
-        return Forms()
-    grown, most = strings, first
-    for role in _ROLES * len(_ROLES):  # one may be shown only once another is
+    grown = frozenset[str]()
+    most = _shown(text, grown)
+    lost = [role for role in _ROLES if not most[role]]
+    for role in lost * len(lost):  # one may be shown only once another is
         if role in grown:
             continue
         more = _shown(text, grown | {role})
-        if more[role] > most[role] and more.total() > most.total():
+        if more[role] and more.total() > most.total():
             grown, most = grown | {role}, more
-    pruned, left = everything, _shown(text, everything)
-    if left.total() > most.total():
-        for role in _ROLES:
-            if _shown(text, pruned - {role}).total() >= left.total():
-                pruned -= {role}
-        if all(left[role] for role in pruned):
-            return Forms(pruned)
     return Forms(grown)
 
 
