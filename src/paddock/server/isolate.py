@@ -20,6 +20,7 @@ from paddock.server.running import Runtime
 from paddock.server.settings import RequestLimits, ServeSettings
 from paddock.server.sockets import Bound
 from paddock.server.supervisor import Supervisor
+from paddock.temporary import Hold, hold_existing, turns_root
 
 KILL_S = 0.2
 """Seconds beyond the stop timeout in which killed processes are waited for."""
@@ -43,8 +44,12 @@ async def isolated(
         )
         handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, token, common.python)
         supervisors.append(Supervisor(handover, bound[name].sock, own, runtime.fail))
+    held: list[Hold | None] = []
     try:
         await _start_all(supervisors)
+        # Turns of a server that dies are there for the one that takes its place.
+        models = [name for name in names if runtime.config.instance(name).kind == "models_servers"]
+        held = [hold_existing(turns_root() / name) for name in models]
         runtime.peers.update({name: HttpPeer(name, client, urls[name], token=token) for name in names})
         yield
     finally:
@@ -52,6 +57,9 @@ async def isolated(
         longest_s = max(one.stop_timeout_s for one in supervisors)
         await stop_each(stops, stop_timeout_s=longest_s + KILL_S, together=True)
         await client.aclose()
+        for one in held:
+            if one is not None:
+                one.release()
 
 
 async def _start_all(supervisors: list[Supervisor]) -> None:

@@ -6,6 +6,7 @@ Law     nothing is served before everything that can be checked was checked and 
 Errors  ConfigError for what the config or an address should say; InfraError for a server that can't start.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from paddock.server.lifecycle import build_servers, check_references, common_set
 from paddock.server.running import Runtime, Served
 from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
+from paddock.temporary import sweep
 
 if TYPE_CHECKING:
     from paddock.server.telemetry import Telemetry
@@ -42,6 +44,8 @@ async def open_runtime(
     chosen = _chosen(config, names)
     config.require(chosen)
     check_references(config, chosen)
+    # A server that runs for others may be asked again for what it was told before; a run of its own asks for nothing.
+    await asyncio.to_thread(sweep, chosen if listen else ())
     async with AsyncExitStack() as stack:
         apart = [name for name in chosen if isolate or _is_apart(config, name)]
         heard = chosen if listen or isolate else config.needed(apart) if apart else []

@@ -1,19 +1,18 @@
 """Where a model server keeps its turns, as its config says.
 
 Law     without a folder of its own a server uses `<temporary folder>/paddock-<uid>/turns/<name>`, which has to be ours
-        alone: it survives a restart of the server, and the store's bounds keep it small.
+        alone: it survives a restart of the server, and the store's bounds keep it small. Where its program was killed,
+        the next one to start removes it (`paddock.temporary`), unless that serves the same name.
 Units   seconds, MiB.
 Errors  ConfigError `turn_store` when the folder can't be made or belongs to someone else.
 """
 
-import os
-import stat
-import tempfile
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import ConfigError
+from paddock.temporary import hold, is_private, own_root, turns_root
 from paddock.tokens.store import DAY_S, TurnStore
 from paddock.types import Engine
 
@@ -35,8 +34,12 @@ class TurnStoreSettings(BaseModel):
     def open(self, name: str, engine: Engine) -> TurnStore:
         """The store of the server `name`, its folder made."""
         folder = self.folder or _default_root() / name
+        held = None
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.folder is None:
+                held = hold(folder)
+            else:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{name}: turn_store.folder {folder}: {error.strerror}", kind="turn_store") from error
         return TurnStore(
@@ -45,19 +48,19 @@ class TurnStoreSettings(BaseModel):
             max_age_s=self.max_age_s,
             max_disk_bytes=self.max_disk_mib << 20,
             max_memory_bytes=self.max_memory_mib << 20,
+            held=held,
         )
 
 
 def _default_root() -> Path:
-    own = Path(tempfile.gettempdir()) / f"paddock-{os.geteuid()}"
-    root = own / "turns"
+    own, root = own_root(), turns_root()
     try:
         own.mkdir(mode=0o700, exist_ok=True)
-        found = own.lstat()
+        private = is_private(own)
         root.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"turn_store: {own}: {error.strerror}; set turn_store.folder", kind="turn_store") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if not private:
         raise ConfigError(
             f"turn_store: {own} is not a private folder of this user; set turn_store.folder", kind="turn_store"
         )

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from paddock.errors import BugError, InfraError, RequestError
+from paddock.temporary import Hold
 from paddock.tokens import files
 from paddock.tokens.files import State
 from paddock.tokens.matching import TurnIndex
@@ -70,8 +71,11 @@ class TurnStore:
         max_disk_bytes: int = 16 << 30,
         max_memory_bytes: int = 512 << 20,
         clock: Callable[[], float] = time.time,
+        held: Hold | None = None,
     ) -> None:
+        """`held`: its claim on the folder, where others would remove what nobody holds."""
         self.folder = folder
+        self._held = held
         self.engine = engine
         self._max_age_s = max_age_s
         self._max_disk_bytes = max_disk_bytes
@@ -168,6 +172,9 @@ class TurnStore:
         self._files.close()
         self._recent.clear()
         self._memory_bytes = 0
+        if self._held is not None:
+            self._held.release()
+            return
         try:
             self.folder.rmdir()
         except OSError:

@@ -1,0 +1,93 @@
+"""Folders of turns in the system's temporary folder, `paddock-<uid>/turns/<name>`, and who holds them.
+
+Law     whoever uses one holds a shared lock on it, which the kernel lets go of however the holder ends; the parent of
+        an isolated server holds it too, over the server's restarts. What nobody holds is left by programs that were
+        killed: it holds prompts, and the next program to start removes it.
+Own     nothing is touched in a place that is not this user's alone.
+Needs   the standard library only: every program asks at its start.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+
+def own_root() -> Path:
+    """Of this user; need not be there."""
+    return Path(tempfile.gettempdir()) / f"paddock-{os.geteuid()}"
+
+
+def turns_root() -> Path:
+    return own_root() / "turns"
+
+
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user alone, and no link to one."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+class Hold:
+    """A claim on a folder."""
+
+    def __init__(self, folder: Path, lock: int) -> None:
+        self.folder = folder
+        self._lock = lock
+
+    def release(self) -> None:
+        """Idempotent. The last holder removes a folder without files."""
+        lock, self._lock = self._lock, -1
+        if lock < 0:
+            return
+        with suppress(OSError):  # it holds files, or somebody else holds it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.folder.rmdir()
+        os.close(lock)
+
+
+def hold(folder: Path) -> Hold:
+    """The folder is made where it is not there."""
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if (held := hold_existing(folder)) is not None:
+            return held
+
+
+def hold_existing(folder: Path) -> Hold | None:
+    """None: it is not there."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(lock), folder.stat()):
+            return Hold(folder, lock)
+    os.close(lock)  # its last holder has removed it meanwhile
+    return None
+
+
+def sweep(kept: Collection[str] = ()) -> list[str]:
+    """Remove what nobody holds, but for the names `kept`; the names that went. Blocks."""
+    gone = []
+    with suppress(OSError):  # there is nothing, or it is not ours
+        if is_private(own_root()):
+            gone = [folder.name for folder in turns_root().iterdir() if folder.name not in kept and _removed(folder)]
+    return gone
+
+
+def _removed(folder: Path) -> bool:
+    with suppress(OSError):
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+            return True
+        finally:
+            os.close(lock)
+    return False
