@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from paddock.collect.oracle import OraclePrompter, oracle_config
 from paddock.collect.plan import Plan
-from paddock.collect.progress import Seen, shown
+from paddock.collect.progress import ProgressView, shown
 from paddock.collect.run import Collected, Run, open_run
 from paddock.config import Config
 from paddock.config.problems import nearest
@@ -68,8 +68,8 @@ async def evaluate(
             if prompter is not None:
                 prompter.peers = servers.peers
             failed = servers.runtime.failed if servers.runtime is not None else None
-            seen = Seen(run.board, plan.n_rollouts, run.in_flight)
-            watcher = shown(seen, every_s=plan.settings.progress_every_s, quiet=quiet)
+            view = ProgressView(run.board, plan.n_rollouts, run.in_flight)
+            watcher = shown(view, every_s=plan.settings.progress_every_s, quiet=quiet)
             collected = await run.collect(servers.peers, prompter=prompter, failed=failed, watcher=watcher)
             failure = servers.runtime.failure if servers.runtime is not None else None
             return collected._replace(why=str(failure)) if failure else collected

@@ -32,10 +32,10 @@ class InFlight:
         """`3-0 in model for 32 s, 5-1 in sandbox for 9 s and 2 more`: the longest first; empty: nothing runs."""
         now = time.monotonic()
         running = sorted(self._running.items(), key=lambda item: item[1][1].began)
-        told = [
+        texts = [
             f"{key.group_id}-{key.member} {f'in {watch.stage}' if watch.stage else f'at {agent}'} "
             f"for {now - watch.since:.0f} s"
             for key, (agent, watch) in running[:most]
         ]
         more = f" and {len(running) - most} more" if len(running) > most else ""
-        return ", ".join(told) + more
+        return ", ".join(texts) + more

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REFRESH_S = 0.25
 
 
-class Seen(NamedTuple):
+class ProgressView(NamedTuple):
     """What progress is shown of."""
 
     board: Board
@@ -37,12 +37,12 @@ def status_line(board: Board) -> str:
 
 
 @asynccontextmanager
-async def shown(seen: Seen, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
+async def shown(view: ProgressView, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
     """Progress while the block runs."""
     if quiet:
         yield
         return
-    task = asyncio.create_task(_bar(seen.board, seen.total) if sys.stderr.isatty() else _lines(seen, every_s))
+    task = asyncio.create_task(_bar(view.board, view.total) if sys.stderr.isatty() else _lines(view, every_s))
     try:
         yield
     finally:
@@ -51,13 +51,13 @@ async def shown(seen: Seen, *, every_s: float, quiet: bool = False) -> AsyncIter
             await task
 
 
-async def _lines(seen: Seen, every_s: float) -> None:
-    started, before = time.monotonic(), seen.board.outcomes.total()
+async def _lines(view: ProgressView, every_s: float) -> None:
+    started, before = time.monotonic(), view.board.outcomes.total()
     while True:
         await asyncio.sleep(every_s)
-        ended = seen.board.outcomes.total()
-        line = f"{ended}/{seen.total} | {status_line(seen.board)} | {time.monotonic() - started:.0f} s"
-        slowest = seen.in_flight.slowest() if ended == before else ""
+        ended = view.board.outcomes.total()
+        line = f"{ended}/{view.total} | {status_line(view.board)} | {time.monotonic() - started:.0f} s"
+        slowest = view.in_flight.slowest() if ended == before else ""
         print(f"{line} | waiting for {slowest}" if slowest else line, file=sys.stderr, flush=True)  # noqa: T201 - voice
         before = ended
 

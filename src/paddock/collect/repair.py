@@ -44,7 +44,7 @@ class Finding(NamedTuple):
         return f"{self.file}:{self.line}: {self.why}"
 
 
-class Checked(NamedTuple):
+class FolderReport(NamedTuple):
     """What a folder holds."""
 
     format: int
@@ -57,7 +57,7 @@ class Checked(NamedTuple):
     findings: list[Finding]
 
 
-class Repaired(NamedTuple):
+class RepairReport(NamedTuple):
     set_aside: list[Finding]
     """Those that `damaged.jsonl` has."""
     n_dropped: int
@@ -70,12 +70,12 @@ class Repaired(NamedTuple):
     n_rollouts: int
 
 
-class _Tried(NamedTuple):
+class _TriedLine(NamedTuple):
     line: StoredLine
     fault: Fault | None
 
 
-def check_folder(folder: Path) -> Checked:
+def check_folder(folder: Path) -> FolderReport:
     """Everything that is wrong; none of it is changed."""
     identity = _identity(folder)
     findings: list[Finding] = []
@@ -90,7 +90,7 @@ def check_folder(folder: Path) -> Checked:
         findings += _findings(FAILURES, *tried)
     for line in stored_lines(folder / INDEX, older=identity.older):
         findings += _findings(INDEX, line, _index_fault(line, endings, complete=complete))
-    return Checked(
+    return FolderReport(
         identity.format,
         len(endings),
         identity.n_rollouts,
@@ -99,12 +99,12 @@ def check_folder(folder: Path) -> Checked:
     )
 
 
-def repair_folder(folder: Path) -> Repaired:
+def repair_folder(folder: Path) -> RepairReport:
     """Mend what can be mended. Nothing is lost: what leaves a journal is in `damaged.jsonl`, or said nothing."""
     _identity(folder)
     with locked(folder):
         identity = _identity(folder)
-        done = Repaired([], 0, 0, [], 0, identity.n_rollouts)
+        done = RepairReport([], 0, 0, [], 0, identity.n_rollouts)
         for name in (ROLLOUTS, FAILURES):
             cut_torn_line(folder / name)
             part = _mend(folder, name, identity)
@@ -132,11 +132,11 @@ def _identity(folder: Path) -> RunIdentity:
     return read_identity(folder)
 
 
-def _tried(name: str, folder: Path, identity: RunIdentity) -> Iterator[_Tried]:
+def _tried(name: str, folder: Path, identity: RunIdentity) -> Iterator[_TriedLine]:
     if name == ROLLOUTS:
-        yield from (_Tried(line, fault) for line, _, fault, _ in rollout_lines(folder, identity, parse=True))
+        yield from (_TriedLine(line, fault) for line, _, fault, _ in rollout_lines(folder, identity, parse=True))
     else:
-        yield from (_Tried(line, fault) for line, _, fault in failure_lines(folder, identity))
+        yield from (_TriedLine(line, fault) for line, _, fault in failure_lines(folder, identity))
 
 
 def _findings(name: str, line: StoredLine, fault: Fault | None) -> list[Finding]:
@@ -164,9 +164,9 @@ def _index_fault(line: StoredLine, endings: dict[Member, Ending], *, complete: b
     return None
 
 
-def _mend(folder: Path, name: str, identity: RunIdentity) -> Repaired:
+def _mend(folder: Path, name: str, identity: RunIdentity) -> RepairReport:
     """Write a journal again without what is wrong in it, where something is, or where a line has no digest."""
-    done = Repaired([], 0, 0, [], 0, 0)
+    done = RepairReport([], 0, 0, [], 0, 0)
     path = folder / name
     if all(tried.fault is None and is_sealed(tried.line.data) for tried in _tried(name, folder, identity)):
         return done

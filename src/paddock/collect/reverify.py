@@ -102,13 +102,13 @@ async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout
     return Reverified(n, changed, failed, out)
 
 
-class _Stored(NamedTuple):
+class _StoredRollout(NamedTuple):
     rollout: Rollout
     changed: bool
     """It does not match its digest: it is not what was written."""
 
 
-def _read(line: bytes, file: Path, number: int) -> _Stored:
+def _read(line: bytes, file: Path, number: int) -> _StoredRollout:
     changed = False
     try:
         check(line, older=True)
@@ -117,7 +117,7 @@ def _read(line: bytes, file: Path, number: int) -> _Stored:
             raise fault.error(file, number) from fault
         changed = True
     try:
-        return _Stored(rollout_from_wire(orjson.loads(line)), changed)
+        return _StoredRollout(rollout_from_wire(orjson.loads(line)), changed)
     except (orjson.JSONDecodeError, PaddockError, ValidationError) as error:
         raise ConfigError(f"{file}:{number}: no rollout: {error}", kind="no_rollouts") from error
 
