@@ -11,8 +11,10 @@ import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from paddock.sandbox import ExecRequest, SandboxError, SandboxSettings, SandboxSpec, open_provider
@@ -56,10 +58,10 @@ def image(home: Path) -> str:
 def parents() -> list[int]:
     """The keepers' parents that this process has."""
     found = []
-    for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
-        words = Path(f"/proc/{child}/cmdline").read_bytes()
-        if b"zygote" in words:
-            found.append(int(child))
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "zygote" in " ".join(child.cmdline()) and child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child.pid)
     return found
 
 
