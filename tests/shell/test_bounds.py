@@ -49,3 +49,11 @@ def test_a_judgement_reads_each_text_once_and_keeps_nothing_beyond() -> None:
         assert parse(long) is first
     assert parse(long) is not first
     assert parse(long) == first
+
+
+def test_find_inside_find_is_judged_by_what_the_inner_one_runs() -> None:
+    assert effects("find . -exec find {} -exec rm -r x \\; \\;").destructive
+    assert effects("find . -exec find {} -name x \\;").reads_only
+    assert not effects("find . -exec " * 1000).reads_only
+    assert not effects("find . -exec timeout 5 " * 1000).reads_only
+    assert not effects("find . " + "-exec ls " * 1000).reads_only

@@ -26,6 +26,8 @@ class Place(NamedTuple):
     start: str
     """The directory that the whole script started in."""
     here: str
+    finds: int = 0
+    """How many `find -exec` it stands inside."""
 
 
 class Handed(NamedTuple):

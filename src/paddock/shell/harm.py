@@ -32,6 +32,9 @@ from paddock.shell.paths import START, join, within
 from paddock.shell.python_code import python_harm
 
 _MAX_WRAPPERS = 16
+_MAX_EXECS = 8
+_MAX_FINDS = 2
+"""How many commands of one `find` are looked into, and how many of them inside each other."""
 _SPLITTERS = {"env": ("-S", "--split-string"), "flock": ("-c", "--command"), "script": ("-c", "--command")}
 """Programs that run the text after an option."""
 
@@ -229,11 +232,16 @@ def _find(name: str, args: Words, place: Place) -> Harm | Handed:
     if "-delete" in args:
         return Harm("destroys", "find that deletes")
     worst: Harm | Handed = READS_ONLY
+    judged = 0
     for index, word in enumerate(args):
         if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"):
             rest = args[index + 1 :]
             end = next((at for at, each in enumerate(rest) if each in (";", "+")), len(rest))
-            inner = judge([None if each and "{}" in each else each for each in rest[:end]], place)
+            judged += 1
+            if judged > _MAX_EXECS or place.finds >= _MAX_FINDS:
+                return Harm("unknown", "find that runs too many commands")
+            inside = place._replace(finds=place.finds + 1)
+            inner = judge([None if each and "{}" in each else each for each in rest[:end]], inside)
             if isinstance(inner, Handed) or inner.level == "destroys":
                 return inner
             worst = inner if inner != READS_ONLY else worst

@@ -2,7 +2,7 @@
 
 Law     never raises on any `str`; time grows linearly with text: what goes wrong is given up early, and searched for
         what is understood in it by `lower.MAX_SALVAGE_STEPS` at most. Under `memo`, each text is read once.
-Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and a second of processor time;
+Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and half a second of processor time;
         beyond one of them, and for a NUL, the script is an error.
 Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
         reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
@@ -27,7 +27,7 @@ MAX_PIPES = 1000
 """The grammar takes quadratic time to give up a long pipeline, and cannot be stopped meanwhile."""
 _PATIENCE_BYTES = 2048
 """How far an erroneous text is followed: the grammar's recovery takes quadratic time."""
-_PATIENCE_S = 1.0
+_PATIENCE_S = 0.5
 """Processor time for which a text is followed, so that a busy machine reads the same: nothing real takes as long."""
 
 _STRANGE = re.compile(r"[^\n\t\x20-\x7e]")
