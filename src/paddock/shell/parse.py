@@ -2,8 +2,8 @@
 
 Law     never raises on any `str`; time grows linearly with text: what goes wrong is given up early, and searched for
         what is understood in it by `lower.MAX_SALVAGE_STEPS` at most. Under `memo`, each text is read once.
-Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and half a second of processor time;
-        beyond one of them, and for a NUL, the script is an error.
+Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and half a second of processor
+        time; beyond one of them, and for a NUL, the script is an error.
 Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
         reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
 """
