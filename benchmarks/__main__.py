@@ -23,15 +23,20 @@ NAMES = (
     "judging",
     "training",
 )
+CAMPAIGNS = ("grading",)
+"""Of `faults`, by their own arguments: not among the benchmarks, which run all where none is named."""
 OUT = Path("runs/bench")
 
 
 def main() -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    if sys.argv[1:2] == ["faults"]:
+        _campaign(sys.argv[2:])
+        return
     names = sys.argv[1:] or NAMES
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        sys.exit(f"no benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}")
-    OUT.mkdir(parents=True, exist_ok=True)
+        sys.exit(f"no benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}, and `faults`")
     for name in names:
         started = time.perf_counter()
         figures: dict[str, Any] = importlib.import_module(f"benchmarks.{name}").run()
@@ -44,6 +49,16 @@ def main() -> None:
         (OUT / f"{name}.json").write_bytes(orjson.dumps({**figures, "machine": machine}, option=orjson.OPT_INDENT_2))
         print(f"== {name} ({machine['seconds']:.0f} s)")
         _show(figures)
+
+
+def _campaign(words: list[str]) -> None:
+    if not words or words[0] not in CAMPAIGNS:
+        sys.exit(f"faults needs one of: {', '.join(CAMPAIGNS)}")
+    figures: dict[str, Any] = importlib.import_module(f"benchmarks.faults.{words[0]}").run(words[1:])
+    (OUT / f"faults-{words[0]}.json").write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    _show(figures)
+    if figures["wrong"]:
+        sys.exit(1)
 
 
 def _show(figures: dict[str, Any], indent: str = "") -> None:
