@@ -7,7 +7,8 @@ Agree   a zero counts only on a machine that is well (`health`), and where nothi
         |--------------------------------------|----------------------|---------------------------------|
         | resolved                             | 1, 2 after a failure | audit                           |
         | tests fail, each reported            | 1                    |                                 |
-        | tests fail, some are not reported    | 2                    |                                 |
+        | tests fail, some are not reported,   | 2                    |                                 |
+        | or the kernel killed for memory      |                      |                                 |
         | tests fail, with a machine's trouble | 2                    | a control, clean there and then |
         | it does not apply                    | 2                    |                                 |
         | a doubt                              | 2 that raise it      | a control, clean there and then |
@@ -196,7 +197,7 @@ def _needed(trial: Trial, seen: Sequence[Trial]) -> int:
     if trial.key == "resolved":
         return 1 if keys.isdisjoint(_FAILURES) else 2
     if trial.key == "fails":
-        return 1 if trial.reported and not trial.hinted and "resolved" not in keys else 2
+        return 2 if trial.suspect or trial.hinted or "resolved" in keys else 1
     return 2
 
 

@@ -72,7 +72,7 @@ class Trial(NamedTuple):
     shortage: Shortage | None = None
     """What the machine lacked at the end of it."""
     starved: bool = False
-    """The kernel killed some process of this machine meanwhile for want of memory."""
+    """The kernel killed some process of this machine meanwhile for want of memory, in whatever sandbox."""
 
     @property
     def key(self) -> Key:
@@ -90,13 +90,13 @@ class Trial(NamedTuple):
 
     @property
     def hinted(self) -> bool:
-        """The run speaks of troubles that a machine can have, or the machine had some meanwhile."""
-        return self.starved or (self.tried.run is not None and health.hints(self.tried.run.output))
+        """The run speaks of troubles that a machine can have."""
+        return self.tried.run is not None and health.hints(self.tried.run.output)
 
     @property
-    def reported(self) -> bool:
-        """It tells of every listed test."""
-        return "MISSING" not in self.status.values()
+    def suspect(self) -> bool:
+        """It does not tell of every listed test, or the kernel killed what may have been its own."""
+        return self.starved or "MISSING" in self.status.values()
 
     @property
     def status(self) -> Mapping[str, str]:
