@@ -28,6 +28,11 @@ def memo() -> Iterator[None]:
         _FOUND.reset(token)
 
 
+def under_way() -> bool:
+    """Whether a judgement is under way, whose values end with it."""
+    return _FOUND.get() is not None
+
+
 def once(key: Hashable, make: Callable[[], _T]) -> _T:
     """The value of `key`; a key belongs to one maker."""
     found = _FOUND.get()

@@ -11,13 +11,14 @@ Errors  `Script.error` says why; statements before and around the error are kept
 import re
 import threading
 import time
+from functools import lru_cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Parser, Tree
 
 from paddock.shell.documents import MARK, STRING, lift
 from paddock.shell.lower import QUOTE, TOO_DEEP, Lowering
-from paddock.shell.memo import once
+from paddock.shell.memo import once, under_way
 from paddock.shell.syntax import Script
 from paddock.shell.words import Unsupported
 
@@ -39,12 +40,22 @@ _ESCAPED_BLANK = re.compile(r"((?<!\\)(?:\\\\)*\\)[ \t]")
 _HIDDEN_HASH = re.compile(r"(?:[^\s;&|(]|\\[ \t])(?:\\\n)+#")
 """A `#` inside a word that goes on after a line continuation, which the grammar takes for a comment."""
 
+_REMEMBERED_CHARS = 8192
+
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
 
 
+@lru_cache(maxsize=1024)
+def _parse_remembered(command: str) -> Script:
+    """Outside of a judgement: who watches the commands of a shell asks for the same short ones over and over."""
+    return _parse(command)
+
+
 def parse(command: str) -> Script:
     """The tree of `command` as bash would read it."""
+    if not under_way() and len(command) <= _REMEMBERED_CHARS:
+        return _parse_remembered(command)
     return once(("parse", command), lambda: _parse(command))
 
 
