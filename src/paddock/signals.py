@@ -7,13 +7,19 @@ Thread  signals are the main thread's; in any other nothing is changed.
 """
 
 import asyncio
+import errno
+import io
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 INTERRUPTED = 130
@@ -38,6 +44,16 @@ def interrupt() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def outlive_terminal() -> None:
+    """From here on what is written to standard output or error goes nowhere where that is a terminal that has closed:
+    the signal that says so may come later than the first write that fails."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and stream.isatty():
+            raw = io.BufferedWriter(_Terminal(stream.fileno(), "w", closefd=False))
+            setattr(sys, name, io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True))
+
+
 def ignore() -> None:
     """From here on they do nothing: the exit code stands, and what is left to do takes no time."""
     _set(signal.SIG_IGN)
@@ -51,7 +67,6 @@ def heeding(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
         return
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) or signal.SIG_DFL for number in _ENDING if not _is_nohup(number)}
-    terminals = [fd for fd in (1, 2) if os.isatty(fd)]
     after = dict(before)
 
     def first(number: int) -> None:
@@ -60,8 +75,6 @@ def heeding(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
             signal.signal(one, again)
             # A program that began with `leave_at_once` is ending: nothing brings its first handlers back.
             after[one] = again if handler is leave else handler
-        if number == signal.SIGHUP:
-            _silence(terminals)
         end()
 
     for number in before:
@@ -94,8 +107,13 @@ def _set(handler: Handler) -> None:
                 signal.signal(number, handler)
 
 
-def _silence(terminals: list[int]) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for fd in terminals:
-        os.dup2(nowhere, fd)
-    os.close(nowhere)
+class _Terminal(io.FileIO):
+    """A terminal that takes whatever is written, also when it has closed."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return memoryview(data).nbytes

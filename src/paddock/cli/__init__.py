@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _main(list(argv), ours=False)
     signals.leave_at_once()
+    signals.outlive_terminal()
     limits.raise_open_files()
     try:
         if (lacks := limits.lack_of_memory()) is not None:

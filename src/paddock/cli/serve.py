@@ -6,7 +6,6 @@ Exit    0 ended by SIGINT, SIGTERM or SIGHUP, within `serve.stop_timeout_s`; 1 a
 """
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from paddock.config import Config
 from paddock.errors import ConfigError, PaddockError
 from paddock.server.lifecycle import longest_stop_s
 from paddock.server.loops import run_until_signalled
+from paddock.server.repeats import log_warnings
 from paddock.server.runtime import Served, describe_servers, open_runtime
 from paddock.server.settings import find_token, serve_settings
 from paddock.server.targets import load_target
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    log_warnings()
     target = load_target(args.config, names=args.server, strict=args.strict)
     config = target.config
     for note in config.notes:

@@ -22,7 +22,7 @@ from paddock.http.transport import make_client
 from paddock.server.handover import GO, Handover, Status
 from paddock.server.lifecycle import build_servers, listening, started
 from paddock.server.loops import loop_factory, spare_collector
-from paddock.server.repeats import RepeatFilter
+from paddock.server.repeats import log_warnings
 from paddock.server.sockets import Bound
 
 
@@ -87,9 +87,7 @@ def main() -> int:
         return 1
     handover = Handover.model_validate_json(line)
     sys.path += [entry for entry in handover.path if entry not in sys.path]
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(RepeatFilter())
+    log_warnings()
     # What a server does that takes minutes.
     logging.getLogger("paddock.progress").setLevel(logging.INFO)
     lifeline = Lifeline(channel, handover.stop_timeout_s)

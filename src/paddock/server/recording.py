@@ -37,7 +37,6 @@ from paddock.server.dialects import (
 )
 from paddock.server.exchange import Batch, Exchange, Reader
 from paddock.server.hearing import Hearing
-from paddock.server.tally import Tally
 from paddock.tokens import (
     Asked,
     FrozenError,
@@ -126,7 +125,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         """What of clients' requests was not passed on, by name."""
         self.given_up = 0
         """Answers that were begun and that nobody was told."""
-        self._unheard = Tally(self._warn_unheard)
         self._opened: TurnStore | None = None
         self._running: dict[str, dict[str, _Running]] = {}
         """By secret and request hash."""
@@ -158,7 +156,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     async def stop(self) -> None:
         for secret in list(self._running):
             self._end(secret, InfraError(f"{self.name} stops", kind="stopping", stage="model"))
-        self._unheard.tell()
         if self._opened is not None:
             self._opened.close()
 
@@ -337,11 +334,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 del self._running[asking.secret or ""]
         if asking.secret is not None and not running.recorded and running.exchange.error is None:
             self.given_up += 1
-            self._unheard.add()
-
-    def _warn_unheard(self, n: int) -> None:
-        answers = "an answer was" if n == 1 else f"{n} answers were"
-        _log.warning("%s: %s given up: nobody came back for %s", self.name, answers, "it" if n == 1 else "them")
+            _log.warning("%s: an answer was given up: nobody came back for it", self.name)
 
     def _end(self, secret: str, error: PaddockError | None = None) -> None:
         """What is running ends with `error`; None: the rollout is over."""

@@ -42,6 +42,13 @@ class RepeatFilter(logging.Filter):
             yield f"{text} ({more} more times)"
 
 
+def log_warnings() -> None:
+    """Warnings of this process go to stderr from here on, each text once in a while: for a process that serves."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RepeatFilter())
+
+
 class _Stderr(logging.Handler):
     """To what stderr is at that time: a progress bar takes its place."""
 
