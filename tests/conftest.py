@@ -29,9 +29,11 @@ TIMEOUTS_S = {"long": 1800, "slow": 900}
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-# A shell gives what it starts in the background an ignored SIGINT, and children inherit that; not a handler of ours.
+# A shell gives what it starts in the background an ignored SIGINT, nohup an ignored SIGHUP, and children inherit both;
+# not a handler of ours.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -41,9 +41,14 @@ Comparator = Literal["compat", "layered", "semantic"]
 COMPARATORS: tuple[Comparator, ...] = ("compat", "layered", "semantic")
 
 
+PUBLISHED = ("single_step", "swe_pivot")
+"""Files of rows below `pivot`; what else is there is no rows."""
+
+
 def published() -> list[Path]:
     folder = os.environ.get("PADDOCK_TEST_DATA")
-    return sorted(Path(folder, "pivot").glob("*.jsonl")) if folder else []
+    files = [Path(folder, "pivot", f"{name}.jsonl") for name in PUBLISHED] if folder else []
+    return [file for file in files if file.exists()]
 
 
 def row_files() -> list[object]:

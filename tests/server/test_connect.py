@@ -146,7 +146,7 @@ def _with_model(agent: str, model: dict[str, Any]) -> dict[str, Any]:
 def test_closing_ends_the_thread_and_later_calls_say_so(config: Path) -> None:
     before = threading.active_count()
     connection = paddock.connect(config)
-    assert threading.active_count() == before + 1
+    assert threading.active_count() > before
     connection.close()
     connection.close()
     assert threading.active_count() == before
