@@ -64,6 +64,9 @@ class SweConfig(AgentConfig):
     """Sampled tokens of all calls; None: no limit."""
     agent_timeout_s: float = Field(default=1800.0, gt=0)
     """For the harness; then the rollout is truncated, and what is there is graded."""
+    rollout_timeout_s: float = Field(default=14400.0, gt=0)
+    """Seconds that one rollout may take in all, the wait for room on the machine and grading included; then its outcome
+    is `infra`. A patch whose tests never end is graded after two runs into their limit and one of the reference fix."""
     command_timeout_s: float | None = Field(default=300.0, gt=0)
     """The most that one command may take; None: no limit of its own."""
     prompt_template: str | None = None

@@ -184,7 +184,6 @@ def test_help_says_the_defaults_that_hold(capsys: pytest.CaptureFixture[str]) ->
     for flag, value in {
         "--concurrency N rollouts in flight": defaults.concurrency,
         "--max-attempts N attempts per rollout": defaults.max_attempts,
-        "--rollout-timeout-s S seconds for one attempt": f"{defaults.rollout_timeout_s:g}",
     }.items():
         assert f"{flag} (default: {value})" in shown
     assert f"twice as long each time (default: {defaults.retry_wait_s:g})" in shown

@@ -67,7 +67,7 @@ SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     (
         "--rollout-timeout-s",
         "rollout_timeout_s",
-        {"metavar": "S", "type": float, "help": "seconds for one attempt (default: 3600)"},
+        {"metavar": "S", "type": float, "help": "seconds for one attempt (default: as its agent says)"},
     ),
     (
         "--deadline-s",

@@ -120,10 +120,11 @@ class Attempts:
 
     async def _run(self, agent: Agent, row: Row, key: Member) -> Rollout:
         secret = new_secret()
-        call = Call(rollout_secret=secret).within(self._settings.rollout_timeout_s)
+        timeout_s = self._settings.rollout_timeout_s or agent.config.rollout_timeout_s
+        call = Call(rollout_secret=secret).within(timeout_s)
         with self._in_flight.attempt(key, agent.name, secret) as watch:
             try:
-                async with asyncio.timeout(self._settings.rollout_timeout_s + ANSWER_GRACE_S):
+                async with asyncio.timeout(timeout_s + ANSWER_GRACE_S):
                     if self._prompter is not None:
                         await self._prompter.prepare(agent, row, secret)
                     return await self._peers[agent.name].call(RUN, row, call)

@@ -44,8 +44,9 @@ class EvalSettings(BaseModel):
     """Attempts per rollout and command, the first included; only outcomes `infra` and `verifier` are tried again."""
     retry_wait_s: float = Field(default=1.0, ge=0)
     """Seconds before the second attempt; twice as long before each further one, at most 60."""
-    rollout_timeout_s: float = Field(default=3600.0, gt=0)
-    """Seconds for one attempt, wall clock; then it is an `infra` failure of kind `timeout`."""
+    rollout_timeout_s: float | None = Field(default=None, gt=0)
+    """Seconds for one attempt, wall clock; then it is an `infra` failure of kind `timeout`. None: as long as its
+    agent's own `rollout_timeout_s`."""
     deadline_s: float | None = Field(default=None, gt=0)
     """Seconds for the whole collection; then it stops as if interrupted, and can be resumed. None: no end."""
     stop_after_failures: int | None = Field(default=None, ge=0)
