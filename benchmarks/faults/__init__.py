@@ -1,4 +1,10 @@
-"""Campaigns that plant faults and count wrong verdicts.
+"""Campaigns that plant faults and count what goes wrong.
 
-`python -m benchmarks faults grading [--cases N] [--seed S]`; each has `run(words)`, whose figures have `wrong`.
+    python -m benchmarks faults grading [--cases N] [--seed S]
+    python -m benchmarks faults runs [--environment pivot|swe] [--rollouts N] [--seed S]
+
+Each has `run(words)`, whose figures name what must be 0 as `BAD` does.
 """
+
+BAD = ("wrong", "lost", "doubled", "hung", "traces", "left")
+"""Figures that must be 0, as far as a campaign has them."""

@@ -1,0 +1,160 @@
+"""Whole runs under signals at random moments: what is on the disk in the end is what an undisturbed run gives.
+
+Episode `paddock eval` over the demo's rows with the known answers, in one process or with `--isolate`, at a random
+        concurrency. While its first `DISTURBED` commands run, signals hit the command or any process below it; a
+        stopped one goes on after a moment. Each command after the first is `--resume`; the last ones are left alone.
+Counts  wrong: a reward that is not the known one; lost: a rollout without a verdict in the end; doubled: two lines of
+        one rollout; hung: a command that did not end in its time; traces: commands that printed a traceback; left:
+        processes, files in the temporary folder and sandboxes that are there after one more command has looked.
+Needs   the rows' images for `--environment swe`, and a home (`PADDOCK_HOME`) that nobody else uses meanwhile.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import psutil
+
+from paddock.sandbox import SandboxSettings
+from paddock.sandbox.owner import state_folder
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
+DISTURBED = 5
+COMMANDS = 15
+"""Of one episode at most."""
+STOPPED_S = 2.0
+"""The longest that a process stays stopped."""
+MARK = "PADDOCK_FAULTS_EPISODE"
+END_S = 10.0
+"""For processes of an ended command to be gone."""
+
+
+class Environment(NamedTuple):
+    config: str
+    options: tuple[str, ...]
+    rollouts: int
+    """Of one episode."""
+    each_s: float
+    """A signal comes so often, on average."""
+    limit_s: float
+    """For one command."""
+    rewards: dict[str, float]
+    """By agent, where it is not 1."""
+
+
+ENVIRONMENTS = {
+    "pivot": Environment("configs/demo.yaml", ("--repeats", "4"), 404, 0.3, 300.0, {}),
+    "swe": Environment("configs/swe_demo.yaml", ("--repeats", "1"), 18, 15.0, 1200.0, {"null": 0.0, "noop": 0.0}),
+}
+
+
+def run(words: list[str]) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks faults runs")
+    parser.add_argument("--environment", choices=ENVIRONMENTS, default="pivot")
+    parser.add_argument("--rollouts", type=int, default=10_000, help="of all episodes together (default: 10000)")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    args = parser.parse_args(words)
+    environment, chance = ENVIRONMENTS[args.environment], random.Random(args.seed)
+    found: Counter[str] = Counter()
+    while found["rollouts"] < args.rollouts:
+        found.update(Episode(environment, chance).play())
+        print(orjson.dumps(dict(found)).decode(), flush=True)
+    return {"environment": args.environment, "seed": args.seed, **found}
+
+
+class Episode:
+    """One run from its first command to its end."""
+
+    def __init__(self, environment: Environment, chance: random.Random) -> None:
+        self._of = environment
+        self._chance = chance
+        self._mark = uuid.uuid4().hex
+        self._found: Counter[str] = Counter(episodes=1)
+
+    def play(self) -> Counter[str]:
+        with tempfile.TemporaryDirectory() as name:
+            out, temporary = Path(name, "run"), Path(name, "tmp")
+            temporary.mkdir()
+            arguments = ["eval", self._of.config, "--oracle", *self._of.options, "--out", str(out)]
+            arguments += ["--retry-wait-s", "0.1", "--concurrency", str(self._chance.choice((2, 3, 16, 64)))]
+            arguments += ["--isolate"] if self._chance.random() < 0.4 else []
+            for nth in range(COMMANDS):
+                resume = ["--resume"] if (out / "run.json").exists() else []
+                if self._command([*arguments, *resume], temporary, disturbed=nth < DISTURBED) == 0:
+                    break
+            self._command([*arguments, "--resume"], temporary, disturbed=False)
+            self._judge(out)
+            self._look(temporary)
+        return self._found
+
+    def _command(self, words: list[str], temporary: Path, *, disturbed: bool) -> int | None:
+        self._found["commands"] += 1
+        env = {**os.environ, "TMPDIR": str(temporary), MARK: self._mark}
+        with tempfile.TemporaryFile() as said:
+            process = subprocess.Popen([sys.executable, "-m", "paddock", *words], stdout=said, stderr=said, env=env)
+            end = time.monotonic() + self._of.limit_s
+            try:
+                while process.poll() is None and time.monotonic() < end:
+                    time.sleep(self._chance.expovariate(1 / self._of.each_s) if disturbed else 0.05)
+                    if disturbed and process.poll() is None:
+                        self._strike(process.pid)
+                if process.poll() is None:
+                    self._found["hung"] += 1
+                    process.kill()
+                code = process.wait()
+            finally:
+                process.kill()
+            said.seek(0)
+            self._found["traces"] += b"Traceback (most recent call last)" in said.read()
+            return code
+
+    def _strike(self, pid: int) -> None:
+        with contextlib.suppress(psutil.Error):
+            command = psutil.Process(pid)
+            below = command.children(recursive=True)
+            victim = self._chance.choice(below) if below and self._chance.random() < 0.5 else command
+            number = self._chance.choice(SIGNALS)
+            victim.send_signal(number)
+            self._found["signals"] += 1
+            if number == signal.SIGSTOP:
+                time.sleep(self._chance.uniform(0, STOPPED_S))
+                victim.send_signal(signal.SIGCONT)
+
+    def _judge(self, out: Path) -> None:
+        lines = [orjson.loads(line) for line in (out / "rollouts.jsonl").read_bytes().splitlines()]
+        keys = Counter((line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines)
+        self._found["rollouts"] += len(keys)
+        self._found["lost"] += self._of.rollouts - len(keys)
+        self._found["doubled"] += sum(times - 1 for times in keys.values())
+        expected = [self._of.rewards.get(line["agent_ref"]["name"], 1.0) for line in lines]
+        self._found["wrong"] += sum(line["reward"] != reward for line, reward in zip(lines, expected, strict=True))
+
+    def _look(self, temporary: Path) -> None:
+        end = time.monotonic() + END_S
+        while (living := self._living()) and time.monotonic() < end:
+            time.sleep(0.1)
+        home = state_folder(SandboxSettings().home)
+        sandboxes = [one for one in home.iterdir() if one.is_dir() and any(one.iterdir())] if home.is_dir() else []
+        files = [one for one in temporary.rglob("*") if not one.is_dir()]
+        for one in (*living, *sandboxes, *files):
+            print(f"left: {one}", flush=True)
+        self._found["left"] += len(living) + len(sandboxes) + len(files)
+
+    def _living(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
