@@ -36,6 +36,9 @@ COMMANDS = 15
 STOPPED_S = 2.0
 """The longest that a process stays stopped."""
 MARK = "PADDOCK_FAULTS_EPISODE"
+TRACE = "Traceback (most recent call last)"
+TRACE_CHARS = 4000
+"""Of one that are shown."""
 END_S = 10.0
 """For processes of an ended command to be gone."""
 
@@ -80,7 +83,7 @@ class Episode:
         self._of = environment
         self._chance = chance
         self._mark = uuid.uuid4().hex
-        self._found: Counter[str] = Counter(episodes=1)
+        self._found: Counter[str] = Counter(episodes=1, traces=0)
 
     def play(self) -> Counter[str]:
         with tempfile.TemporaryDirectory() as name:
@@ -116,7 +119,10 @@ class Episode:
             finally:
                 process.kill()
             said.seek(0)
-            self._found["traces"] += b"Traceback (most recent call last)" in said.read()
+            text = said.read().decode(errors="replace")
+            if TRACE in text:
+                self._found["traces"] += 1
+                print(f"trace: {text[text.index(TRACE) :][:TRACE_CHARS]}", flush=True)
             return code
 
     def _strike(self, pid: int) -> None:
