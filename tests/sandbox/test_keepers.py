@@ -43,8 +43,14 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+others: set[int] = set()
+"""Keepers' parents of other tests' providers, which live longer than a test."""
+
+
 @pytest.fixture
 async def provider(home: Path) -> AsyncIterator[LocalProvider]:
+    others.clear()
+    others.update(parents())
     opened = await open_provider(SandboxSettings(home=home))
     yield opened
     await opened.close()
@@ -56,11 +62,12 @@ def image(home: Path) -> str:
 
 
 def parents() -> list[int]:
-    """The keepers' parents that this process has."""
+    """The keepers' parents that this process has, without those of others."""
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):
-            if "zygote" in " ".join(child.cmdline()) and child.status() != psutil.STATUS_ZOMBIE:
+            told = " ".join(child.cmdline())
+            if child.pid not in others and "zygote" in told and child.status() != psutil.STATUS_ZOMBIE:
                 found.append(child.pid)
     return found
 

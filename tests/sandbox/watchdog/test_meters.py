@@ -19,7 +19,7 @@ class Measured:
         self.census = Census()
         self.key = self.census.add(space.pid)
         threshold = None if threshold_mib is None else threshold_mib * MIB
-        self.meter = ProcessMeter(space.pid, ("/dev/shm",), threshold=threshold, cpu=True, swap=False)
+        self.meter = ProcessMeter(space.pid, ("/dev/shm",), threshold=threshold, swap=False)
 
     def mib(self, now: float = 0.0) -> float:
         return self.meter.use(self.census.take()[self.key], now).memory_bytes / MIB

@@ -33,17 +33,17 @@ def find_harness(
         raise ConfigError(f"{words!r}: needs KIND:NAME, such as harness:codeact", kind="subject_invalid")
     cls = harness_class(spec)
     settings = settings or probe_settings(SandboxSettings())
-    try:
-        image = repository_image(ImageStore(settings.home, payload_id=settings.payload_id), IMAGE, FILES)
-    except FileNotFoundError as error:
-        raise ConfigError(str(error), kind="image_missing") from error
-    subject = HarnessSubject(spec, cls, _block(spec, config), settings, image)
+    subject = HarnessSubject(spec, cls, _block(spec, config), settings, IMAGE)
     try:
         subject.make()
     except ConfigError as error:
         raise ConfigError(
             f"{error.message} (a config with an agent that has it says how it is made)", kind=error.kind
         ) from error
+    try:
+        repository_image(ImageStore(settings.home, payload_id=settings.payload_id), IMAGE, FILES)
+    except FileNotFoundError as error:
+        raise ConfigError(str(error), kind="image_missing") from error
     return subject
 
 

@@ -112,7 +112,6 @@ class Case:
             watched.inside_pid or watched.pid,
             watched.tmpfs,
             threshold=self._threshold,
-            cpu=watched.limits.cpu_s is not None,
             swap=swap,
         )
 

@@ -49,9 +49,8 @@ class CgroupMeter:
 class ProcessMeter:
     """Over the members that a census found. `threshold` in bytes, None: no limit."""
 
-    def __init__(self, inside_pid: int, tmpfs: Sequence[str], *, threshold: int | None, cpu: bool, swap: bool) -> None:
+    def __init__(self, inside_pid: int, tmpfs: Sequence[str], *, threshold: int | None, swap: bool) -> None:
         self._threshold = threshold
-        self._counts_cpu = cpu
         self._cpu_s = 0.0
         self._resident = proc.resident_and_swapped if swap else proc.resident
         self._mounts = _open_mounts(inside_pid, tmpfs)
@@ -69,8 +68,7 @@ class ProcessMeter:
         memory = private + files
         if self._threshold is not None and total + files >= EXACT_SHARE * self._threshold:
             memory = self._exactly(members, total + files, files, now)
-        if self._counts_cpu:
-            self._cpu_s = max(self._cpu_s, sum(found.cpu_s for pid in members if (found := proc.times(pid))))
+        self._cpu_s = max(self._cpu_s, sum(found.cpu_s for pid in members if (found := proc.times(pid))))
         return Use(memory, len(members), self._cpu_s)
 
     def close(self) -> None:
