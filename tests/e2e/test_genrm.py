@@ -143,6 +143,7 @@ def test_groups_of_a_judge_that_is_down_are_retried_then_masked_and_the_rest_goe
     genrm = "+genrm.resources_servers.genrm"
     patience = [f"{genrm}.comparison_timeout_s={timeout_s}", f"{genrm}.outage_retry_s={retry_s}"]
     flags = ["--oracle", "--concurrency", "4", "--max-attempts", "2", "--retry-wait-s", "0", "--out", str(out)]
+    flags += ["--stop-after-failures", "0"]  # it is to go on to the end
     main(["eval", CONFIG, *flags, state(tmp_path), *patience, f"scripted_judge.models_servers={judge}"])
     failures = lines(out / "failures.jsonl")
     masked = {(line["group_id"], line["member"]) for line in failures if line.get("final")}

@@ -68,7 +68,7 @@ class RowTools:
         """The policy's call, read as the expert's calls of the same tool were."""
         if self._tools and name not in self._known:
             return Reading(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
-        if self._is_custom(name) and isinstance(decode_object(arguments), Malformed):
+        if self._is_custom(name) and isinstance(decode_object(arguments, unique=True), Malformed):
             arguments = json.dumps({"input": arguments})
         action = self._read(name, arguments)
         if isinstance(action, Malformed):
@@ -77,7 +77,7 @@ class RowTools:
 
     def _read(self, name: str, arguments: str) -> Action | Malformed:
         read = opaque if name in self._opaque else normalise
-        return read(name, arguments, schema=self.schema(name))
+        return read(name, arguments, schema=self.schema(name), unique=True)
 
     def schema(self, name: str) -> JsonObject | None:
         """The JSON schema of the row's tool of this name; None: there is none, or it is not believed."""

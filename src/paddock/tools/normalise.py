@@ -55,10 +55,14 @@ MARKS: dict[Form, tuple[str, ...]] = {
 """Roles of which a schema must have one for a name to mean what the table says. Forms without: any schema will do."""
 
 
-def normalise(name: str, arguments: str, *, schema: JsonObject | None = None) -> Action | Malformed:
-    """What the call asks for. `schema`: the JSON schema of the row's tool of this name, None when the row has none."""
+def normalise(
+    name: str, arguments: str, *, schema: JsonObject | None = None, unique: bool = False
+) -> Action | Malformed:
+    """What the call asks for. `schema`: the JSON schema of the row's tool of this name, None when the row has none;
+    `unique`: as of `decode_object`."""
     form = form_of(name)
-    decoded = {"input": arguments} if form == "patch" and _is_raw_patch(arguments, schema) else decode_object(arguments)
+    is_raw = form == "patch" and _is_raw_patch(arguments, schema)
+    decoded = {"input": arguments} if is_raw else decode_object(arguments, unique=unique)
     if isinstance(decoded, Malformed):
         return decoded
     if schema is not None:
@@ -78,9 +82,9 @@ def _is_raw_patch(text: str, schema: JsonObject | None) -> bool:
     return schema is None and text.lstrip().startswith((patches.PATCH_ENVELOPE, "<<"))
 
 
-def opaque(name: str, arguments: str, *, schema: JsonObject | None = None) -> Other | Malformed:
-    """The call with nothing read into it, whatever its name."""
-    decoded = decode_object(arguments)
+def opaque(name: str, arguments: str, *, schema: JsonObject | None = None, unique: bool = False) -> Other | Malformed:
+    """The call with nothing read into it, whatever its name; `unique`: as of `decode_object`."""
+    decoded = decode_object(arguments, unique=unique)
     if isinstance(decoded, Malformed):
         return decoded
     return Other(name, fill(decoded, schema) if schema is not None else decoded)

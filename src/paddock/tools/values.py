@@ -1,7 +1,7 @@
 """JSON values: decoding them strictly, and when two of them are the same.
 
-Source  RFC 8259: no NaN or Infinity literals; a key that stands twice in one object is refused, since programs differ
-        in which one they take; a lone surrogate is no character, and no program could be given one. Deeper than
+Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts, as most programs have it, or none
+        does (`unique`); a lone surrogate is no character, and no program could be given one. Deeper than
         MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys is not looked at.
@@ -28,17 +28,18 @@ def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     return found
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object)
-
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_STRICT_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object)
 
 MAX_DEPTH = 200
 """Levels of nesting that arguments may have."""
 
 
-def decode_object(text: str) -> JsonObject | Malformed:
-    """The object that `text` is."""
+def decode_object(text: str, *, unique: bool = False) -> JsonObject | Malformed:
+    """The object that `text` is. `unique`: a key that stands twice in one object is refused, since programs differ in
+    which one they take."""
     try:
-        value = _DECODER.decode(text)
+        value = (_STRICT_DECODER if unique else _DECODER).decode(text)
         if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
             raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
         if not text.isascii() or "\\ud" in text or "\\uD" in text:

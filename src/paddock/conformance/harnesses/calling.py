@@ -170,8 +170,9 @@ async def empty_answers_are_no_crash(subject: HarnessSubject) -> None:
     limits = QUICK.model_copy(update={"max_turns": 4})
     async with staged(subject) as stage:
         face = await stage.face()
-        odd: list[JsonObject] = [{"type": "something_new", "id": "x1"}, {"type": "message", "role": "assistant"}]
-        nameless: list[JsonObject] = [{**face.shell("true"), "name": None}]
+        silent = {"type": "message", "role": "assistant", "content": []}
+        odd: list[JsonObject] = [{"type": "something_new", "id": "x1"}, silent]
+        nameless: list[JsonObject] = [{**face.shell("true"), "name": ""}]
         # Clients of an API may count on what it promises: that a call has a name.
         for turn in ([], odd) if subject.runs_program else ([], odd, nameless):
             played = await stage.play(turn, limits=limits)
