@@ -286,7 +286,7 @@ async def test_every_prompt_tells_what_its_client_told_and_continues_what_it_app
     assert (appended > 500, missed) == (True, [])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(400)
 async def test_ten_thousand_conversations_are_recorded_exactly(world: World) -> None:
     """Silence is ambiguous: an answer without a word, given beside others, is at times taken for told."""

@@ -19,6 +19,7 @@ AHEAD, BEHIND = "Etc/GMT-14", "Etc/GMT+12"
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harness", stand.EACH)
 async def test_members_of_a_group_send_one_first_prompt(harness: str, home: Path, tmp_path: Path) -> None:
     stand.require(harness)
