@@ -20,7 +20,10 @@ from paddock.sandbox.readiness import FRESH_S, Readiness
 from paddock.sandbox.sharing import shared_provider
 from paddock.server.app import build_app
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine"),
+]
 
 
 @pytest.fixture
