@@ -17,12 +17,13 @@ import httpx
 import orjson
 import uvloop
 
-from benchmarks.processes import free_port, running
+from benchmarks.processes import running
 from benchmarks.raw_http import Connection
 from paddock.conformance.harnesses.face import Face
 from paddock.harness import Executed, Limits, ShellExecuted, ShellSession, Task, make_harness
 from paddock.http import Call, HttpPeer
 from paddock.http.transport import make_client
+from paddock.ports import free_port
 from paddock.server.rollout_model import RolloutModel
 from paddock.testing.native import NoProgramRuns
 from paddock.types import JsonObject

@@ -1,7 +1,6 @@
 """Starting what is measured, and stopping it again; counting its processes and memory."""
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,13 +18,6 @@ START_TIMEOUT_S = 60.0
 class Footprint(NamedTuple):
     processes: int
     rss_mib: float
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 @contextmanager

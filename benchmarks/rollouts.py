@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks.bodies import row
-from benchmarks.processes import free_port, running
+from benchmarks.processes import running
+from paddock.ports import free_port
 
 ROWS = 2000
 ROW_CHARS = 30_000

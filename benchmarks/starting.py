@@ -8,7 +8,8 @@ import time
 from statistics import median
 from typing import Any
 
-from benchmarks.processes import footprint, free_port, running
+from benchmarks.processes import footprint, running
+from paddock.ports import free_port
 
 ROUNDS = 5
 CONFIGS = ("resources_servers/pivot/configs/pivot.yaml", "models_servers/openai/configs/openai.yaml")

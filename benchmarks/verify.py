@@ -15,7 +15,8 @@ import orjson
 from benchmarks.bodies import verify_request
 from benchmarks.floor_server import judge
 from benchmarks.load import Round, measure
-from benchmarks.processes import family, free_port, running
+from benchmarks.processes import family, running
+from paddock.ports import free_port
 
 SIZES = {"30kB": 30_000, "200kB": 200_000, "2MB": 2_000_000}
 CONNECTIONS = (1, 64, 256)

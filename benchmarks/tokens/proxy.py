@@ -24,12 +24,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks.processes import free_port, running
+from benchmarks.processes import running
 from benchmarks.tokens.calling import Calls, Primed
 from benchmarks.tokens.making import TOOLS, Told, continued, turn_file
 from benchmarks.tokens.wire import Got
 from paddock.http import Call
 from paddock.models_servers.vllm.config import TEMPLATES
+from paddock.ports import free_port
 from paddock.testing.vocabularies import write_model_folder
 from paddock.types import JsonObject
 

@@ -7,7 +7,6 @@ Errors  those of `processes.Role`; InfraError when the worker is silent though i
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from paddock.config import Config
 from paddock.errors import InfraError
+from paddock.ports import free_port
 from paddock.training.core.records import Batch, Group
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import Place, PolicySettings
@@ -117,7 +117,7 @@ async def start_policy(
     processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
 ) -> RemotePolicy | PolicyProcesses:
     """Its model is loaded when this returns. `timeout_s`: for that, and for each call."""
-    port = _free_port() if world_size > 1 else 0
+    port = free_port() if world_size > 1 else 0
     places = [Place(rank, world_size, master_port=port) for rank in range(world_size)]
     roles = [processes.start(f"policy-{place.rank}" if world_size > 1 else "policy", env=env) for place in places]
     making = (role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True))
@@ -142,10 +142,3 @@ async def _make_policy(settings: PolicySettings, place: Place) -> Policy:
     from paddock.training.grpo.policy import make_policy
 
     return await make_policy(settings, place)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

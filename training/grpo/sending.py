@@ -18,7 +18,6 @@ Errors  InfraError `transfer_stuck`, not retryable. None else of a replica: see 
         vLLM is an ImportError.
 """
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -217,9 +216,3 @@ def _told(error: BaseException) -> str:
     """With what came before it: a resume that fails hides why."""
     text = f"{type(error).__name__}: {error}"
     return text if error.__context__ is None else f"{_told(error.__context__)}; then {text}"
-
-
-def free_port(address: str) -> int:
-    with socket.create_server((address, 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port

@@ -13,7 +13,8 @@ from vllm.distributed.weight_transfer import HTTPVLLMWeightSyncClient, WeightTra
 from vllm.distributed.weight_transfer.base import ParamMeta, TrainerInitInfo, WeightSource
 from vllm.plugins import load_general_plugins
 
-from paddock.training.grpo.sending import TRANSFER_TIMEOUT_S, Backend, Link, Weights, free_port
+from paddock.ports import free_port
+from paddock.training.grpo.sending import TRANSFER_TIMEOUT_S, Backend, Link, Weights
 
 
 @dataclass

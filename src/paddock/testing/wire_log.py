@@ -14,7 +14,6 @@ Errors  502 while nothing answers behind it.
 import asyncio
 import contextlib
 import json
-import socket
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,6 +22,8 @@ from typing import Any, NamedTuple, Self
 
 import aiohttp
 from aiohttp import web
+
+from paddock.ports import free_port
 
 GENERATE = "/inference/v1/generate"
 HOP_BY_HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
@@ -149,19 +150,12 @@ def _choices(answer: bytes, *, stream: bool) -> Iterable[dict[str, Any]]:
 async def _in_place_of(log: Path, command: Sequence[str]) -> int:
     words = list(command)
     at = words.index("--port") + 1
-    port, words[at] = int(words[at]), str(_free_port())
+    port, words[at] = int(words[at]), str(free_port())
     upstream = f"http://127.0.0.1:{words[at]}"
     url_file(log).write_text(upstream)
     process = await asyncio.create_subprocess_exec(*words)
     async with WireLog(upstream, log=log, port=port):
         return await process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """A store in a temporary home, a registry that fails on cue, and Debian's real one."""
 
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -11,6 +10,7 @@ from urllib.error import URLError
 
 import pytest
 
+from paddock.ports import free_port
 from paddock.sandbox.images import Backoff, ImageStore, RegistryOptions
 from paddock.testing.images import ScriptedRegistry, scripted_registry
 
@@ -50,9 +50,7 @@ def docker_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if shutil.which("docker-registry") is None:
         pytest.skip("no docker-registry on PATH: apt-get install docker-registry")
     folder = tmp_path_factory.mktemp("registry")
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     config = folder / "config.yml"
     config.write_text(CONFIG % (folder / "data", port))
     process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -2,13 +2,14 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from paddock.ports import free_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -39,10 +40,8 @@ class Found(NamedTuple):
 def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
     folder = tmp_path_factory.mktemp("sharding")
     _told(_started(vllm_python, "-c", MAKE, str(folder / "model")))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    script = str(HERE / "measure_shards.py")
-    both = [_started(vllm_python, script, str(folder), "2", str(port), str(rank)) for rank in (0, 1)]
+    script, port = str(HERE / "measure_shards.py"), str(free_port())
+    both = [_started(vllm_python, script, str(folder), "2", port, str(rank)) for rank in (0, 1)]
     two, _ = [_told(one) for one in both]
     one = _told(_started(vllm_python, script, str(folder), "1", "0", "0"))
     return Found(one, two, _told(_started(vllm_python, "-c", COMPARE, str(folder))))

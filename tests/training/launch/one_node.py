@@ -16,6 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from paddock.ports import free_ports
+
 DEADLINE_S = 7200
 START_S = 60.0
 STOP_S = 60.0
@@ -139,10 +141,7 @@ def _write(folder: Path, kill_wait_s: int) -> None:
     key = folder / "munge" / "key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        ports = one.getsockname()[1], other.getsockname()[1]
+    ports = free_ports(2)
     text = CONF.format(
         folder=folder,
         host=socket.gethostname().partition(".")[0],

@@ -2,13 +2,14 @@
 
 import json
 import os
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+from paddock.ports import free_ports
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -27,14 +28,6 @@ def launched(python: str, script: str, folder: Path, world_size: int, cases: Seq
     command = (python, str(HERE / script), str(folder))
     out = _ended([_started(*command, str(rank), json.dumps(told)) for rank in range(world_size)])
     return json.loads(out.splitlines()[-1])
-
-
-def free_ports(n: int) -> list[int]:
-    listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    found = [one.getsockname()[1] for one in listening]
-    for one in listening:
-        one.close()
-    return found
 
 
 class Started(NamedTuple):

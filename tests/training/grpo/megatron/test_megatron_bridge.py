@@ -3,13 +3,14 @@ processes, laid out in each way, and out again are the same weights."""
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from paddock.ports import free_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -25,10 +26,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if not python:
         pytest.skip(f"{VARIABLE} names no interpreter: scripts/setup_megatron_bridge.sh makes one")
     folder = tmp_path_factory.mktemp("megatron-bridge")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    command = [python, str(HERE / "measure_megatron_bridge.py"), str(folder), str(port)]
+    command = [python, str(HERE / "measure_megatron_bridge.py"), str(folder), str(free_port())]
     logs = [(folder / f"rank-{rank}.log").open("w+") for rank in (0, 1)]
     both = [
         subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=logs[rank], text=True, env=env)
