@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.published_rows import swe_bench_row
 
 from paddock.cli import main
 from paddock.testing.images import Cut, Entry, Later, ScriptedRegistry, make_image, make_layer, scripted_registry
@@ -110,30 +111,11 @@ def test_an_image_is_converted_listed_removed_and_pruned(images: Images, registr
     assert "0 images, 0 layers" in images("list").out
 
 
-def instance(**fields: object) -> JsonObject:
-    """A row of SWE-bench's older form, which says no image."""
-
-    def diff(path: str) -> str:
-        return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n"
-
-    row = {
-        "instance_id": "pallets__flask-1",
-        "repo": "pallets/flask",
-        "environment_setup_commit": "1",
-        "problem_statement": "p",
-        "patch": diff("src/a.py"),
-        "test_patch": diff("tests/test_a.py"),
-        "FAIL_TO_PASS": '["tests/test_a.py::t"]',
-        "PASS_TO_PASS": "[]",
-    }
-    return {**row, **fields}
-
-
 def test_an_image_that_no_field_names_is_named_as_an_evaluation_reads_the_row(images: Images) -> None:
-    rows = write_rows(instance())
+    rows = write_rows(swe_bench_row())
     named = "swebench/sweb.eval.x86_64.pallets_1776_flask-1:latest\n"
     assert images("names", "--rows", rows) == Said(0, named, "")
-    said = images("names", "--rows", write_rows(instance(repo="x/y")))
+    said = images("names", "--rows", write_rows(swe_bench_row(repo="x/y")))
     assert said.code == 1
     assert "names no image" in said.err
     assert "add `test_cmd` and `log_parser`" in said.err
@@ -141,7 +123,7 @@ def test_an_image_that_no_field_names_is_named_as_an_evaluation_reads_the_row(im
 
 def test_an_image_that_the_row_names_only_when_it_is_read_is_pulled(images: Images, registry: ScriptedRegistry) -> None:
     registry.images["hub/swebench/sweb.eval.x86_64.pallets_1776_flask-1:latest"] = make_image([])
-    said = images("pull", "--rows", write_rows(instance()), "--registry", f"{registry.host}/hub")
+    said = images("pull", "--rows", write_rows(swe_bench_row()), "--registry", f"{registry.host}/hub")
     assert (said.code, said.out) == (0, "swebench/sweb.eval.x86_64.pallets_1776_flask-1:latest\n")
 
 
@@ -149,18 +131,18 @@ def test_a_row_that_can_not_be_read_does_not_stop_the_others(images: Images, tmp
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # the store can make nothing: the build ends as it begins
     recipe = {"python": "3.11", "git": {"repository": "nowhere", "commit": "abc"}}
-    said = images("build", "--rows", write_rows({"instance_id": "a__b-1"}, instance(paddock=recipe)))
+    said = images("build", "--rows", write_rows({"instance_id": "a__b-1"}, swe_bench_row(paddock=recipe)))
     assert said.code == 1
     assert "a__b-1: row: of no known form" in said.err
     assert "paddock images: pallets__flask-1: [Errno 20] Not a directory" in said.err, "it was tried"
 
 
 def test_rows_without_a_recipe_are_told_where_one_stands(images: Images) -> None:
-    said = images("build", "--rows", write_rows(instance()))
+    said = images("build", "--rows", write_rows(swe_bench_row()))
     assert (said.code, said.out) == (2, "")
     for word in ("`build` of a row of the own format", "`paddock` of any other", "python", "sdist_sha256", "git"):
         assert word in said.err
-    said = images("build", "--rows", write_rows(instance(build={"python": "3.11"})))
+    said = images("build", "--rows", write_rows(swe_bench_row(build={"python": "3.11"})))
     assert "build: a recipe of a row of the own format; in a row of this form the key is `paddock`" in said.err
 
 

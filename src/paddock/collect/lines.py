@@ -52,7 +52,7 @@ class Fault(Exception):  # noqa: N818 - it is kept and shown as often as it is r
         )
 
 
-class Place(NamedTuple):
+class LineSpan(NamedTuple):
     """Where a line stands in its file, in bytes from its start."""
 
     number: int
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 class StoredLine(NamedTuple):
-    place: Place
+    place: LineSpan
     data: bytes
     """Whole, its newline included."""
     crc32: int
@@ -113,7 +113,7 @@ def stored_lines(path: Path, *, older: bool) -> Iterator[StoredLine]:
         for number, data in enumerate(file, 1):
             if not data.endswith(b"\n"):
                 return
-            place = Place(number, start, start + len(data))
+            place = LineSpan(number, start, start + len(data))
             fault = None
             try:
                 crc32 = check(data, older=older)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from paddock.collect.endings import TERMINAL, Ending, FailedAttempt, Member, ending_of, stamped_key
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN, write_whole
 from paddock.collect.identity import RunIdentity, in_words, read_identity
-from paddock.collect.lines import Fault, Place, StoredLine, is_sealed, seal, stored_lines
+from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, seal, stored_lines
 from paddock.errors import PaddockError
 from paddock.http import rollout_from_wire
 from paddock.types import JsonObject, Outcome, Rollout
@@ -87,7 +87,7 @@ def recover(folder: Path) -> Recovered:
 def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -> Iterator[RolloutLine]:
     """Every line of `rollouts.jsonl`, with what it says or what is wrong with it. `parse`: the index is not asked."""
     known = iter(()) if parse else read_index(folder / INDEX)
-    seen: dict[Member, Place] = {}
+    seen: dict[Member, LineSpan] = {}
     for line in stored_lines(folder / ROLLOUTS, older=identity.older):
         ending = next(known, None)
         indexed = line.fault is None and ending is not None and is_of(ending, line)
@@ -103,7 +103,7 @@ def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -
 
 def failure_lines(folder: Path, identity: RunIdentity) -> Iterator[FailureLine]:
     """Every line of `failures.jsonl`, likewise."""
-    seen: dict[tuple[Member, int, float], Place] = {}
+    seen: dict[tuple[Member, int, float], LineSpan] = {}
     for line in stored_lines(folder / FAILURES, older=identity.older):
         try:
             failed = read_record(FailedAttempt.model_validate, line)
@@ -229,7 +229,7 @@ def _failures(folder: Path, identity: RunIdentity) -> Iterator[FailedAttempt]:
         yield failed
 
 
-def _claim(key: Member, place: Place, identity: RunIdentity, seen: dict[Member, Place]) -> None:
+def _claim(key: Member, place: LineSpan, identity: RunIdentity, seen: dict[Member, LineSpan]) -> None:
     if not identity.has(*key):
         raise Fault("damaged", f"damaged: {_name(key)} is none of this run's rollouts")
     if key in seen:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from paddock.collect.endings import Ending, FailedAttempt, Member, ending_of, stamped_key
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import RunIdentity, Who, read_identity
-from paddock.collect.lines import Fault, Place, StoredLine, check, stored_lines
+from paddock.collect.lines import Fault, LineSpan, StoredLine, check, stored_lines
 from paddock.collect.recovery import is_of, placed, read_failures, read_index, read_record, read_rollout
 from paddock.collect.reverify import find_rollouts
 from paddock.errors import ConfigError
@@ -72,7 +72,7 @@ def load(entry: Entry) -> Rollout | None:
     with entry.file.open("rb") as file:
         file.seek(start)
         line = file.read(end - start)
-    stored = StoredLine(Place(1, start, end), line, entry.ending.crc32 or 0, None)
+    stored = StoredLine(LineSpan(1, start, end), line, entry.ending.crc32 or 0, None)
     try:
         check(line, older=True)
         return read_rollout(stored)

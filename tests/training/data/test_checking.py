@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.published_rows import swe_bench_row
 
 from paddock.cli import main
 from paddock.http import read_row
@@ -74,19 +75,7 @@ def test_one_server_reads_all_rows_when_it_is_named(check: Any) -> None:
 
 
 def test_rows_whose_agents_make_the_request_need_not_bring_one(check: Any) -> None:
-    def diff(path: str) -> str:
-        return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n"
-
-    published = {
-        "instance_id": "pallets__flask-1",
-        "repo": "pallets/flask",
-        "environment_setup_commit": "1",
-        "problem_statement": "p",
-        "patch": diff("src/a.py"),
-        "test_patch": diff("tests/test_a.py"),
-        "FAIL_TO_PASS": '["tests/test_a.py::t"]',
-        "PASS_TO_PASS": "[]",
-    }
+    published = swe_bench_row()
     assert check(published, words=("--server", "swe")) == (0, ["1 rows, 0 wrong, 1 read by swe"])
     code, told = check(published, words=("--server", "pivot"))
     assert (code, told[0]) == (1, "rows.jsonl:1: responses_create_params: missing; needs a Responses API request")
