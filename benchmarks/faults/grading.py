@@ -10,14 +10,12 @@ Figures gradings by what came of them; `wrong`, which must be 0; `cases`, one by
 import argparse
 import asyncio
 import random
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from benchmarks.faults.disks import small_disk
 from benchmarks.faults.planting import KINDS, Fault
 from paddock.errors import PaddockError
 from paddock.http import read_row
@@ -44,7 +42,7 @@ def run(words: list[str]) -> dict[str, Any]:
     args = parser.parse_args(words)
     settings = SandboxSettings()
     instances = [read(read_row(orjson.loads(line))) for line in ROWS.read_bytes().splitlines()]
-    with _small_disk(state_folder(settings.home)):
+    with small_disk(state_folder(settings.home), DISK_MIB):
         cases = asyncio.run(_campaign(settings, instances, args.cases, random.Random(args.seed)))
     wrong = [one for one in cases if one["wrong"]]
     struck = [one for one in cases if one["struck"]]
@@ -102,13 +100,3 @@ def _patch(instance: Instance, name: str) -> bytes:
         lines[first] = b"+raise RuntimeError("
         return b"\n".join(lines)
     return {"gold": gold, "equivalent": gold + NOTES, "noop": NOTES}[name]
-
-
-@contextmanager
-def _small_disk(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=711", "none", str(folder)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)

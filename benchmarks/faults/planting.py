@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 import psutil
 
+from benchmarks.faults.disks import Ballast
 from paddock.conformance.sandboxes.stage import first_of
 
 Kind = Literal["runner", "box", "keeper", "stalled", "full"]
@@ -30,7 +31,7 @@ class Fault(threading.Thread):
         self.kind = kind
         self.number = number
         self.struck = False
-        self._ballast = disk / "ballast"
+        self._ballast = Ballast(disk)
         self._closed = threading.Event()
 
     def run(self) -> None:
@@ -47,12 +48,12 @@ class Fault(threading.Thread):
         """The machine is well again when this returns."""
         self._closed.set()
         self.join()
-        self._ballast.unlink(missing_ok=True)
+        self._ballast.free()
 
     def _strike(self, process: psutil.Process) -> None:
         try:
             if self.kind == "full":
-                self._fill()
+                self._ballast.fill()
             elif self.kind == "stalled":
                 process.suspend()
                 self.struck = True
@@ -63,14 +64,6 @@ class Fault(threading.Thread):
         except (psutil.Error, OSError, IndexError, ValueError):
             return  # it ended before it could be struck
         self.struck = True
-
-    def _fill(self) -> None:
-        try:
-            with self._ballast.open("wb", buffering=0) as file:
-                while file.write(bytes(1 << 16)):
-                    pass
-        except OSError:
-            return
 
 
 def _victim(kind: Kind, runner: psutil.Process) -> int:

@@ -1,8 +1,10 @@
-"""Whole runs under signals at random moments: what is on the disk in the end is what an undisturbed run gives.
+"""Whole runs under faults at random moments: what is on the disk in the end is what an undisturbed run gives.
 
 Episode `paddock eval` over the demo's rows with the known answers, in one process or with `--isolate`, at a random
-        concurrency. While its first `DISTURBED` commands run, signals hit the command or any process below it; a
-        stopped one goes on after a moment. Each command after the first is `--resume`; the last ones are left alone.
+        concurrency. While its first `DISTURBED` commands run, signals hit the command or a process below it, whatever
+        part that plays; a stopped one goes on after a moment. Root's episodes have small disks of their own under the
+        temporary folder and the sandboxes, which are full for a moment. Each command after the first is `--resume`;
+        the last ones are left alone.
 Counts  wrong: a reward that is not the known one; lost: a rollout without a verdict in the end; doubled: two lines of
         one rollout; hung: a command that did not end in its time; traces: commands that printed a traceback; left:
         processes, files in the temporary folder and sandboxes that are there after one more command has looked.
@@ -26,6 +28,8 @@ from typing import Any, NamedTuple
 import orjson
 import psutil
 
+from benchmarks.faults.disks import Ballast, small_disk
+from benchmarks.faults.victims import victim
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.owner import state_folder
 
@@ -33,12 +37,16 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.
 DISTURBED = 5
 COMMANDS = 15
 """Of one episode at most."""
-STOPPED_S = 2.0
-"""The longest that a process stays stopped."""
+MOMENT_S = 2.0
+"""The longest that a process stays stopped, or a disk full."""
+FULL_SHARE = 0.15
+"""Of root's faults; the others are signals."""
+DISK_MIB = 512
+"""Of each small disk."""
 MARK = "PADDOCK_FAULTS_EPISODE"
 TRACE = "Traceback (most recent call last)"
-TRACE_CHARS = 4000
-"""Of one that are shown."""
+BEFORE_CHARS, TRACE_CHARS = 500, 6000
+"""Of what was written, shown before a trace and with it."""
 END_S = 10.0
 """For processes of an ended command to be gone."""
 
@@ -49,7 +57,7 @@ class Environment(NamedTuple):
     rollouts: int
     """Of one episode."""
     each_s: float
-    """A signal comes so often, on average."""
+    """A fault comes so often, on average."""
     limit_s: float
     """For one command."""
     rewards: dict[str, float]
@@ -58,7 +66,7 @@ class Environment(NamedTuple):
 
 ENVIRONMENTS = {
     "pivot": Environment("configs/demo.yaml", ("--repeats", "4"), 404, 0.3, 300.0, {}),
-    "swe": Environment("configs/swe_demo.yaml", ("--repeats", "1"), 18, 15.0, 1200.0, {"null": 0.0, "noop": 0.0}),
+    "swe": Environment("configs/swe_demo.yaml", ("--repeats", "3"), 54, 5.0, 600.0, {"null": 0.0, "noop": 0.0}),
 }
 
 
@@ -83,12 +91,17 @@ class Episode:
         self._of = environment
         self._chance = chance
         self._mark = uuid.uuid4().hex
+        self._disks: list[Path] = []
         self._found: Counter[str] = Counter(episodes=1, traces=0)
 
     def play(self) -> Counter[str]:
-        with tempfile.TemporaryDirectory() as name:
+        with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as disks:
             out, temporary = Path(name, "run"), Path(name, "tmp")
             temporary.mkdir()
+            if os.geteuid() == 0:
+                self._disks = [temporary, state_folder(SandboxSettings().home)]
+                for disk in self._disks:
+                    disks.enter_context(small_disk(disk, DISK_MIB))
             arguments = ["eval", self._of.config, "--oracle", *self._of.options, "--out", str(out)]
             arguments += ["--retry-wait-s", "0.1", "--concurrency", str(self._chance.choice((2, 3, 16, 64)))]
             arguments += ["--isolate"] if self._chance.random() < 0.4 else []
@@ -122,20 +135,25 @@ class Episode:
             text = said.read().decode(errors="replace")
             if TRACE in text:
                 self._found["traces"] += 1
-                print(f"trace: {text[text.index(TRACE) :][:TRACE_CHARS]}", flush=True)
+                print(f"trace: {text[max(0, text.index(TRACE) - BEFORE_CHARS) :][:TRACE_CHARS]}", flush=True)
             return code
 
     def _strike(self, pid: int) -> None:
+        if self._disks and self._chance.random() < FULL_SHARE:
+            ballast = Ballast(self._chance.choice(self._disks))
+            ballast.fill()
+            time.sleep(self._chance.uniform(0, MOMENT_S))
+            ballast.free()
+            self._found["full"] += 1
+            return
         with contextlib.suppress(psutil.Error):
-            command = psutil.Process(pid)
-            below = command.children(recursive=True)
-            victim = self._chance.choice(below) if below and self._chance.random() < 0.5 else command
+            part, process = victim(psutil.Process(pid), self._chance)
             number = self._chance.choice(SIGNALS)
-            victim.send_signal(number)
-            self._found["signals"] += 1
+            process.send_signal(number)
+            self._found.update(("signals", number.name, part))
             if number == signal.SIGSTOP:
-                time.sleep(self._chance.uniform(0, STOPPED_S))
-                victim.send_signal(signal.SIGCONT)
+                time.sleep(self._chance.uniform(0, MOMENT_S))
+                process.send_signal(signal.SIGCONT)
 
     def _judge(self, out: Path) -> None:
         lines = [orjson.loads(line) for line in (out / "rollouts.jsonl").read_bytes().splitlines()]
@@ -143,8 +161,11 @@ class Episode:
         self._found["rollouts"] += len(keys)
         self._found["lost"] += self._of.rollouts - len(keys)
         self._found["doubled"] += sum(times - 1 for times in keys.values())
-        expected = [self._of.rewards.get(line["agent_ref"]["name"], 1.0) for line in lines]
-        self._found["wrong"] += sum(line["reward"] != reward for line, reward in zip(lines, expected, strict=True))
+        wrong = [line for line in lines if line["reward"] != self._of.rewards.get(line["agent_ref"]["name"], 1.0)]
+        self._found["wrong"] += len(wrong)
+        for line in wrong:
+            told = {key: line["rollout"].get(key) for key in ("outcome", "verdict")}
+            print(f"wrong: {line['agent_ref']['name']}, row {line['_ng_task_index']}: {told}", flush=True)
 
     def _look(self, temporary: Path) -> None:
         end = time.monotonic() + END_S
