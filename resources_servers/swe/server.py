@@ -100,7 +100,10 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
     async def stop(self) -> None:
         serving, self._serving = self._serving, None
         if serving is not None:
-            await serving.lease.release()
+            try:
+                await serving.grader.close()
+            finally:
+                await serving.lease.release()
 
     async def why_not_ready(self) -> str | None:
         return await self._ready().readiness.why_not()

@@ -19,7 +19,7 @@ Limit   tests in other languages, and ids that name no function of a reference f
 
 import asyncio
 import random
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.control import Controls
 from paddock.resources_servers.swe.grading.falsify import falsified
 from paddock.resources_servers.swe.grading.reference import REMEMBERED, File, Reference, digest
+from paddock.resources_servers.swe.grading.shared import Shared
 from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, Trial, Trials
 from paddock.resources_servers.swe.instance import Instance
 
@@ -60,7 +61,7 @@ class Audits:
         self._trials = trials
         self._controls = controls
         self._options = options
-        self._beliefs: OrderedDict[str, asyncio.Future[Belief | None]] = OrderedDict()
+        self._beliefs = Shared[Belief | None](REMEMBERED)
 
     async def complaint(self, instance: Instance, reference: Reference, patch: bytes) -> str | None:
         """What speaks against the patch; None: nothing."""
@@ -78,9 +79,7 @@ class Audits:
                     f"{min(accused)}: passes, whatever it says: made false, it passed twice with the patch, and failed "
                     f"with the reference fix in {len(belief.evidence)} runs before and one after"
                 )
-            key = digest(instance)
-            if self._beliefs.get(key) is known:
-                del self._beliefs[key]
+            self._beliefs.drop(digest(instance), known)
         raise VerifierError("tests made false do not fail steadily with the reference fix", kind="audit_unsteady")
 
     async def asks(self, instance: Instance, reference: Reference, tests: frozenset[str]) -> bool:
@@ -91,14 +90,12 @@ class Audits:
         never_run = (test for test in tests if all(one.get(test) in NEVER_RUN for one in belief.evidence))
         return tests <= belief.must_fail.union(never_run)
 
-    def _believed(self, instance: Instance, reference: Reference) -> asyncio.Future[Belief | None]:
-        key = digest(instance)
-        known = self._beliefs.get(key)
-        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
-            known = self._beliefs[key] = asyncio.ensure_future(self._make(instance, reference))
-            while len(self._beliefs) > REMEMBERED:
-                self._beliefs.popitem(last=False)
-        return known
+    async def close(self) -> None:
+        """What is being made of beliefs ends."""
+        await self._beliefs.close()
+
+    def _believed(self, instance: Instance, reference: Reference) -> "asyncio.Task[Belief | None]":
+        return self._beliefs.task(digest(instance), lambda: self._make(instance, reference))
 
     async def _make(self, instance: Instance, reference: Reference) -> Belief | None:
         asked = self._tests(instance)

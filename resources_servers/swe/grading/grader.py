@@ -11,7 +11,8 @@ Agree   a zero counts only on a machine that is well (`health`), and where nothi
         | or the kernel killed for memory      |                      |                                 |
         | tests fail, with a machine's trouble | 2                    | a control, clean there and then |
         | it does not apply                    | 2                    |                                 |
-        | a doubt                              | 2 that raise it      | a control, clean there and then |
+        | killed, or its sandbox ended         | 3                    | a control, clean there and then |
+        | another doubt                        | 2 that raise it      | a control, clean there and then |
 
         Runs are made in fresh sandboxes, up to a number; where they do not agree it is VerifierError.
 Doubt   a run that timed out, was killed, reported nothing, contradicts its own exit status, lost its sentinel, or whose
@@ -102,6 +103,11 @@ class Grader:
         self._controls = Controls(self._trials, options)
         self._audits = Audits(self._trials, self._controls, options, targets)
         self._second_audits = Audits(self._trials, self._controls, options, listed)
+
+    async def close(self) -> None:
+        """What is being made for later gradings ends; the provider is still open."""
+        for one in (self._references, self._audits, self._second_audits):
+            await one.close()
 
     async def grade(self, instance: Instance, patch: bytes) -> Grade:
         """The grade of a patch; whatever is not the policy's doing is raised."""
@@ -198,7 +204,7 @@ def _needed(trial: Trial, seen: Sequence[Trial]) -> int:
         return 1 if keys.isdisjoint(_FAILURES) else 2
     if trial.key == "fails":
         return 2 if trial.suspect or trial.hinted or "resolved" in keys else 1
-    return 2
+    return 3 if trial.key in ("killed", "died") else 2  # whose doing an end is, nothing but its repetition tells
 
 
 def _grade(trial: Trial) -> Grade:

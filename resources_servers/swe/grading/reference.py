@@ -9,11 +9,10 @@ Errors  VerifierError when the reference tests can't be made: the row and the im
 
 import asyncio
 import re
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.applying import GIT_APPLY
@@ -21,6 +20,7 @@ from paddock.resources_servers.swe.grading.bench import Bench
 from paddock.resources_servers.swe.grading.guard import DEFINES_TESTS, TEST_NAME, Guard, plugins
 from paddock.resources_servers.swe.grading.patches import sections
 from paddock.resources_servers.swe.grading.reading import SIGNALS
+from paddock.resources_servers.swe.grading.shared import Shared
 from paddock.resources_servers.swe.instance import Instance
 
 REMEMBERED = 256
@@ -49,19 +49,16 @@ class Reference(NamedTuple):
 class References:
     """References of instances, made once each."""
 
-    def __init__(self, make: Callable[[Instance], Awaitable[Reference]]) -> None:
+    def __init__(self, make: Callable[[Instance], Coroutine[Any, Any, Reference]]) -> None:
         self._make = make
-        self._known: OrderedDict[str, asyncio.Future[Reference]] = OrderedDict()
+        self._made = Shared[Reference](REMEMBERED)
 
     async def of(self, instance: Instance) -> Reference:
-        key = digest(instance)
-        known = self._known.get(key)
-        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
-            known = asyncio.ensure_future(self._make(instance))
-            self._known[key] = known
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return await asyncio.shield(known)
+        return await asyncio.shield(self._made.task(digest(instance), lambda: self._make(instance)))
+
+    async def close(self) -> None:
+        """What is being made ends."""
+        await self._made.close()
 
 
 def digest(instance: Instance) -> str:

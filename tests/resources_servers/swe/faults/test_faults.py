@@ -56,6 +56,15 @@ async def test_a_fault_that_stays_makes_no_wrong_verdict(
         assert await reason_of(grade(patch)) == RIGHT[patch], number
 
 
+@pytest.mark.parametrize("fault", ["kill", "gone"])
+@pytest.mark.parametrize("patch", ["gold", "equivalent", "wrong"])
+async def test_two_ends_of_one_patchs_runs_make_no_wrong_verdict(
+    machine: Machine, open_grader: Open, patch: str, fault: Fault
+) -> None:
+    machine.faults = {1: fault, 2: fault}
+    assert (await open_grader()(patch)).reason == RIGHT[patch]
+
+
 async def test_two_calibrations_that_lie_alike_cost_an_honest_patch_nothing(
     machine: Machine, open_grader: Open
 ) -> None:
@@ -86,8 +95,8 @@ async def test_a_control_that_was_clean_earlier_settles_nothing(
 ) -> None:
     grade = open_grader()
     assert (await grade("killing")).reason == "tests_fail"
-    assert machine.runs == ["killing", "killing", "gold"]
-    machine.standing = (4, fault)
+    assert machine.runs == ["killing", "killing", "killing", "gold"]
+    machine.standing = (5, fault)
     with pytest.raises(VerifierError, match="and the reference fix, run in the same way") as failure:
         await grade("gold")
     assert failure.value.kind.startswith("control_")
