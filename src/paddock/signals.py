@@ -37,6 +37,23 @@ def leave_at_once() -> None:
     _set(leave)
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """A process that is started within gets no SIGINT before it calls `end_by_interrupt`: an interpreter that is told
+    one while it starts prints a trace."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_by_interrupt() -> None:
+    """From here on a SIGINT is the end of the process, one that was held too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def interrupt() -> None:
     """From here on SIGINT raises KeyboardInterrupt, the others end the process: as an interpreter begins."""
     _set(signal.SIG_DFL)

@@ -165,3 +165,13 @@ def test_an_interrupt_of_one_server_alone_is_its_end_without_a_trace(servers: Pa
         command.line("its process was killed by SIGINT")
         assert no_trace(command)
         assert psutil.pid_exists(command.pid)
+
+
+def test_an_interrupt_of_a_server_that_is_still_starting_is_its_end_without_a_trace(servers: Path) -> None:
+    with running("paddock", "serve", servers, "--isolate") as command:
+        eventually(lambda: bool(command.family()))
+        (child,) = command.family()
+        eventually(lambda: catches(child.pid, signal.SIGINT) or bool(command.out))
+        os.kill(child.pid, signal.SIGINT)
+        command.line("its process was killed by SIGINT")
+        assert no_trace(command)

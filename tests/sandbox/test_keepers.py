@@ -123,6 +123,21 @@ async def test_a_wish_that_was_cancelled_leaves_the_next_its_own_keeper(provider
     assert await says(provider, await started(provider, image)) == b"here\n"
 
 
+@pytest.mark.parametrize("serving", [False, True])
+async def test_an_interrupt_of_a_parent_is_its_end_without_a_trace(
+    caplog: pytest.LogCaptureFixture, serving: bool
+) -> None:
+    others.clear()
+    others.update(parents())
+    keepers = Keepers(30.0)
+    if serving:
+        (await keepers.fork()).close()
+    os.kill(await parent(), signal.SIGINT)
+    (await keepers.fork()).close()
+    await asyncio.to_thread(keepers.close)
+    assert caplog.messages == ["the keepers' parent was killed by signal 2; it is replaced"]
+
+
 async def test_parents_that_end_again_and_again_are_an_error_that_quotes_the_last_words() -> None:
     script = "import sys; sys.exit('x' * 9000 + 'no library of that name')"
     keepers = Keepers(10.0, [sys.executable, "-S", "-c", script])

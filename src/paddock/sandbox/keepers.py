@@ -19,6 +19,7 @@ from pathlib import Path
 
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.keeper import messages, shortage
+from paddock.signals import interrupts_held
 from paddock.types import JsonObject
 
 STARTS = 3
@@ -32,10 +33,14 @@ STDERR_MAX_BYTES = 1 << 20
 """Above what a pipe holds."""
 COMMAND = (
     *(sys.executable, "-S", "-E", "-s", "-c"),
-    "import sys; sys.path.insert(0, sys.argv[1]); from keeper import zygote; zygote.serve(int(sys.argv[2]))",
+    (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT}); "
+        "sys.path.insert(0, sys.argv[1]); from keeper import zygote; zygote.serve(int(sys.argv[2]))"
+    ),
     str(Path(__file__).parent),
 )
-"""Of the parent; the number of its socket's descriptor follows."""
+"""Of the parent, which an interrupt ends without a trace; the number of its socket's descriptor follows."""
 _log = logging.getLogger(__name__)
 
 
@@ -168,13 +173,14 @@ class Zygote:
 
 
 def _started(command: Sequence[str], link: socket.socket, stderr: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [*command, str(link.fileno())],
-        pass_fds=[link.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        start_new_session=True,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
-        cwd="/",
-    )
+    with interrupts_held():
+        return subprocess.Popen(
+            [*command, str(link.fileno())],
+            pass_fds=[link.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+            cwd="/",
+        )

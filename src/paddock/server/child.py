@@ -15,6 +15,7 @@ import threading
 import traceback
 from contextlib import suppress
 
+from paddock import signals
 from paddock.config import Config
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http import HttpPeer
@@ -79,7 +80,7 @@ def kill_group() -> None:
 
 def main() -> int:
     # Its parent tells it when to stop; one who signals it alone ends it, without a trace on the way.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signals.end_by_interrupt()
     parent = os.getppid()
     channel = Channel()
     line = channel.read_line()

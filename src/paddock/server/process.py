@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from paddock.errors import InfraError
 from paddock.server.handover import GO, Handover, Status
+from paddock.signals import interrupts_held
 
 DRAIN_S = 1.0
 """Seconds to read what an ended process still had to say; something it started may hold its output open."""
@@ -144,16 +145,17 @@ def ending(code: int) -> str:
 def _start(handover: Handover, channel: socket.socket) -> "subprocess.Popen[bytes]":
     # -P: the working directory comes first on the path only where the parent's own path, handed over, says so.
     command = [handover.python or sys.executable, "-P", "-m", "paddock.server.child", handover.name]
-    return subprocess.Popen(
-        command,
-        stdin=channel.fileno(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(handover.listen_fd,),
-        start_new_session=True,
-        # Lines come when they are written, and the last words of one that dies are not lost.
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    with interrupts_held():
+        return subprocess.Popen(
+            command,
+            stdin=channel.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(handover.listen_fd,),
+            start_new_session=True,
+            # Lines come when they are written, and the last words of one that dies are not lost.
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
 
 
 def _pump(name: str, process: "subprocess.Popen[bytes]") -> None:
