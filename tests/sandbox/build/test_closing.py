@@ -14,6 +14,7 @@ from paddock.sandbox.settings import PAYLOAD_ID
 
 PYPROJECT = """[build-system]
 requires = ["backend>=1"]
+build-backend = "backend"
 """
 
 
@@ -46,6 +47,19 @@ async def test_pins_are_closed_for_the_images_python(
     )
     assert (recipe.sdist, recipe.sdist_sha256, recipe.pip) == ("tiny==1.0", filled, pins)
     assert (recipe.install, recipe.env) == ("install it", {"A": "b"})
+
+
+@pytest.mark.parametrize("written", ["helper<2", "\n    helper<2  # the last that reads the old form"])
+async def test_what_setuptools_asks_for_while_it_builds_is_among_the_pins(
+    written: str, index: Any, make_sdist: Any, make_wheel: Any, filled: str, empty_store: ImageStore
+) -> None:
+    for name in ("setuptools", "wheel"):
+        index.put(name, f"{name}-1.0-py3-none-any.whl", make_wheel(name, "1.0", {f"{name}.py": ""}, []))
+    text = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    files = {"pyproject.toml": text, "setup.cfg": f"[metadata]\nname = old\n[options]\nsetup_requires = {written}\n"}
+    index.put("legacy", "legacy-1.0.tar.gz", make_sdist("legacy-1.0", files))
+    recipe = await make_recipe(empty_store, "legacy==1.0", "3.11", Needs(), install=None, env={})
+    assert recipe.pip == ["helper==1.0", "setuptools==1.0", "wheel==1.0"]
 
 
 async def test_requirement_files_are_read_and_contradictions_told(

@@ -2,13 +2,14 @@
 
 Sources `name==version`, a source distribution of the index, whose sha256 is looked up; or `REPOSITORY@COMMIT`.
 Pins    either what uv resolves for the image's Python, from wheels alone and as of a day (requirements, requirement
-        files and the source's own `build-system.requires`; of a distribution that has a wheel its dependencies too), or
-        what an environment of this machine has installed, as it is.
-Trust   no project's code runs: metadata of wheels and the text of `pyproject.toml` are read.
+        files, the source's own `build-system.requires` and `setup_requires`; of a distribution that has a wheel its
+        dependencies too), or what an environment of this machine has installed, as it is.
+Trust   no project's code runs: metadata of wheels, the text of `pyproject.toml` and of `setup.cfg` are read.
 Errors  RowError: nothing of that name or version, requirements that contradict each other or have no wheel.
         InfraError: an index or a repository that does not answer.
 """
 
+import configparser
 import importlib.util
 import json
 import platform
@@ -31,6 +32,8 @@ from paddock.sandbox.images.store import ImageStore
 
 BUILD_REQUIRES = ("setuptools", "wheel")
 """What a tree without `build-system.requires` is built with (PEP 518)."""
+SETUPTOOLS = "setuptools.build_meta"
+"""What builds a tree that names no backend (PEP 517); its older form has a suffix."""
 GLIBC = "2_36"
 """Of the base layer."""
 _LIST = (
@@ -138,29 +141,48 @@ async def _installed(interpreter: str) -> tuple[str, list[str]]:
 
 
 def _build_requires(archive: Path) -> list[str]:
-    text = _pyproject(archive)
+    files = _top_files(archive, ("pyproject.toml", "setup.cfg"))
     try:
-        system = tomllib.loads(text.decode()).get("build-system", {}) if text else {}
+        system = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("build-system", {})
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise RowError(f"the source's pyproject.toml can't be read: {error}", kind="recipe") from None
-    requires = system.get("requires", BUILD_REQUIRES)
-    return [one for one in requires if isinstance(one, str)]
+    requires = [one for one in system.get("requires", BUILD_REQUIRES) if isinstance(one, str)]
+    if str(system.get("build-backend", SETUPTOOLS)).startswith(SETUPTOOLS):
+        # Before 70.1 setuptools asks for it when it is already at work.
+        requires += ["wheel", *_setup_requires(files.get("setup.cfg", b""))]
+    return list(dict.fromkeys(requires))
 
 
-def _pyproject(archive: Path) -> bytes | None:
-    """The text of the file at the top of the archive's only folder; None: there is none."""
+def _setup_requires(text: bytes) -> list[str]:
+    """What setuptools asks for before it looks at anything else, one requirement a line or between semicolons."""
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(text.decode())
+        lines = parser.get("options", "setup_requires", fallback="").strip()
+    except (UnicodeDecodeError, configparser.Error) as error:
+        raise RowError(f"the source's setup.cfg can't be read: {error}", kind="recipe") from None
+    # As setuptools splits its lists: lines where there are several, else semicolons (then none is a marker's).
+    words = (one.split(" #")[0].strip() for one in (lines.splitlines() if "\n" in lines else lines.split(";")))
+    return [word for word in words if word and not word.startswith("#")]
+
+
+def _top_files(archive: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """The bytes of those files at the top of the archive's only folder that are there."""
+    found = {}
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as opened:
-            name = next((one for one in opened.namelist() if _is_top_pyproject(one)), None)
-            return opened.read(name) if name else None
+            for path in opened.namelist():
+                if name := _top_name(path, names):
+                    found[name] = opened.read(path)
+        return found
     with tarfile.open(archive) as packed:
         for member in packed:
-            if member.isfile() and _is_top_pyproject(member.name):
-                file = packed.extractfile(member)
-                return file.read() if file else None
-    return None
+            name = _top_name(member.name, names)
+            if name and member.isfile() and (file := packed.extractfile(member)):
+                found[name] = file.read()
+    return found
 
 
-def _is_top_pyproject(name: str) -> bool:
-    parts = Path(name).parts
-    return len(parts) == 2 and parts[1] == "pyproject.toml"
+def _top_name(path: str, names: Sequence[str]) -> str | None:
+    parts = Path(path).parts
+    return parts[1] if len(parts) == 2 and parts[1] in names else None
