@@ -115,7 +115,7 @@ class LocalProvider:
     async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> Patch:
         async def make(box: Box) -> Patch:
             async with box.still():
-                made = await asyncio.to_thread(patch, box.view(), root, exclude)
+                made = await asyncio.to_thread(patch, box.view(), root, exclude, scratch=box.folder.root)
             await box.lasted()
             return made
 

@@ -1,7 +1,12 @@
 """Claims about what a run says: the official rules, logs that lie, and the rules of the other data sets."""
 
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +17,19 @@ from paddock.resources_servers.swe.instance import Instance
 Make = Callable[..., Instance]
 NEW, OLD = "tests/test_a.py::test_new", "tests/test_a.py::test_old"
 BOTH = f"PASSED {NEW}\nPASSED {OLD}\n"
+KILLED = """
+import os, signal, sys
+from paddock.resources_servers.swe.grading.reading import Run, read_run
+from paddock.resources_servers.swe.instance import Instance
+
+def kill(event, args):
+    if event == "open" and args[1] == "r" and str(args[0]).startswith((os.environ["TMPDIR"], "/proc/self/fd/")):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+instance = Instance.model_validate_json(sys.argv[1])
+sys.addaudithook(kill)
+read_run(instance, Run("PASSED x::y", 0))
+"""
 
 
 def log(**status: str) -> str:
@@ -184,3 +202,10 @@ def test_the_rule_passed_wants_every_listed_test_and_both_lists(
     make: Make, fields: dict[str, list[str]], status: dict[str, str], resolved: bool
 ) -> None:
     assert read_run(make(rule="passed", **fields), Run("", 0, status=status)).resolved is resolved
+
+
+def test_a_kill_while_a_log_is_read_leaves_nothing(make: Make, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", KILLED, make().model_dump_json()]
+    done = subprocess.run(words, env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []

@@ -106,7 +106,7 @@ class World:
         return View(self.layers, self.upper)
 
     def patch(self, root: str = "/testbed", exclude: tuple[str, ...] = (), **options: Any) -> Patch:
-        return patch(self.view, root, exclude, **options)
+        return patch(self.view, root, exclude, **{"scratch": Path(tempfile.gettempdir()), **options})
 
     def merged(self) -> Listing:
         """As the kernel shows it."""

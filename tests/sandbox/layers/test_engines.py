@@ -28,7 +28,7 @@ def test_trusted_marks_are_read(world: "World") -> None:
         "/testbed/d/sub/g": "removed",
         "/testbed/e/e": "removed",
     }
-    assert patch(view, "/testbed").data.count(b"diff --git") == 4
+    assert patch(view, "/testbed", scratch=world.home).data.count(b"diff --git") == 4
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_the_kernel_really_makes_of_moves_and_modes_is_refused(
     with pytest.raises(SandboxError, match=f"trusted.overlay.{mark}"):
         view.changes()
     with pytest.raises(SandboxError, match=f"trusted.overlay.{mark}"):
-        patch(view, "/testbed")
+        patch(view, "/testbed", scratch=world.home)
 
 
 def test_marks_that_a_payload_sets_under_an_engine_are_not_read(world: "World") -> None:

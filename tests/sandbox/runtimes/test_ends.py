@@ -44,6 +44,23 @@ async def main(home, image, name):
 asyncio.run(main(*sys.argv[1:]))
 """
 
+PATCHER = """
+import asyncio, sys
+from pathlib import Path
+from paddock.sandbox import SandboxSettings, SandboxSpec
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.runtimes import RUNTIMES
+
+async def main(home, image, name):
+    runtime = next(make() for make in RUNTIMES if make.name == name)
+    provider = LocalProvider(SandboxSettings(home=Path(home)), runtime, None)
+    handle = await provider.create(SandboxSpec(image=image), request_id="1")
+    await provider.write(handle.sandbox_id, "/tmp/new", b"1")
+    await provider.patch(handle.sandbox_id, "/tmp")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
 
 def processes_of(pid_namespace: str) -> list[Process]:
     """Those in it now: its number may be another's as soon as it has ended."""
@@ -136,6 +153,25 @@ async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_rem
         assert not {owner.name for owner in dead} & set(cgroups.owners())
     assert [handle.sandbox_id for handle in provider.live()] == [mine.sandbox_id]
     assert await provider.changes(mine.sandbox_id) == []
+
+
+async def test_an_owner_that_is_killed_while_it_makes_a_patch_leaves_nothing_elsewhere(
+    runtime: Runtime, image: str, home: Path, tmp_path: Path
+) -> None:
+    temporary, git = tmp_path / "tmp", tmp_path / "bin/git"
+    temporary.mkdir()
+    git.parent.mkdir()
+    git.write_text("#!/bin/sh\nkill -KILL $PPID\n")
+    git.chmod(0o755)
+    env = {**os.environ, "TMPDIR": str(temporary), "PATH": f"{git.parent}:{os.environ['PATH']}"}
+    words = [sys.executable, "-c", PATCHER, str(home), image, runtime.name]
+    done = await asyncio.to_thread(subprocess.run, words, env=env, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(temporary.iterdir()) == []
+    dead = [owner for owner in owners(home) if not is_alive(owner)]
+    assert list(dead[0].glob("*/paddock-git-*")) != []
+    await asyncio.to_thread(sweep, home, None)
+    assert not any(owner.exists() for owner in dead)
 
 
 async def test_a_provider_removes_what_dead_owners_left_when_it_opens(runtime: Runtime, home: Path) -> None:

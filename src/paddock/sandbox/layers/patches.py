@@ -62,11 +62,12 @@ def patch(
     root: str,
     exclude: Sequence[str] = (),
     *,
+    scratch: Path,
     limits: PatchLimits | None = None,
-    scratch: Path | None = None,
 ) -> Patch:
     """Of the repository at `root`. `exclude`: gitignore patterns for files that the image's git does not track.
-    `scratch`: a folder for a private repository of about the patch's size, gone at the end."""
+    `scratch`: a folder for a private repository of about the patch's size, gone at the end; where this process is
+    killed meanwhile, whoever removes that folder removes it."""
     place = view.place(root)
     with private_repository(scratch) as repository:
         paths = {

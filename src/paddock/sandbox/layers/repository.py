@@ -139,8 +139,8 @@ Entry = tuple[bytes, bytes, int]
 
 
 @contextmanager
-def private_repository(scratch: Path | None = None) -> Iterator[PrivateRepository]:
-    """One below `scratch` (None: the system's folder for temporary files)."""
+def private_repository(scratch: Path) -> Iterator[PrivateRepository]:
+    """One below `scratch`, which somebody removes where we are killed."""
     with tempfile.TemporaryDirectory(prefix="paddock-git-", dir=scratch) as folder:
         yield PrivateRepository(Path(folder))
 
