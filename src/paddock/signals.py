@@ -76,6 +76,14 @@ def ignore() -> None:
     _set(signal.SIG_IGN)
 
 
+def conclude() -> None:
+    """From here on those do nothing that would have ended the process at once: its exit code stands. Where the process
+    is a caller's, who has handlers of its own, these stay."""
+    for number in _ENDING:
+        if signal.getsignal(number) is leave:
+            signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def heeding(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
     """Within, in a running loop: the first signal calls `end`, further ones are handled by `again`."""

@@ -8,7 +8,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import orjson
@@ -48,6 +48,16 @@ def arguments(tmp_path: Path) -> list[str]:
     config = tmp_path / "case.yaml"
     config.write_text(EVAL.format(rows=rows, delay_s=300))
     return ["eval", str(config), "--out", str(tmp_path / "run"), "--progress-every-s", "0.05"]
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> list[str]:
+    """Of a run that is soon done."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(b'{"responses_create_params": {"input": "q"}, "answer": "yes"}\n')
+    config = tmp_path / "case.yaml"
+    config.write_text(EVAL.format(rows=rows, delay_s=0))
+    return ["eval", str(config), "--out", str(tmp_path / "run")]
 
 
 @pytest.fixture
@@ -154,6 +164,19 @@ def test_no_signal_becomes_the_exit_code_once_that_is_known() -> None:
             process.send_signal(number)
         out, err = process.communicate("\n", timeout=WAIT_S)
     assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_signal_becomes_the_exit_code_of_a_collection_once_it_is_told(
+    short: list[str], number: signal.Signals
+) -> None:
+    with running("paddock", *short) as command:
+        command.line("summary.json")
+        with suppress(ProcessLookupError):
+            for _ in range(20):
+                command.send(number)
+        assert command.code() == 0
+        assert no_trace(command)
 
 
 @pytest.mark.slow

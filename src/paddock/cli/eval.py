@@ -169,6 +169,7 @@ def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) ->
     from paddock.collect.report import print_summary
     from paddock.server.loops import loop_factory, spare_collector
     from paddock.server.repeats import warnings_once
+    from paddock.signals import conclude
 
     try:
         spare_collector()
@@ -179,6 +180,7 @@ def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) ->
         _print_so_far(plan, folder)
         print(f"interrupted: go on with --resume --out {folder}", file=sys.stderr)  # noqa: T201 - the command's voice
         return 130
+    conclude()
     print_summary(collected, folder)
     if collected.how == "servers_failed":
         return 1

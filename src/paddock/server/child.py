@@ -99,6 +99,7 @@ def main() -> int:
             code = runner.run(_until_stopped(handover, channel, lifeline))
     finally:
         lifeline.ended.set()
+        signals.ignore()
     if os.getppid() != parent:
         kill_group()
     return code
