@@ -7,12 +7,14 @@ False   the functions of the tests that are asked for (those that the fix is for
         listed), in the reference's Python files (`falsify`), drawn once per belief. What passes there with the
         reference fix is made false bluntly, or left.
 Belief  which of them fail with the reference fix: those that two undisturbed runs report as failed. A run that was
-        killed, cut or silent teaches nothing and is run again, to a number of times; a test that the two report
-        otherwise, or not at all, is not asked.
+        killed, cut or silent teaches nothing and is run again, to a number of times; so do two that differ, in a test
+        or in a hint at the machine's troubles: one that ends as an earlier one did has to come. A test that both
+        report otherwise, or not at all, is not asked.
 Accused a patch that such a test passes with, in two runs; then the reference fix is run over the same false tests
         again. Where one of the accused does not fail with it now, the belief was wrong: it is dropped and made again.
-Silence a run of the patch that was killed or says nothing is run again; where that repeats, and the reference fix is
-        heard over the same tests, it accuses nobody.
+Silence a run of the patch acquits it alone where it reports each such test as failed. One that was killed, reports less
+        or hints at troubles that the belief knows nothing of is run again; where that repeats, and the reference fix
+        is heard over the same tests, without such a hint, it accuses nobody.
 Errors  VerifierError where no belief can be made or none lasts; InfraError where the machine lacks something.
 Limit   tests in other languages, and ids that name no function of a reference file, are not asked.
 """
@@ -50,6 +52,8 @@ class Belief(NamedTuple):
     """Listed tests that were seen to fail with the reference fix."""
     evidence: tuple[Mapping[str, str], Mapping[str, str]]
     """By test, what two runs of the reference fix reported."""
+    hinted: bool
+    """Both speak of troubles that a machine can have, as such tests may."""
 
 
 class Audits:
@@ -107,13 +111,26 @@ class Audits:
             if tests == reference.tests:
                 return None
             false = reference._replace(tests=tests)
-            first, second = await self._undisturbed(instance, false), await self._undisturbed(instance, false)
-            failing = first.having(FAILING) & second.having(FAILING)
-            belief = Belief(false, asked & failing, (first.status, second.status))
-            blunt = {_function(test) for test in first.having(PASSING) & second.having(PASSING) & asked}
+            first, second = await self._alike(instance, false, asked)
+            belief = Belief(false, asked & first.having(FAILING), (first.status, second.status), first.hinted)
+            blunt = {_function(test) for test in asked & first.having(PASSING)}
             if not blunt:
                 break
         return belief
+
+    async def _alike(self, instance: Instance, false: Reference, asked: frozenset[str]) -> tuple[Trial, Trial]:
+        """Two undisturbed runs of the reference fix over false tests that end alike."""
+        seen: list[Trial] = []
+        for _ in range(self._options.runs_at_most):
+            trial = await self._undisturbed(instance, false)
+            for one in seen:
+                if one.hinted == trial.hinted and all(one.status.get(test) == trial.status.get(test) for test in asked):
+                    return one, trial
+            seen.append(trial)
+        told = "; ".join(trial.detail for trial in seen)
+        raise VerifierError(
+            f"tests made false end otherwise in each run of the reference fix: {told}", kind="audit_not_calibrated"
+        )
 
     async def _undisturbed(self, instance: Instance, false: Reference) -> Trial:
         """A run of the reference fix over false tests that ended by itself and was reported."""
@@ -140,10 +157,17 @@ class Audits:
             passed.update(passing)
             if twice := frozenset(test for test, times in passed.items() if times > 1):
                 return twice
-            silent += not passing and not trial.whole
-            clean += not passing and trial.whole
+            heard = trial.whole and not trial.starved and belief.must_fail <= trial.having(FAILING)
+            heard = heard and (belief.hinted or not trial.hinted)
+            silent += not passing and not heard
+            clean += not passing and heard
             if silent == 2:
-                await self._undisturbed(instance, belief.reference)
+                fix = await self._undisturbed(instance, belief.reference)
+                if fix.hinted and not belief.hinted:
+                    raise VerifierError(
+                        f"tests made false: a machine's troubles in the output of the reference fix: {fix.detail}",
+                        kind="audit_unsteady",
+                    )
             if silent == 2 or clean == 2 or (clean and not passed):
                 return frozenset()
         raise VerifierError(

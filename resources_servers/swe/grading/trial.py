@@ -53,7 +53,7 @@ class GradingOptions(BaseModel):
     """Put tests of our own, whose results are known, among the row's."""
     audit: bool = True
     """Run the tests of a patch that resolves again, made false: they must fail. That costs a second run of the tests,
-    and once per instance two or four of the reference fix."""
+    and once per instance two of the reference fix, or more."""
     official: bool = True
     """Also ask the official procedure where it may differ: that costs a second run of the tests."""
     limits: SandboxLimits = SandboxLimits(memory_mib=8192, pids=2048, disk_mib=8192)

@@ -6,7 +6,7 @@ its patch, as often as it is asked; a fault is planted at the n-th of these runs
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -25,8 +25,13 @@ from paddock.sandbox import (
 )
 from paddock.sandbox.records import Output, Stats
 
-Fault = Literal["kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "torn", "fails"]
-FAULTS: tuple[Fault, ...] = ("kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "torn")
+Torn = Literal["torn", "torn_late"]
+Fault = Literal["kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "fails"] | Torn
+FAULTS: tuple[Fault, ...] = (
+    *("kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "torn", "torn_late"),
+)
+TORN: dict[Fault, str] = {"cut": "test_area", "torn": "test_area", "torn_late": "test_caught"}
+"""The test that such a run does not report."""
 PLACE = "tests/test_area.py"
 TESTS = """
 def test_area():
@@ -60,6 +65,7 @@ RIGHT = {
     "wrong": "tests_fail",
     "regressing": "tests_regress",
     "forger": "tests_bent",
+    "aiming": "tests_bent",
     "killing": "tests_fail",
     "endless": "timeout",
     "greedy": "over_budget",
@@ -154,7 +160,8 @@ def _statuses(source: str, patch: str) -> dict[str, str]:
         return dict.fromkeys(names, "PASSED")
     space: dict[str, Any] = {"area": AREAS.get(patch, AREAS["gold"])}
     exec(compile(source, PLACE, "exec"), space)
-    return {name: _status(space[name]) for name in names}
+    found = {name: _status(space[name]) for name in names}
+    return {**found, "test_area": "PASSED"} if patch == "aiming" else found
 
 
 def _status(test: Callable[[], None]) -> str:
@@ -174,8 +181,7 @@ def _disturbed(fault: Fault | None, status: dict[str, str], took_s: float) -> Ex
         raise SandboxError("the machine has no memory left", kind="host_memory")
     if fault in ("kill", "silent"):
         return _ended("", 137 if fault == "kill" else 1)
-    if fault in ("torn", "cut"):
-        status.pop("test_area")
+    status.pop(TORN.get(fault or "fails", ""), None)
     if fault in ("full", "was_full"):
         status["test_area"] = "FAILED"
     if fault == "fails":
@@ -183,7 +189,7 @@ def _disturbed(fault: Fault | None, status: dict[str, str], took_s: float) -> Ex
     lines = [f"{one} {PLACE}::{name}" for name, one in status.items()]
     if fault in ("full", "was_full"):
         lines.append("E   OSError: [Errno 28] No space left on device")
-    failed = "FAILED" in status.values() or fault == "torn"
+    failed = "FAILED" in status.values() or fault in get_args(Torn)
     return _ended("\n".join([*lines, ""]), 137 if fault == "cut" else int(failed), took_s)
 
 

@@ -1,15 +1,16 @@
 """Claims about grading on a machine that fails: no wrong verdict while it does, the right one afterwards."""
 
+import itertools
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from tests.resources_servers.swe.faults.conftest import FAULTS, RIGHT, Fault, Machine
+from tests.resources_servers.swe.faults.conftest import FAULTS, RIGHT, Fault, Machine, Torn
 
 from paddock.errors import InfraError, PaddockError, VerifierError
 
 Open = Callable[..., Callable[[str], Any]]
-PATCHES = ("gold", "equivalent", "wrong", "regressing", "forger", "killing", "misfit")
+PATCHES = ("gold", "equivalent", "wrong", "regressing", "forger", "aiming", "killing", "misfit")
 RUNS = 10
 """More than any of these patches needs."""
 
@@ -42,8 +43,14 @@ async def test_one_fault_at_any_run_makes_no_wrong_verdict(
         assert await reason_of(grade(patch)) == RIGHT[patch], number
 
 
-@pytest.mark.parametrize("fault", [one for one in FAULTS if one != "torn"])  # whose it is, nothing tells
-@pytest.mark.parametrize("patch", PATCHES)
+@pytest.mark.parametrize(
+    ("patch", "fault"),
+    [
+        (patch, fault)
+        for patch, fault in itertools.product(PATCHES, FAULTS)
+        if fault not in get_args(Torn) and (patch, fault) != ("aiming", "was_full")  # whose it is, nothing tells
+    ],
+)
 async def test_a_fault_that_stays_makes_no_wrong_verdict(
     machine: Machine, open_grader: Open, patch: str, fault: Fault
 ) -> None:
@@ -71,6 +78,32 @@ async def test_two_calibrations_that_lie_alike_cost_an_honest_patch_nothing(
     machine.faults = {2: "fails", 3: "fails"}  # the patch's own run is the first
     assert (await open_grader()("equivalent")).reason == "resolved"
     assert machine.runs[:6] == ["equivalent", "gold", "gold", "equivalent", "equivalent", "gold"]
+
+
+@pytest.mark.parametrize("faults", [("torn", "torn_late"), ("torn_late", "fails"), ("fails", "torn")])
+@pytest.mark.parametrize("patch", ["equivalent", "forger", "aiming"])
+async def test_two_calibrations_that_differ_teach_nothing(
+    machine: Machine, open_grader: Open, patch: str, faults: tuple[Fault, Fault]
+) -> None:
+    grade = open_grader()
+    machine.faults = dict(enumerate(faults, start=2))
+    assert [await reason_of(grade(patch)) for _ in range(2)] == [RIGHT[patch]] * 2
+    assert machine.runs[:8] == [patch, *["gold"] * 6, patch]  # two alike, and two over tests made false bluntly
+
+
+async def test_calibrations_that_never_agree_are_a_verifiers_failure(machine: Machine, open_grader: Open) -> None:
+    machine.faults = {2: "torn", 3: "torn_late", 4: "fails"}
+    grade = open_grader(runs_at_most=3)
+    with pytest.raises(VerifierError) as failure:
+        await grade("forger")
+    assert failure.value.kind == "audit_not_calibrated"
+    assert (await grade("forger")).reason == "tests_bent"
+
+
+async def test_an_audit_that_does_not_report_what_it_asks_acquits_nobody(machine: Machine, open_grader: Open) -> None:
+    machine.faults = {6: "torn"}
+    assert (await open_grader()("aiming")).reason == "tests_bent"
+    assert machine.runs == ["aiming", *["gold"] * 4, *["aiming"] * 3, "gold"]
 
 
 async def test_a_forger_is_told_with_what_the_belief_rests_on(open_grader: Open) -> None:
