@@ -1,22 +1,26 @@
 """Grading under faults: patches of the SWE demo's rows whose verdicts are known, one fault in each grading.
 
-Case    a row, a patch (the known fix; the same and a file of notes; the file alone; a fix that raises), a kind of fault
-        and the number of the run that it strikes, all drawn by the seed. The fault's grading may fail, and the patch is
-        graded again, by the same grader, when the machine is well: then it must have its verdict.
-Needs   root, for a small disk of its own (tmpfs) under the sandboxes; the rows' images (`paddock images build`).
+Case    a row, a patch (`PATCHES`), a kind of fault, the number of the run that it strikes in and the time from that
+        run's begin to the strike, all drawn by the seed. The fault's grading may fail, and the patch is graded again,
+        by the same grader, when the machine is well: then it must have its verdict.
+Needs   what `machine` says; the rows' images (`paddock images build`).
+Prints  each case as it ends, a line of JSON each.
 Figures gradings by what came of them; `wrong`, which must be 0; `cases`, one by one.
 """
 
 import argparse
 import asyncio
 import random
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks.faults.disks import small_disk
+from benchmarks.faults import machine as machines
+from benchmarks.faults.machine import Machine
 from benchmarks.faults.planting import KINDS, Fault
+from benchmarks.faults.stages import Stages
 from paddock.errors import PaddockError
 from paddock.http import read_row
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
@@ -24,41 +28,79 @@ from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings, open_provider
-from paddock.sandbox.owner import state_folder
+from paddock.sandbox.images import ImageStore
+from paddock.sandbox.watchdog import WatchdogSettings
 
 ROWS = Path("resources_servers/swe/data/example.jsonl")
 OPTIONS = {"tests_timeout_s": 10.0, "limits": {"memory_mib": 1024, "pids": 512, "disk_mib": 256}}
-DISK_MIB = 512
-RUNS = {"gold": 1, "equivalent": 4, "noop": 1, "wrong": 3}
-"""By patch, the runs of a grading without a fault: one of them is struck."""
+AGAIN = 3
+"""Gradings, at most, until the machine that is well again gives a verdict: others may keep it so busy that time limits
+pass."""
+FAILURES = ("infra", "verifier")
+WATCHDOG = WatchdogSettings(disk_period_s=0.3)
+"""Looks at a sandbox's disk often enough for a run of a second."""
+DELAYS_S = (0.0, 1.0, 3.0)
+"""A delay is at most one of these; a run takes a second or two."""
 NOTES = b"diff --git a/NOTES b/NOTES\nnew file mode 100644\n--- /dev/null\n+++ b/NOTES\n@@ -0,0 +1 @@\n+nothing\n"
-REWARDS = {"gold": 1.0, "equivalent": 1.0, "noop": 0.0, "wrong": 0.0}
+KILLING = b"__import__('os').kill(__import__('os').getpid(), 9)"
+FORGING = """
+from _pytest.reports import TestReport
+made = TestReport.from_item_and_call.__func__
+def bent(cls, item, call):
+    report = made(cls, item, call)
+    if report.nodeid.split("::")[0] in {files}:
+        report.outcome, report.longrepr = "passed", None
+    return report
+TestReport.from_item_and_call = classmethod(bent)
+"""
+
+
+class Patch(NamedTuple):
+    reward: float
+    runs: int
+    """Of a grading without a fault: one of them is struck in, or what is before them."""
+    share: int
+    """Of the cases, beside the others'."""
+
+
+PATCHES = {
+    "gold": Patch(1.0, 1, 5),
+    "equivalent": Patch(1.0, 4, 3),
+    "noop": Patch(0.0, 1, 5),
+    "wrong": Patch(0.0, 1, 5),
+    "killing": Patch(0.0, 3, 2),
+    "forger": Patch(0.0, 6, 1),
+}
+"""The fix; the same and a file of notes; the file alone; a fix that raises; one that kills the tests; the fix, with all
+tests of the files that it is for reported as passed."""
 
 
 def run(words: list[str]) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks faults grading")
     parser.add_argument("--cases", type=int, default=200, help="gradings with a fault (default: 200)")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--runtime", default="auto", help="of the sandboxes (default: auto)")
     args = parser.parse_args(words)
-    settings = SandboxSettings()
+    machines.enter(["faults", "grading", *words])
+    settings = SandboxSettings(runtime=args.runtime, watchdog=WATCHDOG)
     instances = [read(read_row(orjson.loads(line))) for line in ROWS.read_bytes().splitlines()]
-    with small_disk(state_folder(settings.home), DISK_MIB):
-        cases = asyncio.run(_campaign(settings, instances, args.cases, random.Random(args.seed)))
-    wrong = [one for one in cases if one["wrong"]]
+    random.seed(args.seed)
+    with machines.opened(settings.home) as machine:
+        cases = asyncio.run(_campaign(settings, machine, instances, args.cases, random.Random(args.seed)))
     struck = [one for one in cases if one["struck"]]
-    failed = sum(one["meanwhile"] in ("infra", "verifier") for one in struck)
     return {
         "seed": args.seed,
+        "runtime": args.runtime,
         "n": len(cases),
         "struck": len(struck),
-        "failed": failed,
-        "wrong": len(wrong),
+        "failed": sum(not isinstance(one["meanwhile"], float) for one in struck),
+        "wrong": sum(one["wrong"] for one in cases),
         "cases": cases,
     }
 
 
 async def _campaign(
-    settings: SandboxSettings, instances: list[Instance], n: int, chance: random.Random
+    settings: SandboxSettings, machine: Machine, instances: list[Instance], n: int, chance: random.Random
 ) -> list[dict[str, Any]]:
     provider = await open_provider(settings)
     found = []
@@ -66,37 +108,81 @@ async def _campaign(
         there = [one for one in instances if provider.store.has(resolve_image(one))]
         if not there:
             raise SystemExit(f"no image of {ROWS} is here: paddock images build --rows {ROWS}")
+        stages = Stages(provider)
         for _ in range(n):
-            grader = Grader(provider, GradingOptions.model_validate(OPTIONS), resolve_image, measure_of(settings.home))
-            instance, patch = chance.choice(there), chance.choice(list(REWARDS))
-            fault = Fault(chance.choice(KINDS), chance.randrange(1, RUNS[patch] + 1), state_folder(settings.home))
-            fault.start()
-            try:
-                meanwhile = await _graded(grader, instance, patch)
-            finally:
-                await asyncio.to_thread(fault.close)
-            after = await _graded(grader, instance, patch)
-            case = {"row": instance.instance_id, "patch": patch, "fault": fault.kind, "run": fault.number}
-            wrong = meanwhile not in (REWARDS[patch], "infra", "verifier") or after != REWARDS[patch]
-            found.append({**case, "struck": fault.struck, "meanwhile": meanwhile, "after": after, "wrong": wrong})
+            grader = Grader(stages, GradingOptions.model_validate(OPTIONS), resolve_image, measure_of(settings.home))
+            found.append(await _case(grader, stages, machine, provider.store, chance.choice(there), chance))
+            print(orjson.dumps(found[-1]).decode(), flush=True)
     finally:
         await provider.close()
     return found
 
 
-async def _graded(grader: Grader, instance: Instance, patch: str) -> float | str:
-    """The reward, or the outcome of a failure."""
+async def _case(
+    grader: Grader, stages: Stages, machine: Machine, store: ImageStore, instance: Instance, chance: random.Random
+) -> dict[str, Any]:
+    name = chance.choices(list(PATCHES), [one.share for one in PATCHES.values()])[0]
+    kind = chance.choice(KINDS)
+    number, delay_s = chance.randrange(PATCHES[name].runs + 1), chance.uniform(0.0, chance.choice(DELAYS_S))
+    layer = chance.choice(store.get(resolve_image(instance)).record.layers)
+    patch, began = _patch(instance, name), time.monotonic()
+    stages.begin(instance, patch)
+    fault = Fault(kind, number, delay_s, machine, layer, stages)
+    fault.start()
     try:
-        return float((await grader.grade(instance, _patch(instance, patch))).reason == "resolved")
+        meanwhile, told = await _graded(grader, instance, patch)
+    finally:
+        await asyncio.to_thread(fault.close)
+    runs, right, failures_after = stages.runs, PATCHES[name].reward, []
+    for _ in range(AGAIN):
+        stages.begin(instance, patch)
+        after, told_after = await _graded(grader, instance, patch)
+        if after not in FAILURES:
+            break
+        failures_after.append(told_after)
+    return {
+        "row": instance.instance_id,
+        "patch": name,
+        "fault": kind,
+        "run": number,
+        "delay_s": round(delay_s, 2),
+        "struck": fault.struck,
+        "meanwhile": meanwhile,
+        "told": told,
+        "runs": runs,
+        "after": after,
+        "told_after": told_after,
+        "failures_after": failures_after,
+        "runs_after": stages.runs,
+        "took_s": round(time.monotonic() - began, 1),
+        "wrong": meanwhile not in (right, *FAILURES) or after != right,
+    }
+
+
+async def _graded(grader: Grader, instance: Instance, patch: bytes) -> tuple[float | str, str]:
+    """The reward, or the outcome of a failure; and its reason or kind."""
+    try:
+        reason = (await grader.grade(instance, patch)).reason
     except PaddockError as error:
-        return error.outcome
+        return error.outcome, error.kind
+    except Exception as error:  # noqa: BLE001 - it is one of the figures
+        return "crash", repr(error)
+    return float(reason == "resolved"), reason
 
 
 def _patch(instance: Instance, name: str) -> bytes:
     gold = instance.gold_patch if instance.gold_patch.endswith(b"\n") else instance.gold_patch + b"\n"
+    lines = gold.split(b"\n")
+    first = next(nth for nth, line in enumerate(lines) if line.startswith(b"+") and not line.startswith(b"+++"))
+    code = lines[first][1:].lstrip()
+    start = lines[first].removesuffix(code)
     if name == "wrong":
-        lines = gold.split(b"\n")
-        first = next(nth for nth, line in enumerate(lines) if line.startswith(b"+") and not line.startswith(b"+++"))
-        lines[first] = b"+raise RuntimeError("
-        return b"\n".join(lines)
-    return {"gold": gold, "equivalent": gold + NOTES, "noop": NOTES}[name]
+        lines[first] = start + b"raise RuntimeError"
+    elif name == "killing":
+        lines[first] = start + KILLING
+    elif name == "forger":
+        files = {test.split("::")[0] for test in instance.fail_to_pass}
+        lines[first] = start + f"exec({FORGING.replace('{files}', repr(files))!r}, {{}}); ".encode() + code
+    else:
+        return {"gold": gold, "equivalent": gold + NOTES, "noop": NOTES}[name]
+    return b"\n".join(lines)

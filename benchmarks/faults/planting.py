@@ -1,89 +1,180 @@
-"""Faults of a machine, planted at the n-th run of tests below this process.
+"""Faults of a machine, planted some time after the n-th run of a grading's tests has begun.
 
-Kinds   `runner` and `keeper` are killed, `box` loses its first process, `stalled` holds the runner for `STALL_S`,
-        `full` fills the disk of the sandboxes as the run begins and leaves it so until `close`.
+Kinds   `runner`, `box` and `keeper` kill the tests, a sandbox's first process, its keeper; `stalled` holds the tests
+        for `STALL_S`; `sandbox_full` writes more into a sandbox than it may; `full` fills the disk of the sandboxes;
+        `memory` lets the kernel kill in sandboxes because all of them together, not one, have no more; `clock` turns
+        the clock by up to years, forth or back; `layer` takes a layer of the image away, or what is in it.
+Lasting what is full, gone or wrong stays so until `close`; memory for `MEMORY_S` or until then.
+Moment  a kill whose victim is not there when its time has come waits for one.
 """
 
+import contextlib
 import os
+import random
 import signal
+import subprocess
+import sys
 import threading
-from pathlib import Path
+import time
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import psutil
 
 from benchmarks.faults.disks import Ballast
-from paddock.conformance.sandboxes.stage import first_of
+from benchmarks.faults.machine import Machine
+from benchmarks.faults.stages import Stages
+from paddock.conformance.sandboxes.stage import first_of, namespace_of
 
-Kind = Literal["runner", "box", "keeper", "stalled", "full"]
+Kind = Literal["runner", "box", "keeper", "stalled", "sandbox_full", "full", "memory", "clock", "layer"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-STALL_S = 12.0
+STALL_S = 11.0
 """Longer than the campaign's time limit of a run."""
-PERIOD_S = 0.003
+PERIOD_S = 0.01
 RUNNER = "pytest -rA"
+OVERFLOW_MIB = 300
+"""Written into a sandbox: more than its limit, and so little that the machine's disk has room left."""
+MEMORY_MIB = 48
+"""Left to all sandboxes before something takes it."""
+MEMORY_S = 0.5
+CLOCKS = (-(10**8), -86_400, -60, 60, 86_400, 10**8)
+"""Seconds."""
+HOLDER = """
+import os, sys
+open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
+open("/proc/self/oom_score_adj", "w").write("-1000")
+held = []
+while True:
+    held.append(b"x" * (1 << 20))
+"""
 
 
 class Fault(threading.Thread):
-    """Waits for its run from `start` to `close`, and strikes once."""
+    """Waits for its moment from `start` to `close`, and strikes once."""
 
-    def __init__(self, kind: Kind, number: int, disk: Path) -> None:
+    def __init__(self, kind: Kind, number: int, delay_s: float, machine: Machine, layer: str, stages: Stages) -> None:
+        """`delay_s` from the begin of run `number`, or from `start` where it is 0, as `stages` tells it."""
         super().__init__(daemon=True)
         self.kind = kind
-        self.number = number
-        self.struck = False
-        self._ballast = Ballast(disk)
+        self.struck: str | None = None
+        """The stage; None: not yet."""
+        self._number = number
+        self._delay_s = delay_s
+        self._machine = machine
+        self._layer = machine.home / "layers" / layer
+        self._stages = stages
         self._closed = threading.Event()
+        self._undo = contextlib.ExitStack()
 
     def run(self) -> None:
-        seen: set[int] = set()
-        while not self._closed.wait(PERIOD_S):
-            for process in _runners():
-                if process.pid not in seen:
-                    seen.add(process.pid)
-                    if len(seen) == self.number:
-                        self._strike(process)
-                        return
+        while self._stages.runs < self._number and not self._closed.wait(PERIOD_S):
+            pass
+        self._closed.wait(self._delay_s)
+        while self.struck is None and not self._closed.wait(PERIOD_S):
+            stage = self._stages.now
+            with contextlib.suppress(psutil.Error, OSError, AssertionError, ValueError):  # the victim has just ended
+                if getattr(self, f"_strike_{self.kind}")():
+                    self.struck = stage
+        if self.struck and self.kind == "memory" and random.random() < 0.5:
+            self._closed.wait(MEMORY_S)
+            self._undo.close()
 
     def close(self) -> None:
         """The machine is well again when this returns."""
         self._closed.set()
         self.join()
-        self._ballast.free()
+        self._undo.close()
 
-    def _strike(self, process: psutil.Process) -> None:
-        try:
-            if self.kind == "full":
-                self._ballast.fill()
-            elif self.kind == "stalled":
-                process.suspend()
-                self.struck = True
-                self._closed.wait(STALL_S)
-                process.resume()
-            else:
-                os.kill(_victim(self.kind, process), signal.SIGKILL)
-        except (psutil.Error, OSError, IndexError, ValueError):
-            return  # it ended before it could be struck
-        self.struck = True
+    def _strike_runner(self) -> bool:
+        runner = _last(_is_runner)
+        if runner is not None:
+            os.kill(runner.pid, signal.SIGKILL)
+        return runner is not None
+
+    def _strike_box(self) -> bool:
+        inside = _last()
+        if inside is not None:
+            os.kill(first_of(inside.pid), signal.SIGKILL)
+        return inside is not None
+
+    def _strike_keeper(self) -> bool:
+        """It is a child of the keepers' parent, which is our child."""
+        inside = _last()
+        if inside is None:
+            return False
+        above = [one.pid for one in inside.parents()]
+        os.kill(above[above.index(os.getpid()) - 2], signal.SIGKILL)
+        return True
+
+    def _strike_stalled(self) -> bool:
+        runner = _last(_is_runner)
+        if runner is None:
+            return False
+        runner.suspend()
+        self._closed.wait(STALL_S)
+        with contextlib.suppress(psutil.Error):
+            runner.resume()  # it may have been killed at its limit
+        return True
+
+    def _strike_sandbox_full(self) -> bool:
+        uppers = sorted(self._machine.disk.glob("*/*/upper"), key=lambda one: one.stat().st_ctime)
+        if not uppers:
+            return False
+        with (uppers[-1] / "ballast").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, OVERFLOW_MIB << 20)
+        return True
+
+    def _strike_full(self) -> bool:
+        ballast = Ballast(self._machine.disk)
+        self._undo.callback(ballast.free)
+        ballast.fill()
+        return True
+
+    def _strike_memory(self) -> bool:
+        limit = self._machine.memory / "memory.limit_in_bytes"
+        used = int((self._machine.memory / "memory.usage_in_bytes").read_text())
+        self._undo.callback(limit.write_text, "-1")
+        limit.write_text(str(used + (MEMORY_MIB << 20)))
+        holder = subprocess.Popen([sys.executable, "-S", "-c", HOLDER, str(self._machine.memory)])
+        self._undo.callback(holder.wait)
+        self._undo.callback(holder.kill)
+        time.sleep(0.2)
+        return True
+
+    def _strike_clock(self) -> bool:
+        self._undo.callback(self._machine.clock.write_text, "+0")
+        self._machine.clock.write_text(f"{random.choice(CLOCKS):+d}")
+        return True
+
+    def _strike_layer(self) -> bool:
+        emptied = random.random() < 0.5
+        place = self._layer / "fs" if emptied else self._layer
+        away = place.with_name(f"{place.name}.away")
+        mode = place.stat()
+        self._undo.callback(away.rename, place)
+        place.rename(away)
+        if emptied:
+            place.mkdir(mode=mode.st_mode & 0o777)
+            os.chown(place, mode.st_uid, mode.st_gid)
+            self._undo.callback(place.rmdir)
+        return True
 
 
-def _victim(kind: Kind, runner: psutil.Process) -> int:
-    """A descendant of ours: the keeper is a runner's parent, or stands further out below the keepers' parent, which is
-    our child. ValueError or IndexError where the runner has ended and has other ancestors."""
-    if kind == "runner":
-        return runner.pid
-    if Path(f"/proc/{runner.pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink():
-        raise ValueError(f"process {runner.pid} is in no sandbox")
-    above = [one.pid for one in runner.parents()]
-    ours = above[: above.index(os.getpid())]
-    return first_of(runner.pid) if kind == "box" else ours[-2]
+def _last(wanted: Callable[[psutil.Process], bool] = lambda _: True) -> psutil.Process | None:
+    """The youngest process in a sandbox of ours; None: there is none."""
+    found = [one for one in _boxed() if wanted(one)]
+    return max(found, key=lambda one: one.pid, default=None)
 
 
-def _runners() -> list[psutil.Process]:
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if RUNNER in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+def _boxed() -> list[psutil.Process]:
+    """Processes below this one in other namespaces of processes."""
+    own = namespace_of("self", "pid")
+    below = psutil.Process().children(recursive=True)
+    return [one for one in below if namespace_of(one.pid, "pid") not in ("", own)]
+
+
+def _is_runner(process: psutil.Process) -> bool:
+    try:
+        return RUNNER in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
