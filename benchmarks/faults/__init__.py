@@ -1,7 +1,7 @@
 """Campaigns that plant faults and count what goes wrong.
 
     python -m benchmarks faults grading [--cases N] [--seed S]
-    python -m benchmarks faults runs [--environment pivot|swe] [--rollouts N] [--seed S]
+    python -m benchmarks faults runs [--environment pivot|swe] [--rollouts N] [--repeats N] [--seed S]
 
 Each has `run(words)`, whose figures name what must be 0 as `BAD` does.
 """

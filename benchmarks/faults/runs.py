@@ -53,9 +53,10 @@ END_S = 10.0
 
 class Environment(NamedTuple):
     config: str
-    options: tuple[str, ...]
-    rollouts: int
-    """Of one episode."""
+    once: int
+    """Rollouts without repeats."""
+    repeats: int
+    """Of each in one episode, where nothing else is said."""
     each_s: float
     """A fault comes so often, on average."""
     limit_s: float
@@ -65,8 +66,8 @@ class Environment(NamedTuple):
 
 
 ENVIRONMENTS = {
-    "pivot": Environment("configs/demo.yaml", ("--repeats", "4"), 404, 0.3, 300.0, {}),
-    "swe": Environment("configs/swe_demo.yaml", ("--repeats", "3"), 54, 5.0, 600.0, {"null": 0.0, "noop": 0.0}),
+    "pivot": Environment("configs/demo.yaml", 101, 4, 0.3, 300.0, {}),
+    "swe": Environment("configs/swe_demo.yaml", 18, 3, 5.0, 1200.0, {"null": 0.0, "noop": 0.0}),
 }
 
 
@@ -74,9 +75,13 @@ def run(words: list[str]) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks faults runs")
     parser.add_argument("--environment", choices=ENVIRONMENTS, default="pivot")
     parser.add_argument("--rollouts", type=int, default=10_000, help="of all episodes together (default: 10000)")
+    parser.add_argument("--repeats", type=int, help="of each row in one episode (default: pivot 4, swe 3)")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
     args = parser.parse_args(words)
     environment, chance = ENVIRONMENTS[args.environment], random.Random(args.seed)
+    environment = environment._replace(repeats=args.repeats or environment.repeats)
+    # Ignored in what a shell runs in the background, and then in all that we start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     found: Counter[str] = Counter()
     while found["rollouts"] < args.rollouts:
         found.update(Episode(environment, chance).play())
@@ -102,7 +107,7 @@ class Episode:
                 self._disks = [temporary, state_folder(SandboxSettings().home)]
                 for disk in self._disks:
                     disks.enter_context(small_disk(disk, DISK_MIB))
-            arguments = ["eval", self._of.config, "--oracle", *self._of.options, "--out", str(out)]
+            arguments = ["eval", self._of.config, "--oracle", "--repeats", str(self._of.repeats), "--out", str(out)]
             arguments += ["--retry-wait-s", "0.1", "--concurrency", str(self._chance.choice((2, 3, 16, 64)))]
             arguments += ["--isolate"] if self._chance.random() < 0.4 else []
             for nth in range(COMMANDS):
@@ -159,7 +164,7 @@ class Episode:
         lines = [orjson.loads(line) for line in (out / "rollouts.jsonl").read_bytes().splitlines()]
         keys = Counter((line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines)
         self._found["rollouts"] += len(keys)
-        self._found["lost"] += self._of.rollouts - len(keys)
+        self._found["lost"] += self._of.once * self._of.repeats - len(keys)
         self._found["doubled"] += sum(times - 1 for times in keys.values())
         wrong = [line for line in lines if line["reward"] != self._of.rewards.get(line["agent_ref"]["name"], 1.0)]
         self._found["wrong"] += len(wrong)
