@@ -200,6 +200,6 @@ def listed(instance: Instance) -> frozenset[str]:
 
 
 def _function(test: str) -> str:
-    """The name of the function in a test's id."""
-    name = test.rsplit("::", 1)[-1] if "::" in test else test
-    return name.split("[", 1)[0].split(" ", 1)[0].rsplit(".", 1)[-1]
+    """The name of the function in a test's id; what its parameter holds is no part of it."""
+    name = test.split("[", 1)[0].rsplit("::", 1)[-1]
+    return name.split(" ", 1)[0].rsplit(".", 1)[-1]

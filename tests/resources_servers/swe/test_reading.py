@@ -146,6 +146,15 @@ def test_an_id_that_is_cut_inside_a_parameter_has_the_status_of_those_that_begin
     assert (reading.resolved, reading.pass_to_pass) == (shown == "PASSED", {cut: shown})
 
 
+@pytest.mark.parametrize(("again", "doubt"), [("two", "said_twice"), ("four", None)])
+def test_a_test_whose_id_is_cut_is_in_doubt_where_it_is_reported_both_ways(
+    make: Make, again: str, doubt: str | None
+) -> None:
+    cut = "tests/test_a.py::test_named[sides"
+    text = f"FAILED {cut} of two] - why\nPASSED {cut} of {again}]\nFAILED x::y\n" + log(new="PASSED")
+    assert read_run(make(pass_to_pass=[cut]), Run(text, 1)).doubt == doubt
+
+
 def test_crlf_logs_and_broken_encodings_are_read(make: Make) -> None:
     text = b"\xff\xfe broken\r\n".decode(errors="replace") + BOTH.replace("\n", "\r\n")
     assert read_run(make(), Run(text, 0)).resolved
