@@ -1,8 +1,8 @@
 """Grading under faults: patches of the SWE demo's rows whose verdicts are known, one fault in each grading.
 
-Case    a row, a patch (`PATCHES`), a kind of fault, the number of the run that it strikes in and the time from that
-        run's begin to the strike, all drawn by the seed. The fault's grading may fail, and the patch is graded again,
-        by the same grader, when the machine is well: then it must have its verdict.
+Case    a row, a patch (`PATCHES`), a kind of fault, the number of the run that it strikes in, and the time from
+        that run's begin or end to the strike, all drawn by the seed. The fault's grading may fail, and the patch is
+        graded again, by the same grader, when the machine is well: then it must have its verdict.
 Needs   what `machine` says; the rows' images (`paddock images build`).
 Prints  each case as it ends, a line of JSON each.
 Figures gradings by what came of them; `wrong`, which must be 0; `cases`, one by one.
@@ -19,7 +19,7 @@ import orjson
 
 from benchmarks.faults import machine as machines
 from benchmarks.faults.machine import Machine
-from benchmarks.faults.planting import KINDS, Fault
+from benchmarks.faults.planting import KINDS, Fault, Moment
 from benchmarks.faults.stages import Stages
 from paddock.errors import PaddockError
 from paddock.http import read_row
@@ -32,15 +32,17 @@ from paddock.sandbox.images import ImageStore
 from paddock.sandbox.watchdog import WatchdogSettings
 
 ROWS = Path("resources_servers/swe/data/example.jsonl")
-OPTIONS = {"tests_timeout_s": 10.0, "limits": {"memory_mib": 1024, "pids": 512, "disk_mib": 256}}
+OPTIONS = {"tests_timeout_s": 20.0, "limits": {"memory_mib": 1024, "pids": 512, "disk_mib": 256}}
 AGAIN = 3
 """Gradings, at most, until the machine that is well again gives a verdict: others may keep it so busy that time limits
 pass."""
 FAILURES = ("infra", "verifier")
 WATCHDOG = WatchdogSettings(disk_period_s=0.3)
 """Looks at a sandbox's disk often enough for a run of a second."""
-DELAYS_S = (0.0, 1.0, 3.0)
-"""A delay is at most one of these; a run takes a second or two."""
+AT_END_SHARE = 0.4
+"""Of faults that count their time from a run's end."""
+DELAYS_S = ((0.0, 1.0, 3.0), (0.0, 0.1, 1.0))
+"""A delay is at most one of the first from a run's begin, of the second from its end; a run takes a second or two."""
 NOTES = b"diff --git a/NOTES b/NOTES\nnew file mode 100644\n--- /dev/null\n+++ b/NOTES\n@@ -0,0 +1 @@\n+nothing\n"
 KILLING = b"__import__('os').kill(__import__('os').getpid(), 9)"
 FORGING = """
@@ -64,10 +66,10 @@ class Patch(NamedTuple):
 
 
 PATCHES = {
-    "gold": Patch(1.0, 1, 5),
-    "equivalent": Patch(1.0, 4, 3),
-    "noop": Patch(0.0, 1, 5),
-    "wrong": Patch(0.0, 1, 5),
+    "gold": Patch(1.0, 1, 8),
+    "equivalent": Patch(1.0, 4, 2),
+    "noop": Patch(0.0, 1, 8),
+    "wrong": Patch(0.0, 1, 8),
     "killing": Patch(0.0, 3, 2),
     "forger": Patch(0.0, 6, 1),
 }
@@ -122,12 +124,14 @@ async def _case(
     grader: Grader, stages: Stages, machine: Machine, store: ImageStore, instance: Instance, chance: random.Random
 ) -> dict[str, Any]:
     name = chance.choices(list(PATCHES), [one.share for one in PATCHES.values()])[0]
-    kind = chance.choice(KINDS)
-    number, delay_s = chance.randrange(PATCHES[name].runs + 1), chance.uniform(0.0, chance.choice(DELAYS_S))
+    kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+    at_end = chance.random() < AT_END_SHARE
+    delay_s = chance.uniform(0.0, chance.choice(DELAYS_S[at_end]))
+    moment = Moment(chance.randrange(PATCHES[name].runs + 1), at_end, delay_s)
     layer = chance.choice(store.get(resolve_image(instance)).record.layers)
     patch, began = _patch(instance, name), time.monotonic()
     stages.begin(instance, patch)
-    fault = Fault(kind, number, delay_s, machine, layer, stages)
+    fault = Fault(kind, moment, machine, layer, stages)
     fault.start()
     try:
         meanwhile, told = await _graded(grader, instance, patch)
@@ -144,7 +148,8 @@ async def _case(
         "row": instance.instance_id,
         "patch": name,
         "fault": kind,
-        "run": number,
+        "run": moment.run,
+        "at_end": at_end,
         "delay_s": round(delay_s, 2),
         "struck": fault.struck,
         "meanwhile": meanwhile,

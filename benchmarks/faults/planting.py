@@ -1,11 +1,11 @@
-"""Faults of a machine, planted some time after the n-th run of a grading's tests has begun.
+"""Faults of a machine, planted some time after the n-th run of a grading's tests has begun or ended.
 
 Kinds   `runner`, `box` and `keeper` kill the tests, a sandbox's first process, its keeper; `stalled` holds the tests
         for `STALL_S`; `sandbox_full` writes more into a sandbox than it may; `full` fills the disk of the sandboxes;
         `memory` lets the kernel kill in sandboxes because all of them together, not one, have no more; `clock` turns
         the clock by up to years, forth or back; `layer` takes a layer of the image away, or what is in it.
 Lasting what is full, gone or wrong stays so until `close`; memory for `MEMORY_S` or until then.
-Moment  a kill whose victim is not there when its time has come waits for one.
+Waits   a kill whose victim is not there when its time has come waits for one.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import psutil
 
@@ -27,8 +27,9 @@ from benchmarks.faults.stages import Stages
 from paddock.conformance.sandboxes.stage import first_of, namespace_of
 
 Kind = Literal["runner", "box", "keeper", "stalled", "sandbox_full", "full", "memory", "clock", "layer"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-STALL_S = 11.0
+KINDS: dict[Kind, float] = {**dict.fromkeys(get_args(Kind), 1.0), "stalled": 0.4}
+"""With the share of each, beside the others': to be stalled takes long."""
+STALL_S = 21.0
 """Longer than the campaign's time limit of a run."""
 PERIOD_S = 0.01
 RUNNER = "pytest -rA"
@@ -49,17 +50,27 @@ while True:
 """
 
 
+class Moment(NamedTuple):
+    """When a fault strikes."""
+
+    run: int
+    """Of a grading's tests, from 1; 0: none, it counts from the grading's begin."""
+    at_end: bool
+    """From the end of that run, not from its begin."""
+    delay_s: float
+    """Seconds from there."""
+
+
 class Fault(threading.Thread):
     """Waits for its moment from `start` to `close`, and strikes once."""
 
-    def __init__(self, kind: Kind, number: int, delay_s: float, machine: Machine, layer: str, stages: Stages) -> None:
-        """`delay_s` from the begin of run `number`, or from `start` where it is 0, as `stages` tells it."""
+    def __init__(self, kind: Kind, moment: Moment, machine: Machine, layer: str, stages: Stages) -> None:
+        """`layer` is one of the image's; `stages` tell when the moment has come."""
         super().__init__(daemon=True)
         self.kind = kind
         self.struck: str | None = None
         """The stage; None: not yet."""
-        self._number = number
-        self._delay_s = delay_s
+        self._moment = moment
         self._machine = machine
         self._layer = machine.home / "layers" / layer
         self._stages = stages
@@ -67,9 +78,9 @@ class Fault(threading.Thread):
         self._undo = contextlib.ExitStack()
 
     def run(self) -> None:
-        while self._stages.runs < self._number and not self._closed.wait(PERIOD_S):
+        while not self._has_come() and not self._closed.wait(PERIOD_S):
             pass
-        self._closed.wait(self._delay_s)
+        self._closed.wait(self._moment.delay_s)
         while self.struck is None and not self._closed.wait(PERIOD_S):
             stage = self._stages.now
             with contextlib.suppress(psutil.Error, OSError, AssertionError, ValueError):  # the victim has just ended
@@ -78,6 +89,9 @@ class Fault(threading.Thread):
         if self.struck and self.kind == "memory" and random.random() < 0.5:
             self._closed.wait(MEMORY_S)
             self._undo.close()
+
+    def _has_come(self) -> bool:
+        return (self._stages.ended if self._moment.at_end else self._stages.runs) >= self._moment.run
 
     def close(self) -> None:
         """The machine is well again when this returns."""

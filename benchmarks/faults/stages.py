@@ -26,12 +26,14 @@ class Stages:
         self._is_fix: bool | None = None
         self._is_false = False
         self.runs = 0
-        """Of tests, so far."""
+        """Of tests, begun so far."""
+        self.ended = 0
+        """Those that have ended."""
 
     def begin(self, instance: Instance, patch: bytes) -> None:
         self._gold = b"" if patch == instance.gold_patch else instance.gold_patch.strip()
         self._tests = {PurePosixPath(path).name: data for path, data in instance.test_files.items()}
-        self.now, self.runs, self._is_fix = "reference/before", 0, None
+        self.now, self.runs, self.ended, self._is_fix = "reference/before", 0, 0, None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
@@ -59,6 +61,7 @@ class Stages:
         finally:
             if tests:
                 self._tell("after")
+                self.ended += 1
 
     def _tell(self, moment: str) -> None:
         if self._is_fix is not None:
