@@ -13,6 +13,10 @@ from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.rows.fields import changed_paths
 
 DJANGO = "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1"
+TOX = "tox --current-env -epy39 -v --"
+TOX_RUNS = "python -X dev -m pytest -rA --durations 25"
+"""What `TOX` runs in Sphinx's own images. A recipe's image has a virtual environment, which is none for the link to its
+interpreter that tox makes: nothing that is installed would be found."""
 SWE_BENCH = {
     "astropy/astropy": "pytest -rA -vv -o console_output_style=classic --tb=no",
     "django/django": DJANGO,
@@ -29,7 +33,7 @@ SWE_BENCH = {
     "pytest-dev/pytest": "pytest -rA",
     "pyvista/pyvista": "pytest -rA",
     "scikit-learn/scikit-learn": "pytest -rA",
-    "sphinx-doc/sphinx": "tox --current-env -epy39 -v --",
+    "sphinx-doc/sphinx": TOX,
     "sqlfluff/sqlfluff": "pytest -rA",
     "sympy/sympy": "PYTHONWARNINGS='ignore::UserWarning,ignore::SyntaxWarning' bin/test -C --verbose",
 }

@@ -3,14 +3,14 @@
 Made    environment, tree, test patch, markers, command, in the official order: nothing is installed (the image is). The
         grader skips the lines of git and places the reference's files itself; the official procedure runs them.
 Adapted conda gives way to the recipe's virtual environment, the locale to one that is always there, an installation
-        from an index to the recipe's own, or to nothing where the tree is installed in place.
+        from an index to the recipe's own, or to nothing where the tree is installed in place, tox to what it runs.
 """
 
 import re
 import shlex
 
 from paddock.resources_servers.swe.official import END, START
-from paddock.resources_servers.swe.rows.commands import Command
+from paddock.resources_servers.swe.rows.commands import TOX, TOX_RUNS, Command
 
 VENV = "/opt/venv/bin/activate"
 OFFLINE = "--no-build-isolation --no-deps --no-index"
@@ -37,7 +37,7 @@ def make(command: Command, *, test_patch: bytes, workdir: str, conda: bool) -> s
         reset,
         f"git apply -v - <<'{HEREDOC}'\n{test_patch.decode('utf-8', 'surrogateescape')}\n{HEREDOC}",
         f": '{START}'",
-        command.line,
+        command.line if conda else command.line.replace(TOX, TOX_RUNS),
         f": '{END}'",
         reset,
     ]
@@ -48,7 +48,7 @@ def adapt(script: str, *, install: str | None, recipe: bool) -> str:
     """The script without a network; for an image of a recipe whose tree was installed by `install`, in its terms."""
     head, found, rest = script.partition(f": '{START}'")
     lines = [_recipe_line(line, install) if recipe else _offline(line) for line in head.split("\n")]
-    return "\n".join(lines) + found + rest
+    return "\n".join(lines) + found + (rest.replace(TOX, TOX_RUNS) if recipe else rest)
 
 
 def _offline(line: str) -> str:

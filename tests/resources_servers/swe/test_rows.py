@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import RowError
+from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading import official_run
 from paddock.resources_servers.swe.grading.script import read_script
 from paddock.resources_servers.swe.instance import Instance
@@ -187,6 +188,18 @@ def test_an_older_row_of_an_unknown_repository_says_what_it_lacks() -> None:
         from_task(older(repo="x/y", test_cmd="pytest -rA"))
     made = from_task(older(repo="x/y", test_cmd="pytest -rA t.py", log_parser="parse_log_pytest"))
     assert "\npytest -rA t.py\n" in (made.eval_script or "")
+
+
+@pytest.mark.parametrize("form", [older, swe_bench])
+def test_an_image_of_a_recipe_runs_what_tox_would(form: Callable[..., JsonObject]) -> None:
+    """tox finds nothing of a virtual environment that it did not make; the official images have none."""
+    tox = "tox --current-env -epy39 -v -- tests/test_a.py tests/sub/test_b.py"
+    given = {"eval_script": f": '{official.START}'\n{tox}\n: '{official.END}'\n"} if form is swe_bench else {}
+    row = form(repo="sphinx-doc/sphinx", log_parser="parse_log_pytest_v2", **given)
+    assert tox in str(from_task(row).eval_script).splitlines()
+    script = str(from_task({**row, "paddock": RECIPE}).eval_script)
+    assert "tox" not in script
+    assert "python -X dev -m pytest -rA --durations 25 tests/test_a.py tests/sub/test_b.py" in script.splitlines()
 
 
 def test_a_swe_gym_row_gets_its_repositorys_command() -> None:
