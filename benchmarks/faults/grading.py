@@ -41,7 +41,7 @@ WATCHDOG = WatchdogSettings(disk_period_s=0.3)
 """Looks at a sandbox's disk often enough for a run of a second."""
 AT_END_SHARE = 0.4
 """Of faults that count their time from a run's end."""
-DELAYS_S = ((0.0, 1.0, 3.0), (0.0, 0.1, 1.0))
+DELAYS_S = ((0.0, 1.0, 3.0), (0.0, 0.0, 0.5))
 """A delay is at most one of the first from a run's begin, of the second from its end; a run takes a second or two."""
 NOTES = b"diff --git a/NOTES b/NOTES\nnew file mode 100644\n--- /dev/null\n+++ b/NOTES\n@@ -0,0 +1 @@\n+nothing\n"
 KILLING = b"__import__('os').kill(__import__('os').getpid(), 9)"
