@@ -21,7 +21,7 @@ from paddock.types import JsonObject
 BODY = orjson.dumps({"responses_create_params": {"input": "ü"}, "cue": "answer", "response": {"output": []}})
 LONG = b'{"a": "%s"}' % (b"x" * (1 << 20))
 SERVER = CueServer(CueConfig(), name="cue", peers={})
-HEAD = b"POST /verify HTTP/1.1\r\nhost: x\r\n"
+HEAD = b"POST /verify HTTP/1.1\r\nhost: localhost\r\n"
 
 
 async def post(content: bytes | AsyncIterator[bytes], **headers: str) -> httpx.Response:

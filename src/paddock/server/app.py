@@ -6,7 +6,7 @@ Errors  every error is `{"error": {owner, kind, message, stage, retryable}}` wit
         model call, what these understand (`dialects.errors`).
 Health  `GET /` says that the process lives, `/healthz` whether the server can serve: 503 with the reason where not.
 Access  with a token, every route but `GET /` and `/healthz` answers 401 without `Authorization: Bearer <token>`, or
-        `X-Api-Key: <token>`, as Anthropic's clients say it.
+        `X-Api-Key: <token>`, as Anthropic's clients say it. Without one, see `paddock.server.local_requests`.
 """
 
 import hmac

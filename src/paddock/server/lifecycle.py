@@ -120,16 +120,18 @@ async def listening(
     telemetry: "Mapping[str, Telemetry] | None" = None,
     limits: RequestLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[None]:
-    """Each server over HTTP on its socket. The servers have started already. `telemetry`: what counts their calls that
-    do not come over HTTP, by name."""
+    """Each server over HTTP on its socket. The servers have started already. `token` None: only requests of this
+    machine's own clients are answered. `telemetry`: what counts their calls that do not come over HTTP, by name."""
     # Imported here: a runtime that does not listen needs no web framework.
     from paddock.server.app import build_app
     from paddock.server.listening import HttpServer
+    from paddock.server.local_requests import LocalRequests
 
     listeners: dict[str, HttpServer] = {}
     for name, server in servers.items():
         app = build_app(server, token=token, telemetry=(telemetry or {}).get(name), limits=limits)
-        listeners[name] = HttpServer(app, bound[name].sock, stall_timeout_s=limits.stall_timeout_s)
+        guarded = LocalRequests(app) if token is None else app
+        listeners[name] = HttpServer(guarded, bound[name].sock, stall_timeout_s=limits.stall_timeout_s)
     try:
         for listener in listeners.values():
             await listener.start()
