@@ -28,8 +28,9 @@ QUICK = {"attempts": 1, "first_retry_s": 0.0, "max_retry_s": 0.0, "timeout_s": 5
 class Inside:
     """A client inside, and what is recorded outside."""
 
-    def __init__(self, client: httpx.AsyncClient, tunnel: Tunnel, peer: Any, secret: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, tunnel: Tunnel, peer: Any, secret: str, engine_url: str) -> None:
         self.client = client
+        self.engine_port = str(httpx.URL(engine_url).port)
         self.tunnel = tunnel
         self.secret = secret
         self._peer = peer
@@ -58,7 +59,7 @@ async def inside(
             listening.setblocking(False)
             upstream = PeerUpstream(peers["m"], Call().within(30), secret=secret, model="policy")
             async with Tunnel(SocketListener(listening), upstream, hidden=[secret]) as tunnel:
-                yield Inside(client, tunnel, peers["m"], secret)
+                yield Inside(client, tunnel, peers["m"], secret, engine.url)
 
 
 @pytest.fixture(params=["direct", "http"])
@@ -101,8 +102,27 @@ async def test_a_failing_engine_is_told_and_noted(
         reply = await here.post("/responses", model="any", input="What next?")
         assert reply.status_code == status
         assert reply.json()["error"]["message"]
-        assert here.secret not in reply.text
+        for hidden in (here.secret, here.engine_port, "127.0.0.1"):
+            assert hidden not in reply.text
         assert (here.tunnel.failure is not None) == ours
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/responses", {"input": "q"}),
+        ("/chat/completions", {"messages": [{"role": "user", "content": "q"}]}),
+        ("/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "q"}]}),
+    ],
+)
+async def test_an_engine_that_fails_within_a_stream_is_named_by_its_failure_alone(
+    transport: Transport, tmp_path: Path, path: str, asked: Any
+) -> None:
+    async with inside(transport, tmp_path, faults=first(1, "half_body"), event_delay_s=0.01) as here:
+        reply = await here.post(path, model="any", stream=True, **asked)
+        assert "the model gave no answer: " in reply.text
+        for hidden in (here.secret, here.engine_port, "127.0.0.1"):
+            assert hidden not in reply.text
 
 
 async def test_what_is_no_request_is_the_clients_fault(transport: Transport, tmp_path: Path) -> None:

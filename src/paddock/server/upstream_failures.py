@@ -83,7 +83,7 @@ def not_found(url: httpx.URL, model: object, content: bytes) -> InfraError:
 def _failed(host: str, error: dict[str, Any]) -> PaddockError:
     said, code = str(error.get("message") or "")[:MAX_TEXT], str(error.get("code") or "")
     if _is_too_long(f"{code} {said}"):
-        return _refused(f"{host}: {said}", f"{code} {said}")
+        return _refused(f"{host} answered: {said}", f"{code} {said}")
     return UpstreamError(f"{host} failed: {code} {said}", kind="upstream_failed")
 
 

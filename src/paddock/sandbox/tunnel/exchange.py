@@ -11,20 +11,12 @@ import h11
 import orjson
 
 from paddock.sandbox.protocol import Connection
+from paddock.sandbox.tunnel.errors import Turned
 from paddock.sandbox.tunnel.settings import TunnelSettings
 from paddock.sandbox.tunnel.upstream import Headers
 
 LINGER_S = 1.0
 LINGER_BYTES = 1 << 22
-
-
-class Turned(Exception):  # noqa: N818 - an answer, not an error of ours
-    """A request that is answered without being passed on."""
-
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
 
 
 class Request(NamedTuple):
@@ -86,7 +78,7 @@ class Exchange:
 
     async def turn(self, turned: Turned) -> None:
         """Answer with an error, and let the client read it."""
-        body = orjson.dumps({"error": {"type": turned.kind, "message": str(turned)}})
+        body = orjson.dumps(turned.body)
         await self.head(turned.status, {"content-type": "application/json", "content-length": str(len(body))})
         await self.data(body)
         await self.end()

@@ -1,6 +1,7 @@
 """The forwarding half of a tunnel: connections from a sandbox's loopback, to the rollout's model.
 
-Law     the client's key, cookies and hop-by-hop headers end here; so does every error text's mention of `hidden`.
+Law     the client's key, cookies and hop-by-hop headers end here; so does what calls say beside the dialect, which the
+        log names, and every error text's mention of `hidden` or of where the model is.
         A client that closes its connection, or its sending side, has left: its call is cancelled.
 Failure `failure` is how the last call of the model failed, where that was not the client's fault (5xx, 429, out of
         reach, cut): what a program inside makes of it does not show outside.
@@ -17,15 +18,18 @@ from typing import Self
 from paddock.errors import InfraError, PaddockError
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.protocol import Connection, Listener
-from paddock.sandbox.tunnel.exchange import Exchange, Held, Request, Turned
+from paddock.sandbox.tunnel.errors import OVERFLOWS, StreamErrors, Turned, error_body
+from paddock.sandbox.tunnel.exchange import Exchange, Held, Request
+from paddock.sandbox.tunnel.requests import check_request
 from paddock.sandbox.tunnel.settings import MODEL_PATHS, TunnelSettings
 from paddock.sandbox.tunnel.upstream import PASSED, Answer, Headers, ModelRequest, Upstream
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ERROR_BYTES = 1 << 16
 """Of an upstream's error that are passed on."""
-OVERFLOWS = (b"context_length_exceeded", b"prompt is too long")
-"""In the error of a call that is too long, as OpenAI's and Anthropic's clients know it."""
+EVENTS = "text/event-stream"
+MAX_NAMED = 32
+"""Fields that a rollout's log names."""
 _log = logging.getLogger("paddock.sandbox")
 
 
@@ -50,6 +54,8 @@ class Tunnel:
         """Passed on."""
         self.turned = 0
         """Refused."""
+        self.left_out: set[str] = set()
+        """Names of what calls said that did not go on."""
         self.overflowed = False
         """The last call was answered as too long for the model, or as one too many for the rollout."""
         self.failure: InfraError | None = None
@@ -158,8 +164,21 @@ class Tunnel:
             except PaddockError as error:
                 raise Turned(403, "forbidden", "this call is not passed on") from error
         headers = {name: value for name, value in request.headers.items() if name in PASSED}
-        body = request.body if self._screen is None or method != "POST" else self._screen(path, request.body)
-        return ModelRequest(method, path, headers, body)
+        if method != "POST":
+            return ModelRequest(method, path, headers, b"")
+        checked = check_request(path, request.body if self._screen is None else self._screen(path, request.body))
+        self._note(checked.left_out)
+        return ModelRequest(method, path, headers, checked.body)
+
+    def _note(self, left_out: Sequence[str]) -> None:
+        """Each field once in a rollout, and not without end: whoever is inside chooses the names."""
+        news = [name for name in dict.fromkeys(left_out) if name not in self.left_out]
+        news = news[: MAX_NAMED - len(self.left_out)]
+        if news:
+            self.left_out.update(news)
+            _log.warning(
+                "tunnel: left out of what a program asks its model: %s", ", ".join(repr(name[:64]) for name in news)
+            )
 
     async def _relay(self, exchange: Exchange, call: ModelRequest) -> None:
         try:
@@ -179,7 +198,7 @@ class Tunnel:
         failed = answer.status >= 500 or answer.status == 429
         failure = InfraError(f"the model server answered {answer.status}", kind="model_status") if failed else None
         if answer.status >= 400:
-            body = self._clean(await _start(answer.body, ERROR_BYTES))
+            body = error_body(call.path, answer.status, self._clean(await _start(answer.body, ERROR_BYTES)))
             self.overflowed = answer.status == 400 and any(words in body for words in OVERFLOWS)
             self.failure = failure
             with _client():
@@ -191,7 +210,12 @@ class Tunnel:
             self._begun.add(_hash(call))
         with _client():
             await exchange.head(answer.status, answer.headers)
-        async for data in answer.body:
+        errors = StreamErrors() if EVENTS in answer.headers.get("content-type", "") else None
+        async for chunk in answer.body:
+            if data := chunk if errors is None else errors.read(chunk):
+                with _client():
+                    await exchange.data(data)
+        if errors is not None and (data := errors.rest()):
             with _client():
                 await exchange.data(data)
         self.failure = None
