@@ -68,7 +68,8 @@ class Images:
     async def _get(self, instance: Instance, name: str) -> None:
         settings = self._settings
         if instance.build is not None and settings.get_missing:
-            await build_image(self._store, name, instance.build)
+            local = settings.local_repositories
+            await build_image(self._store, name, instance.build, local_repositories=local)
             return
         try:
             source = resolve({"instance_id": instance.instance_id, "image": name}, settings, self._is_there)

@@ -130,11 +130,27 @@ def test_an_image_that_the_row_names_only_when_it_is_read_is_pulled(images: Imag
 def test_a_row_that_can_not_be_read_does_not_stop_the_others(images: Images, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # the store can make nothing: the build ends as it begins
-    recipe = {"python": "3.11", "git": {"repository": "nowhere", "commit": "abc"}}
+    recipe = {"python": "3.11", "git": {"repository": "https://a.example/b", "commit": "abc"}}
     said = images("build", "--rows", write_rows({"instance_id": "a__b-1"}, swe_bench_row(paddock=recipe)))
     assert said.code == 1
     assert "a__b-1: row: of no known form" in said.err
     assert "paddock images: pallets__flask-1: [Errno 20] Not a directory" in said.err, "it was tried"
+
+
+def test_a_repository_of_this_machine_is_read_where_the_command_allows_it(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "locks").touch()  # as above
+    for place in ("folder", "file:///folder"):
+        recipe = {"python": "3.11", "git": {"repository": place, "commit": "abc"}}
+        said = images("build", "--rows", write_rows(swe_bench_row(paddock=recipe)))
+        assert (said.code, said.out) == (1, "")
+        assert f"pallets__flask-1: git.repository: {place!r} " in said.err
+        assert "--local-repository FOLDER" in said.err
+        Path("recipe.json").write_text(json.dumps(recipe))
+        said = images("build", "recipe.json", "--name", "mine")
+        assert f"mine: git.repository: {place!r} " in said.err, "a file may come from anywhere"
+        said = images("build", "recipe.json", "--name", "mine", "--local-repository", "/")
+        assert "mine: [Errno 20] Not a directory" in said.err, "it was tried"
 
 
 def test_rows_without_a_recipe_are_told_where_one_stands(images: Images) -> None:
@@ -158,6 +174,10 @@ MISTAKES = {
     "no recipe": (["build"], "name a recipe's file"),
     "recipe without a name": (["build", "recipe.yaml"], "--name NAME"),
     "wrong recipe": (["build", "recipe.yaml", "--name", "x"], "needs exactly one of sdist and git"),
+    "no such local repositories": (
+        ["build", "recipe.yaml", "--name", "x", "--local-repository", "nowhere"],
+        "--local-repository nowhere: no such folder",
+    ),
     "rows without a recipe": (["build", "--rows", "good.jsonl"], "good.jsonl: "),
     "no sub-command": ([], "required: COMMAND"),
     "unknown sub-command": (["pul"], "invalid choice: 'pul'"),

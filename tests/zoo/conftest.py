@@ -158,7 +158,7 @@ def row(images: ImageStore, repository: Path) -> JsonObject:
         "git": {"repository": str(repository), "commit": git(repository, "rev-parse", "HEAD").strip()},
         "pip": ["iniconfig==2.0.0", "packaging==24.1", "pluggy==1.5.0", "pytest==8.3.3"],
     }
-    asyncio.run(build_image(images, IMAGE, Recipe.model_validate(recipe)))
+    asyncio.run(build_image(images, IMAGE, Recipe.model_validate(recipe), local_repositories=[repository]))
     return {
         "instance_id": IMAGE,
         "repo": "zoo/tills",

@@ -7,6 +7,7 @@ Ended   an error of the machine's is `failed`; the row's or its tests' is `refus
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from paddock.errors import InfraError, PaddockError, RowError, VerifierError, boundary
 from paddock.resources_servers.swe.checking import leaks
@@ -34,6 +35,7 @@ _MENDS = {
     "build_step": "see the step's output; `paddock images build` repeats it",
     "no_such_package": "pin a version that the package index has",
     "no_such_commit": "name a repository and a commit that this machine can read",
+    "repository_refused": "name a URL, or allow the repository's folder: --local-repository FOLDER",
     "image_leaks": "name what holds it in `hidden_paths`, or make the image without it",
     "test_patch_fails": "make the test patch against the image's own commit",
     "fix_does_not_apply": "make `patch` against the image's own commit",
@@ -44,8 +46,11 @@ _MENDS = {
 class RowChecker:
     """Checks rows with one provider."""
 
-    def __init__(self, provider: StoreProvider, options: GradingOptions, runs: int) -> None:
+    def __init__(
+        self, provider: StoreProvider, options: GradingOptions, runs: int, local_repositories: Sequence[Path] = ()
+    ) -> None:
         self._provider = provider
+        self._local_repositories = local_repositories
         self._options = options
         self._runs = runs
         self._observer = Observer(provider, options)
@@ -72,7 +77,13 @@ class RowChecker:
     async def _check(self, draft: Draft, report: RowReport, say: Callable[[str], None]) -> RowReport:
         instance = draft.instance
         if instance.build is not None:
-            await build_image(self._provider.store, resolve_image(instance), instance.build, progress=say)
+            await build_image(
+                self._provider.store,
+                resolve_image(instance),
+                instance.build,
+                progress=say,
+                local_repositories=self._local_repositories,
+            )
         say(f"{instance.instance_id}: reference tests")
         reference = await self._observer.reference(instance)
         seen = await self._observe(instance, reference, say)

@@ -6,6 +6,7 @@ Errors  what concerns no single row (no runtime, a package that grading needs) i
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,6 +34,8 @@ class CheckOptions(BaseModel):
     """Rows at once."""
     tests_timeout_s: float = Field(default=1800.0, gt=0)
     sandbox: SandboxSettings = SandboxSettings()
+    local_repositories: list[Path] = []
+    """Folders of this machine that a recipe's repository may lie in."""
 
 
 class Checked(NamedTuple):
@@ -61,7 +64,8 @@ async def check_rows(
     provider = await open_provider(options.sandbox)
     try:
         grading = GradingOptions(tests_timeout_s=options.tests_timeout_s, official=False)
-        work = _Work(RowChecker(provider, grading, options.runs), options, reports, watcher)
+        checker = RowChecker(provider, grading, options.runs, options.local_repositories)
+        work = _Work(checker, options, reports, watcher)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work.one(line)) for line in lines]
     except ExceptionGroup as errors:

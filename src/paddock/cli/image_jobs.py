@@ -23,6 +23,7 @@ from rich.progress import (
 )
 
 from paddock.cli.image_rows import flat, image_settings, label, named_image, read_instance, read_rows, say
+from paddock.cli.local_repositories import local_repositories
 from paddock.errors import ConfigError, PaddockError, RowError, describe
 from paddock.sandbox.failures import ImageMissing
 from paddock.sandbox.images import (
@@ -98,13 +99,14 @@ def build(store: ImageStore, args: argparse.Namespace) -> int:
         raise ConfigError("name a recipe's file, or rows with recipes: --rows FILE", kind="no_recipe")
     if args.recipe is not None and args.name is None:
         raise ConfigError("--name NAME: what shall the store call it?", kind="no_name")
+    local = local_repositories(args)
     recipes, failed = ({args.name: read_recipe(Path(args.recipe))}, 0) if args.recipe else _row_recipes(args)
 
     async def work() -> int:
         from paddock.sandbox.images.build import build_image
 
         def job(name: str, recipe: Recipe) -> Job:
-            return lambda meter: build_image(store, name, recipe, progress=meter.stage)
+            return lambda meter: build_image(store, name, recipe, progress=meter.stage, local_repositories=local)
 
         return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, args.jobs, failed)
 

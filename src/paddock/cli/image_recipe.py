@@ -19,6 +19,7 @@ EPILOG = """examples:
   paddock images recipe ~/src/project@4f1c2d --python 3.9 --requirement ~/src/project/requirements-dev.txt
   paddock images recipe ~/src/project@4f1c2d --environment ~/src/project/.venv/bin/python
   paddock images build flask.yaml --name my/flask
+  paddock images build project.yaml --name my/project --local-repository ~/src
 
 Pins come from wheels alone, resolved by uv (pip install 'paddock[recipes]'). Where a requirement has none, install it
 once by hand and name that environment."""

@@ -36,12 +36,13 @@ RECIPES = (
     "A recipe says the Python version (`python`), the tree (`git`: repository and commit, or `sdist` and "
     "`sdist_sha256`), the pins (`pip`) and the command that installs the tree without a network (`install`). A row of "
     "the own format has it as `build`, a row of any other form as `paddock`; a row that can't be read is named, the "
-    "others are built."
+    "others are built. Of a repository only the commit's files are read: neither its configuration nor its hooks; one "
+    "on this machine needs --local-repository. The install command runs in a sandbox without a network."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from paddock.cli import image_recipe
+    from paddock.cli import image_recipe, local_repositories
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -63,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("recipe", nargs="?", metavar="RECIPE", help="a YAML or JSON file; with --name")
     build.add_argument("--name", metavar="NAME", help="what the store calls it")
     _add_rows(build)
+    local_repositories.add_argument(build)
     build.add_argument("--jobs", type=int, default=1, metavar="N", help="images at once (default: 1)")
 
     remove = commands.add_parser("remove", help="forget images, and the layers that no other image has")

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli import local_repositories
+
 if TYPE_CHECKING:
     from paddock.resources_servers.swe.making import Wish
 
@@ -23,7 +25,7 @@ EXAMPLES = """examples:
   paddock swe new ~/src/harbour --commit 4f2a91c --python 3.11 --test-command 'pytest -rA {tests}' \\
       --requirements pins.txt --install 'pip install --no-deps --no-build-isolation -e .' \\
       --issue issue.md --out drafts.jsonl
-  paddock swe check drafts.jsonl --out rows.jsonl
+  paddock swe check drafts.jsonl --local-repository ~/src --out rows.jsonl
   paddock swe grade predictions.jsonl --rows rows.jsonl --out runs/mine
 
 exit codes of check:
@@ -99,6 +101,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"
     )
     parser.add_argument("--again", action="store_true", help="check also what the report already tells")
+    local_repositories.add_argument(parser)
     parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
 
 
@@ -120,6 +123,7 @@ def _add_grade(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="where images may be, with {instance_id}: /dir/{instance_id}.sif, docker://...; repeatable",
     )
+    local_repositories.add_argument(parser)
     parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
 
 

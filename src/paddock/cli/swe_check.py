@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from paddock.cli.local_repositories import local_repositories
 from paddock.errors import ConfigError, PaddockError
 from paddock.resources_servers.swe.checking import (
     Checked,
@@ -105,7 +106,13 @@ def _options(args: argparse.Namespace) -> CheckOptions:
     if not args.timeout_s > 0:
         raise ConfigError("--timeout-s needs more than 0", kind="flag_invalid")
     sandbox = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
-    return CheckOptions(runs=args.runs, jobs=args.jobs, tests_timeout_s=args.timeout_s, sandbox=sandbox)
+    return CheckOptions(
+        runs=args.runs,
+        jobs=args.jobs,
+        tests_timeout_s=args.timeout_s,
+        sandbox=sandbox,
+        local_repositories=local_repositories(args),
+    )
 
 
 def _report_path(args: argparse.Namespace) -> Path:

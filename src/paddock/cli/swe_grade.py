@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from paddock.cli.local_repositories import local_repositories
 from paddock.collect.new_file import new_file
 from paddock.errors import ConfigError, PaddockError
 from paddock.resources_servers.swe.checking import Line, Reports, read_lines
@@ -111,8 +112,9 @@ def _options(args: argparse.Namespace) -> GradeOptions:
         raise ConfigError("--jobs needs 1 or more", kind="flag_invalid")
     if not args.timeout_s > 0:
         raise ConfigError("--timeout-s needs more than 0", kind="flag_invalid")
+    local = local_repositories(args)
     try:
-        images = SweImages(container_formatter=args.formatter, registry=args.registry)
+        images = SweImages(container_formatter=args.formatter, registry=args.registry, local_repositories=local)
     except ValueError as error:
         raise ConfigError(f"--formatter: {error}", kind="flag_invalid") from None
     sandbox = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()

@@ -116,7 +116,8 @@ def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> Json
         "pip": ["iniconfig==2.0.0", "packaging==24.1", "pluggy==1.5.0", "pytest==8.3.3"],
     }
     for name, workdir in (("shapes__area-1", "/testbed"), ("shapes__app-1", "/app")):
-        asyncio.run(build_image(images, name, Recipe.model_validate({**recipe, "workdir": workdir})))
+        whole = Recipe.model_validate({**recipe, "workdir": workdir})
+        asyncio.run(build_image(images, name, whole, local_repositories=[repository]))
     return recipe
 
 

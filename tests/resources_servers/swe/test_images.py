@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from paddock.errors import InfraError
+from paddock.errors import InfraError, RowError
 from paddock.resources_servers.swe.images import Images, SweImages
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
@@ -41,3 +42,27 @@ async def test_a_registry_that_fails_is_told_with_the_row_and_its_image(
         images = Images(ImageStore(tmp_path, payload_id=PAYLOAD_ID), SweImages())
         with pytest.raises(InfraError, match=rf"^shapes__area-1: image {name}: .*418"):
             await images.ensure(make(image=name))
+
+
+async def test_a_row_reads_no_repository_of_this_machine_that_the_config_does_not_allow(
+    tmp_path: Path, make: Callable[..., Instance]
+) -> None:
+    store = ImageStore(tmp_path / "store", payload_id=PAYLOAD_ID)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "out").symlink_to(tmp_path)
+    allowed = SweImages(local_repositories=[tmp_path / "mine"])
+    for settings in (SweImages(), allowed):
+        images = Images(store, settings)
+        for place in (tmp_path, tmp_path / "mine" / "..", tmp_path / "mine" / "out"):
+            build = {"python": "3.11", "git": {"repository": str(place), "commit": "HEAD"}}
+            with pytest.raises(RowError, match=r"local_repositories: \[FOLDER\]") as caught:
+                await images.ensure(make(build=build))
+            assert caught.value.kind == "repository_refused"
+    assert not store.home.exists()
+
+
+@pytest.mark.parametrize("folder", ["mine", "./mine", "~somebody/mine"])
+def test_folders_of_local_repositories_are_absolute(folder: str) -> None:
+    with pytest.raises(ValidationError, match="is no absolute path"):
+        SweImages.model_validate({"local_repositories": [folder]})
+    assert SweImages.model_validate({"local_repositories": ["~/mine"]}).local_repositories == [Path.home() / "mine"]

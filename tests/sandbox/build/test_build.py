@@ -13,6 +13,7 @@ from paddock.errors import InfraError, RowError
 from paddock.sandbox.images import GitSource, ImageStore, LocalImage, Recipe
 from paddock.sandbox.images.build import base_image, build_image, python_image
 from paddock.sandbox.images.build.index import Index, PipConfig
+from paddock.sandbox.images.build.local import ANYWHERE
 from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import cache
 from paddock.sandbox.images.build.wheels import fetch_wheels, with_pip
@@ -266,12 +267,13 @@ async def test_a_commit_is_taken_without_what_came_after_it(
 ) -> None:
     if place == "url":
         repository = repository.model_copy(update={"repository": Path(repository.repository).as_uri()})
-    image = await build_image(store, f"test/git-{place}", Recipe(python="3.11", git=repository))
+    recipe = Recipe(python="3.11", git=repository)
+    image = await build_image(store, f"test/git-{place}", recipe, local_repositories=ANYWHERE)
     done = await asyncio.to_thread(inside, "cd /testbed; ls -A; git log --format=%s; git tag; git remote", image)
     assert done.output.split() == [".git", ".gitattributes", "a.txt", "base", "source"]
     gone = repository.model_copy(update={"commit": "0" * 40})
     with pytest.raises(RowError) as caught:
-        await build_image(store, "test/gone", Recipe(python="3.11", git=gone))
+        await build_image(store, "test/gone", Recipe(python="3.11", git=gone), local_repositories=ANYWHERE)
     assert caught.value.kind == "no_such_commit"
 
 
@@ -325,7 +327,8 @@ async def test_scientific_wheels_work_on_every_python(
 ) -> None:
     """They load libraries that no wheel brings."""
     try:
-        image = await build_image(store, f"test/science-{minor}", Recipe(python=minor, git=repository, pip=SCIENTIFIC))
+        recipe = Recipe(python=minor, git=repository, pip=SCIENTIFIC)
+        image = await build_image(store, f"test/science-{minor}", recipe, local_repositories=ANYWHERE)
     except (InfraError, RowError) as error:
         if error.kind in ("python_missing", "no_such_package", "index_unavailable", "packages_unavailable"):
             pytest.skip(f"not to be had here: {error.message}")

@@ -16,9 +16,11 @@ from paddock.types import Record
 class GitSource(Record):
     """A commit of a repository; what came after it is not copied."""
 
-    repository: str
-    """A path on this machine or a URL that git can clone."""
-    commit: str = Field(pattern=r"^[^-\s]\S*$")
+    repository: str = Field(pattern=r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")
+    """An https, http or ssh URL; or a path on this machine or a file:// URL, where the operator allows its folder
+    (`local_repositories`)."""
+    commit: str = Field(pattern=r"^[^-+^:\s][^:\s]*$")
+    """A full id or a ref's name; of a repository on this machine any name that git knows."""
 
 
 class Recipe(Record):

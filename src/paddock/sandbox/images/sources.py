@@ -45,6 +45,17 @@ class ImageSettings(BaseModel):
     """`host[:port][/path]` in front of the namespace of names that rows say or that are computed; None: as they are."""
     dataset: Dataset | None = None
     """Whose rule names images; None: by the row's `dataset` or `dataset_name`."""
+    local_repositories: list[Path] = []
+    """Folders of this machine, absolute or from `~`: a row's recipe may name a git repository in or below them, links
+    followed. Empty: rows may name URLs alone. Who writes rows can have the files of these repositories in an image."""
+
+    @field_validator("local_repositories")
+    @classmethod
+    def _absolute(cls, folders: list[Path]) -> list[Path]:
+        for folder in folders:
+            if not (folder.is_absolute() or folder.parts[:1] == ("~",)):
+                raise ValueError(f"{str(folder)!r} is no absolute path; a row is read wherever the server was started")
+        return [folder.expanduser() for folder in folders]
 
     @field_validator("container_formatter")
     @classmethod

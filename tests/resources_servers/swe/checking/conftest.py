@@ -138,7 +138,8 @@ def checked(tmp_path_factory: pytest.TempPathFactory, images: ImageStore) -> Ite
         repository = _repository(folder / name, base, fix)
         assert command("new", str(repository), *drafts, "--id", f"{MINE}{name}").code == 0
     try:
-        yield Ran(command, command.check("--runs", "2", "--jobs", "2"))
+        allowed = ("--local-repository", str(folder))
+        yield Ran(command, command.check("--runs", "2", "--jobs", "2", *allowed))
     finally:
         _forget(images)
 

@@ -22,8 +22,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.errors import InfraError, RowError
+from pydantic import ValidationError
+
+from paddock.errors import InfraError, RowError, describe
 from paddock.sandbox.images.build.index import Index, PipConfig, normalized, split_pin
+from paddock.sandbox.images.build.local import ANYWHERE
 from paddock.sandbox.images.build.process import run
 from paddock.sandbox.images.build.source import fetch_source
 from paddock.sandbox.images.build.staging import cache, staged
@@ -69,7 +72,9 @@ async def make_recipe(
         raise RowError("which Python? Name its minor version, such as 3.11, or an environment", kind="recipe")
     bare = await _source(source, python, index)
     with staged(store) as stage:
-        requires = _build_requires(await fetch_source(bare, index, stage, stage.folder("given")))
+        # Who has typed a path allows it.
+        given = await fetch_source(bare, index, stage, stage.folder("given"), local_repositories=ANYWHERE)
+        requires = _build_requires(given)
     own = split_pin(bare.sdist)[0] if bare.sdist else None
     if installed is None:
         wanted = [*needs.requirements, *requires]
@@ -83,7 +88,10 @@ async def make_recipe(
 async def _source(source: str, python: str, index: Index) -> Recipe:
     repository, at, commit = source.rpartition("@")
     if at:
-        return Recipe(python=python, git=GitSource(repository=repository, commit=commit))
+        try:
+            return Recipe(python=python, git=GitSource(repository=repository, commit=commit))
+        except ValidationError as error:
+            raise RowError(f"REPOSITORY@COMMIT: {describe(error)}", kind="recipe") from None
     path = await index.sdist(source, None)
     return Recipe(python=python, sdist=source, sdist_sha256=path.parent.name)
 

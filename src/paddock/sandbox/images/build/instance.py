@@ -7,6 +7,8 @@ Errors  RowError `build_step`: a step's own failure, with the end of its log. In
 """
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from shlex import quote
 
 from paddock.errors import RowError
@@ -14,10 +16,11 @@ from paddock.sandbox.images.build.base import ENV, Progress, current, digest, mo
 from paddock.sandbox.images.build.environment import PIP, environment_image
 from paddock.sandbox.images.build.index import Index, PipConfig
 from paddock.sandbox.images.build.inside import GIVEN, open_to_all, run_inside
+from paddock.sandbox.images.build.local import check_allowed
 from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.python import interpreter_of, python_image
 from paddock.sandbox.images.build.source import fetch_source
-from paddock.sandbox.images.build.staging import cache, locked, staged
+from paddock.sandbox.images.build.staging import Stage, cache, locked, staged
 from paddock.sandbox.images.recipe import Recipe
 from paddock.sandbox.images.store import ImageStore, LocalImage
 
@@ -61,8 +64,18 @@ _COMMITTING = {**_AUTHORSHIP, **{key.replace("AUTHOR", "COMMITTER"): value for k
 _LAST_STEP = re.compile(r"^paddock step: (\w+)$", re.MULTILINE)
 
 
-async def build_image(store: ImageStore, name: str, recipe: Recipe, *, progress: Progress | None = None) -> LocalImage:
-    """The image of a recipe, built where the store lacks it."""
+async def build_image(
+    store: ImageStore,
+    name: str,
+    recipe: Recipe,
+    *,
+    progress: Progress | None = None,
+    local_repositories: Sequence[Path] = (),
+) -> LocalImage:
+    """The image of a recipe, built where the store lacks it. `local_repositories`: folders of this machine that its
+    repository may lie in."""
+    if recipe.git is not None:
+        check_allowed(recipe.git.repository, local_repositories)
     say = progress or (lambda _line: None)
     index = Index(await PipConfig.read(), cache(store, "sdists"))
     async with locked(store, name):
@@ -70,7 +83,13 @@ async def build_image(store: ImageStore, name: str, recipe: Recipe, *, progress:
         environment = await environment_image(store, recipe, python, index, say)
         key = digest(2, _SCRIPT, _EXCLUDE, recipe, environment.record.layers)
         known = current(store, name, key)
-        return known or await _build(store, name, recipe, interpreter_of(python), environment, index, key, say)
+        if known is not None:
+            return known
+        with staged(store) as stage:
+            say(f"{name}: source")
+            given = stage.folder("given")
+            archive = await fetch_source(recipe, index, stage, given, local_repositories=local_repositories)
+            return await _build(store, name, recipe, interpreter_of(python), environment, stage, archive, key, say)
 
 
 async def _build(
@@ -79,37 +98,35 @@ async def _build(
     recipe: Recipe,
     python: str,
     environment: LocalImage,
-    index: Index,
+    stage: Stage,
+    archive: Path,
     key: str,
     progress: Progress,
 ) -> LocalImage:
-    """`python`: path inside of the interpreter that unpacks."""
-    with staged(store) as stage:
-        given = stage.folder("given")
-        progress(f"{name}: source")
-        archive = await fetch_source(recipe, index, stage, given)
-        open_to_all(given)
-        progress(f"{name}: installed without a network")
-        script = _script(recipe, python, f"{GIVEN}/{archive.relative_to(given)}")
-        env = {**environment.record.env, **ENV, "PATH": environment.record.env["PATH"], **_COMMITTING, **recipe.env}
-        done = await run_inside(
-            stage, environment.layers, script, payload_id=store.payload_id, env=env, folders={"given": given}
-        )
-        head = _head(name, done)
-        return store.add(
-            name,
-            mover(stage.tree),
-            base=environment.record.name,
-            env={**ENV, "PATH": environment.record.env["PATH"], **recipe.env},
-            workdir=recipe.workdir,
-            origin={
-                "key": key,
-                "head": head,
-                "recipe": recipe.model_dump(mode="json"),
-                "source": archive.name,
-                "packages": environment.record.origin["packages"],
-            },
-        )
+    """`python`: path inside of the interpreter that unpacks `archive`."""
+    given = archive.parent
+    open_to_all(given)
+    progress(f"{name}: installed without a network")
+    script = _script(recipe, python, f"{GIVEN}/{archive.name}")
+    env = {**environment.record.env, **ENV, "PATH": environment.record.env["PATH"], **_COMMITTING, **recipe.env}
+    done = await run_inside(
+        stage, environment.layers, script, payload_id=store.payload_id, env=env, folders={"given": given}
+    )
+    head = _head(name, done)
+    return store.add(
+        name,
+        mover(stage.tree),
+        base=environment.record.name,
+        env={**ENV, "PATH": environment.record.env["PATH"], **recipe.env},
+        workdir=recipe.workdir,
+        origin={
+            "key": key,
+            "head": head,
+            "recipe": recipe.model_dump(mode="json"),
+            "source": archive.name,
+            "packages": environment.record.origin["packages"],
+        },
+    )
 
 
 def _script(recipe: Recipe, python: str, archive: str) -> str:

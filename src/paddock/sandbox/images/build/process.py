@@ -38,11 +38,13 @@ async def run(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    inherited: Mapping[str, str] | None = None,
     timeout_s: float = 900.0,
     keep: int = 1 << 20,
     pass_fds: Sequence[int] = (),
 ) -> Finished:
-    """Run `argv`; `env` is added to ours, messages are in English, new files are readable by all."""
+    """Run `argv`; messages are in English, new files are readable by all. `env` is added to `inherited` (None: our
+    environment)."""
     program = shutil.which(argv[0])
     if program is None:
         raise InfraError(f"{argv[0]} is not installed", kind="program_missing", retryable=False)
@@ -51,7 +53,7 @@ async def run(
         program,
         *argv[1:],
         cwd=cwd,
-        env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
+        env={**(os.environ if inherited is None else inherited), "LC_ALL": "C.UTF-8", **(env or {})},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
