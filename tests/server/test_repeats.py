@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from paddock.server.repeats import RepeatFilter, warnings_once
+from paddock.server.repeats import RepeatFilter, log_warnings, warnings_once
 
 
 def record(text: str, *arguments: object) -> logging.LogRecord:
@@ -41,3 +41,10 @@ def test_warnings_of_a_command_are_one_line_per_text(capsys: pytest.CaptureFixtu
         "another",
         "an answer was given up (15 more times)",
     ]
+
+
+def test_a_process_that_logs_already_goes_on_as_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    log_warnings()
+    for _ in range(2):
+        logging.getLogger("paddock.test_repeats").warning("same")
+    assert caplog.messages == ["same", "same"]

@@ -43,10 +43,11 @@ class RepeatFilter(logging.Filter):
 
 
 def log_warnings() -> None:
-    """Warnings of this process go to stderr from here on, each text once in a while: for a process that serves."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(RepeatFilter())
+    """Warnings of this process go to stderr from here on, each text once in a while: for a process that serves. Where
+    the root logger has handlers, they are another's, and stay as they are."""
+    handler = logging.StreamHandler()
+    handler.addFilter(RepeatFilter())
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", handlers=[handler])
 
 
 class _Stderr(logging.Handler):
