@@ -74,7 +74,7 @@ def test_rows_of_other_forms_are_accepted_as_they_are(command: Any, images: Imag
     rows = [r2e(shapes, {"test_area": "PASSED", "test_perimeter": "PASSED"}), internal(shapes, [PERIMETER])]
     command.home = images.home
     command.write(rows)
-    said = command.check("--runs", "1", "--jobs", "2")
+    said = command.check("--runs", "1", "--jobs", "2", "--local-repository", shapes["git"]["repository"])
     assert (said.code, command.lines("rows.jsonl")) == (0, rows), said
 
 
@@ -83,7 +83,7 @@ def test_rows_of_other_forms_are_refused_by_their_own_rule(
 ) -> None:
     command.home = images.home
     command.write([r2e(shapes, {"test_area": "PASSED", "test_perimeter": "FAILED"}), internal(shapes, ["no_such"])])
-    said = command.check("--runs", "1", "--jobs", "2")
+    said = command.check("--runs", "1", "--jobs", "2", "--local-repository", shapes["git"]["repository"])
     found = command.findings()
     assert said.code == 1
     assert found["shapes__area-1"]["gold_unresolved"]["refuses"], said
