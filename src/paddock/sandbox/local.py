@@ -168,7 +168,7 @@ class LocalProvider:
 
     async def try_start(self, image: LocalImage) -> None:
         """Start a sandbox of an image, of whatever store, and end it; what a start may raise."""
-        box = await self._begin(SandboxSpec(image=image.record.name), image)
+        box = await self._begin(SandboxSpec(image=image.record.name, labels={"for": "readiness"}), image)
         await asyncio.shield(self._destroy(box))
 
     async def close(self) -> None:
