@@ -1,9 +1,11 @@
 """Debian packages without a Debian installation: resolved, downloaded and checked by an apt that has its own state.
 
 Source  the mirror that this machine's apt uses for Debian; the machine's own package state is neither read nor changed.
-Trust   apt checks signatures and digests as ever; expired lists pass (an old suite's are), unsigned ones don't.
+Trust   apt checks signatures, by Debian's own keyring alone, and digests. Lists that are unsigned are refused, whatever
+        apt's configuration allows; expired ones are unless it says `Acquire::Check-Valid-Until "false";`, which is for
+        archives of old suites.
 Unpack  files only: no maintainer script runs; documentation, manuals and translations are left out.
-Errors  InfraError: no apt here (not retried), no such suite on the mirror, no network.
+Errors  InfraError: no apt or no keyring here (not retried), no such suite on the mirror, no network.
 """
 
 import os
@@ -41,6 +43,12 @@ LEFT_OUT = (
     "./etc/cron.*",
     "./etc/pam.d",
 )
+KEYRING_PACKAGE = "debian-archive-keyring"
+_EXPIRED = "is expired"
+_ARCHIVED = (
+    '\nIf the mirror is an archive, whose lists never change: `Acquire::Check-Valid-Until "false";` in a file of '
+    "/etc/apt/apt.conf.d"
+)
 _URI = re.compile(r"^'(?P<uri>[^']+)' (?P<file>(?P<name>[^_ ]+)_\S+) (?P<size>\d+)")
 _ELSEWHERE = "; images can also be had from a registry: `paddock images pull`"
 
@@ -56,23 +64,34 @@ class Package(NamedTuple):
 class Apt:
     """One suite, with its own state below `folder`; packages are kept in `archives`."""
 
-    def __init__(self, folder: Path, archives: Path, suite: str) -> None:
+    def __init__(
+        self, folder: Path, archives: Path, suite: str, *, mirror: str | None = None, keyring: Path = KEYRING
+    ) -> None:
+        """`mirror`: its URL; None: this machine's. `keyring`: what may have signed its lists."""
         self.suite = suite
+        self._mirror = mirror
+        self._keyring = keyring
         self._folder = folder
         self._archives = archives
 
     async def start(self) -> None:
         """Read the suite's lists."""
-        self._prepare(await _mirror())
+        self._prepare(self._mirror or await _mirror())
         await self._apt("update", "-qq")
 
     def _prepare(self, mirror: str) -> None:
+        if not self._keyring.is_file():
+            raise InfraError(
+                f"there is no {self._keyring}, by which Debian's lists are checked: apt-get install {KEYRING_PACKAGE}"
+                f"{_ELSEWHERE}",
+                kind="keyring_missing",
+                retryable=False,
+            )
         for name in ("lists/partial", "cache", "state"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         (self._archives / "partial").mkdir(exist_ok=True)
         (self._folder / "status").touch()
-        signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
-        (self._folder / "sources.list").write_text(f"deb {signed}{mirror} {self.suite} main\n")
+        (self._folder / "sources.list").write_text(f"deb [signed-by={self._keyring}] {mirror} {self.suite} main\n")
 
     async def closure(self, names: Sequence[str], *, without: Collection[str]) -> list[Package]:
         """The packages and all that they depend on, but for those of `without`."""
@@ -104,7 +123,10 @@ class Apt:
             "APT::Sandbox::User": "",
             "APT::Install-Recommends": "false",
             "APT::Update::Error-Mode": "any",
-            "Acquire::Check-Valid-Until": "false",
+            "Acquire::AllowInsecureRepositories": "false",
+            "Acquire::AllowWeakRepositories": "false",
+            "Acquire::AllowDowngradeToInsecureRepositories": "false",
+            "APT::Get::AllowUnauthenticated": "false",
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
             "Debug::NoLocking": "1",
@@ -112,7 +134,10 @@ class Apt:
         flags = [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
         done = await run(["apt-get", *flags, *words], cwd=cwd)
         if done.code:
-            raise InfraError(f"apt-get {words[0]} ({self.suite}) failed:\n{done.tail}", kind="packages_unavailable")
+            hint = _ARCHIVED if _EXPIRED in done.output else ""
+            raise InfraError(
+                f"apt-get {words[0]} ({self.suite}) failed:\n{done.tail}{hint}", kind="packages_unavailable"
+            )
         return done.output
 
 
