@@ -145,7 +145,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
     @cached_property
     def _store(self) -> ImageStore:
         sandbox = self.config.sandbox
-        return ImageStore(sandbox.home, payload_id=sandbox.payload_id)
+        return ImageStore(sandbox.home, payload_id=sandbox.payload_id, limits=self.config.images.limits)
 
     @cached_property
     def _images(self) -> Images:

@@ -111,6 +111,16 @@ def test_an_image_is_converted_listed_removed_and_pruned(images: Images, registr
     assert "0 images, 0 layers" in images("list").out
 
 
+def test_an_image_is_within_the_limits_of_the_command(images: Images, registry: ScriptedRegistry) -> None:
+    registry.images["t/x:v1"] = make_image([make_layer([Entry("a", bytes(2 << 20))])])
+    source = f"docker://{registry.host}/t/x:v1"
+    said = images("convert", source, "mine", "--unpacked-mib", "1")
+    assert said.code == 1
+    assert re.search(r"the image may have 1 MiB.*--unpacked-mib N", said.err)
+    assert images("convert", source, "mine", "--unpacked-mib", "0").code == 2
+    assert images("convert", source, "mine", "--unpacked-mib", "3").code == 0
+
+
 def test_an_image_that_no_field_names_is_named_as_an_evaluation_reads_the_row(images: Images) -> None:
     rows = write_rows(swe_bench_row())
     named = "swebench/sweb.eval.x86_64.pallets_1776_flask-1:latest\n"

@@ -8,8 +8,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from paddock.errors import ConfigError, describe
+
 if TYPE_CHECKING:
-    from paddock.sandbox.images import ImageStore
+    from paddock.sandbox.images import ImageLimits, ImageStore
 
 SUBCOMMANDS = True
 
@@ -52,12 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pull.add_argument("names", nargs="*", metavar="NAME", help="[host/]path[:tag][@digest]")
     _add_rows(pull)
     _add_fetching(pull)
+    _add_limits(pull)
     pull.add_argument("--again", action="store_true", help="also those that the store has")
 
     convert = commands.add_parser("convert", help="turn any image into one of the store, or into a .sif")
     convert.add_argument("source", metavar="SRC", help="archive, folder, .sif, docker://NAME, or an image of the store")
     convert.add_argument("target", metavar="DST", help="FILE.sif, or a name for the store")
     _add_fetching(convert)
+    _add_limits(convert)
 
     image_recipe.add_arguments(commands.add_parser("recipe", help="make a recipe: close its pins, find its hashes"))
     build = commands.add_parser("build", help="make images from recipes, without a registry", epilog=RECIPES)
@@ -76,6 +82,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("list", help="name, size, layers and origin of each image")
     for one in commands.choices.values():
         one.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--unpacked-mib", type=int, metavar="N", help="what an image's files may take, unpacked (default: 65536)"
+    )
+    parser.add_argument(
+        "--entries", type=int, metavar="N", help="files, folders and links that it may have (default: 5000000)"
+    )
+
+
+def _limits(args: argparse.Namespace) -> "ImageLimits":
+    """Those that flags say."""
+    from paddock.sandbox.images import ImageLimits
+
+    given = {name: value for name in ("unpacked_mib", "entries") if (value := getattr(args, name, None)) is not None}
+    try:
+        return ImageLimits.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"limits of an image: {describe(error)}", kind="limits") from None
 
 
 def _add_rows(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     from paddock.sandbox.settings import SandboxSettings
 
     settings = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
-    store = ImageStore(settings.home, payload_id=settings.payload_id)
+    store = ImageStore(settings.home, payload_id=settings.payload_id, limits=_limits(args))
     try:
         return _run(store, args)
     except OSError as error:

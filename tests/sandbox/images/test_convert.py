@@ -1,15 +1,11 @@
 """Claims about converting: every form gives the same image, with its environment and folder."""
 
-import gzip
-import io
 import json
-import shutil
 import subprocess
-import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.sandbox.images.forms import FORMS, Put, docker_archive, needs_apptainer, oci_folder
 
 from paddock.errors import ConfigError
 from paddock.sandbox.failures import ImageInvalid, ImageMissing
@@ -18,7 +14,6 @@ from paddock.sandbox.images.oci import open_layout, write_layout
 from paddock.testing.images import CONFIG, LAYER, Entry, Image, ScriptedRegistry, make_image, make_layer
 
 ENV = {"PATH": "/bin", "QUOTED": 'a "b" $c'}
-Put = Callable[[Image, Path], str]
 
 
 @pytest.fixture
@@ -33,58 +28,6 @@ def image() -> Image:
         ],
         config={"Env": [f"{key}={value}" for key, value in ENV.items()], "WorkingDir": "/etc"},
     )
-
-
-def oci_folder(image: Image, folder: Path) -> str:
-    root = folder / "layout"
-    blobs = root / "blobs" / "sha256"
-    blobs.mkdir(parents=True)
-    for digest, blob in {**image.blobs, image.digest: image.manifest}.items():
-        (blobs / digest.removeprefix("sha256:")).write_bytes(blob)
-    entry = {
-        "digest": image.digest,
-        "size": len(image.manifest),
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "annotations": {"org.opencontainers.image.ref.name": "v1"},
-    }
-    (root / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}))
-    (root / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
-    return str(root)
-
-
-def oci_archive(image: Image, folder: Path) -> str:
-    with tarfile.open(folder / "oci.tar", "w") as tar:
-        tar.add(oci_folder(image, folder), arcname=".")
-    return str(folder / "oci.tar")
-
-
-def docker_archive(image: Image, folder: Path) -> str:
-    """As older `docker save` writes it: plain layers, one of them a link to another's place."""
-    manifest = json.loads(image.manifest)
-    plain = [gzip.decompress(image.blobs[digest]) for digest in image.layers]
-    files = {"c.json": image.blobs[manifest["config"]["digest"]], "1/layer.tar": plain[0], "2/real.tar": plain[1]}
-    described = [{"Config": "c.json", "RepoTags": ["my/image:v1"], "Layers": ["1/layer.tar", "2/layer.tar"]}]
-    files["manifest.json"] = json.dumps(described).encode()
-    with tarfile.open(folder / "docker.tar", "w") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-        link = tarfile.TarInfo("2/layer.tar")
-        link.type, link.linkname = tarfile.SYMTYPE, "../2/real.tar"
-        tar.addfile(link)
-    return str(folder / "docker.tar")
-
-
-def packed_docker_archive(image: Image, folder: Path) -> str:
-    plain = Path(docker_archive(image, folder))
-    (folder / "docker.tgz").write_bytes(gzip.compress(plain.read_bytes(), 1))
-    return str(folder / "docker.tgz")
-
-
-FORMS: dict[str, Put] = {
-    form.__name__: form for form in (oci_folder, oci_archive, docker_archive, packed_docker_archive)
-}
 
 
 def check_same(found: LocalImage) -> None:
@@ -190,24 +133,12 @@ def _manifest(root: Path) -> str:
     return digest.removeprefix("sha256:")
 
 
-needs_apptainer = pytest.mark.skipif(
-    shutil.which("apptainer") is None or not Path("/bin/busybox").exists(),
-    reason="no apptainer on PATH, or no /bin/busybox: apt-get install busybox-static",
-)
-
-
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
 def sif_list(path: Path) -> str:
     return subprocess.run(["apptainer", "sif", "list", path], capture_output=True, text=True, check=True).stdout
-
-
-def spoil(archive: Path) -> None:
-    """Let it name a layer that it lacks."""
-    content = archive.read_bytes()
-    archive.write_bytes(content.replace(b'"Layers": ["1/layer.tar"', b'"Layers": ["9/layer.tar"'))
 
 
 @pytest.mark.sandbox
@@ -239,13 +170,12 @@ async def test_a_sif_holds_the_image_and_gives_it_back(
 
 @pytest.mark.sandbox
 @needs_apptainer
-async def test_a_sif_that_can_not_be_built_leaves_nothing(store: ImageStore, tmp_path: Path, image: Image) -> None:
-    broken = Path(docker_archive(image, tmp_path))
-    spoil(broken)
+async def test_a_sif_that_can_not_be_built_leaves_nothing(store: ImageStore, tmp_path: Path) -> None:
+    broken = oci_folder(make_image([make_layer([Entry("a")])], media_type="application/x-unknown"), tmp_path)
     target = tmp_path / "out.sif"
     async with Puller(store) as puller:
         with pytest.raises(ImageInvalid, match=r"apptainer could not build out\.sif"):
-            await to_sif(puller, str(broken), target)
+            await to_sif(puller, broken, target)
         (tmp_path / "no.sif").write_bytes(b"noise")
         with pytest.raises(ImageInvalid, match=r"is no \.sif"):
             await to_store(puller, str(tmp_path / "no.sif"), "mine")

@@ -9,12 +9,14 @@ from paddock.sandbox.images.recipe import GitSource, Recipe
 from paddock.sandbox.images.registry import Backoff, RegistryOptions
 from paddock.sandbox.images.sources import ImageSettings, ImageSource, candidates, resolve
 from paddock.sandbox.images.store import ImageRecord, ImageStore, LocalImage
+from paddock.sandbox.images.unpack import ImageLimits
 
 __all__ = [
     "DATASETS",
     "Backoff",
     "Dataset",
     "GitSource",
+    "ImageLimits",
     "ImageRecord",
     "ImageSettings",
     "ImageSource",

@@ -22,7 +22,16 @@ from paddock.sandbox.images.pull import SILENT, Meter, Puller
 from paddock.sandbox.images.sif import build_sif, read_sif, unpack_sif
 from paddock.sandbox.images.sources import REMOTE
 from paddock.sandbox.images.store import ImageStore, LocalImage
-from paddock.sandbox.images.unpack import Tree, adopt, apply_layer, copy_folder, write_layer
+from paddock.sandbox.images.unpack import (
+    Budget,
+    ImageLimits,
+    Tree,
+    adopt,
+    apply_layer,
+    copy_folder,
+    measure_layer,
+    write_layer,
+)
 
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 
@@ -73,9 +82,11 @@ async def to_sif(puller: Puller, source: str, target: Path, *, meter: Meter = SI
         if place is not None:
             meter.stage("building")
             with boundary(InfraError, source, stage="image"):
-                spec = await in_thread(lambda _stop: _spec(place, stage))
+                spec = await in_thread(lambda _stop: _spec(place, stage, store.limits))
         elif source.startswith("docker://"):
             fetched = await puller.fetch(source, meter=meter)
+            with boundary(InfraError, source, stage="image"):
+                await in_thread(lambda _stop: puller.measure(fetched))
             puller.write_layout(fetched, stage.root / "layout")
             spec = f"oci:{stage.root / 'layout'}"
         elif source.startswith(REMOTE):
@@ -111,14 +122,18 @@ def export_layout(image: LocalImage, root: Path) -> None:
     write_layout(root, config=config, layers=layers)
 
 
-def _spec(place: Place, stage: Stage) -> str:
+def _spec(place: Place, stage: Stage, limits: ImageLimits) -> str:
     """What Apptainer calls a source of this machine."""
     path = place.path
     if path.suffix == ".sif" and path.is_file():
         raise ConfigError(f"{path} is a .sif already", kind="same_form")
     if path.is_dir() and not is_layout(path):
         return str(path)
-    with open_layout(path, stage.root, tag=place.tag) as opened:
+    with open_layout(path, stage.root, tag=place.tag, limits=limits) as opened:
+        budget = Budget(limits, str(stage.root))
+        for number, layer in enumerate(opened.layers):
+            with _there(path, number), layer() as blob:
+                measure_layer(budget, blob, f"{path}: layer {number}")
         unpacked = stage.root / "archive.tar"
         tag = next((name for name in opened.origin.get("tags") or [] if is_tagged(name, place.tag)), place.tag)
         return f"{opened.kind}:{unpacked if unpacked.exists() else path}{f':{tag}' if place.tag else ''}"
@@ -131,7 +146,7 @@ def _fill(stage: Stage, tree: Tree, place: Place) -> Made:
             raise ImageInvalid(f"{path} is empty: a root file system or an OCI layout was expected", kind="manifest")
         copy_folder(path, tree)
         return Made({}, "/", {"folder": str(path)})
-    with open_layout(path, stage.root, tag=place.tag) as opened:
+    with open_layout(path, stage.root, tag=place.tag, limits=tree.budget.limits) as opened:
         for number, (layer, diff_id) in enumerate(zip(opened.layers, opened.config.diff_ids, strict=True)):
             with _there(path, number), layer() as blob:
                 apply_layer(tree, blob, diff_id=diff_id, what=f"{path}: layer {number}")
@@ -150,7 +165,7 @@ async def _from_sif(store: ImageStore, path: Path, name: str, source: str, meter
     parts = await read_sif(path)
     meter.stage("unpacking")
     with staged(store) as stage:
-        await unpack_sif(path, parts, stage.root, owner=store.payload_id)
+        await unpack_sif(path, parts, stage.root, owner=store.payload_id, limits=store.limits)
         with boundary(InfraError, f"image {name}", stage="image"):
             removed = await in_thread(lambda _stop: adopt(stage.tree, owner=store.payload_id))
         origin = {"sif": source, "labels": parts.labels, "left_out": removed}

@@ -50,7 +50,7 @@ async def make_image(store: ImageStore, name: str, fill: Fill) -> LocalImage:
     with staged(store) as stage:
 
         def work(stop: threading.Event) -> Made:
-            tree = Tree(stage.tree, owner=store.payload_id, stop=stop)
+            tree = Tree(stage.tree, owner=store.payload_id, stop=stop, limits=store.limits)
             with boundary(InfraError, f"image {name}", stage="image"):
                 made = fill(stage, tree)
             return made._replace(origin={**made.origin, "bytes": tree.bytes, "left_out": tree.left_out})

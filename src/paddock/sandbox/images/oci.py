@@ -1,7 +1,7 @@
 """Images as files: OCI layouts, OCI archives and what `docker save` writes, read alike; and OCI layouts written.
 
 Opened  `open_layout(path)` gives an `Opened`: the config, and each layer's blob in turn. A compressed archive is
-        unpacked first. Links between a docker archive's layers stay inside it.
+        unpacked first, within the image's limits. Links between a docker archive's layers stay inside it.
 Several an archive with more than one image needs a tag to choose by.
 Config  for Linux and this machine's architecture, or ImageInvalid.
 """
@@ -10,8 +10,8 @@ import gzip
 import hashlib
 import json
 import posixpath
-import shutil
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +20,16 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.names import architecture
 from paddock.sandbox.images.registry.manifest import check_digest, choose, is_list, parse_json, read_manifest
+from paddock.sandbox.images.unpack.headers import BoundedTar, members
+from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
 from paddock.types import JsonObject
 
 LAYOUT = "oci-layout"
-_MAX_JSON = 8 << 20
+MAX_JSON = 8 << 20
 _MAX_LINKS = 8
+_MAX_MEMBERS = 100_000
+"""Of an archive, which has a few for each layer."""
+_CHUNK = 1 << 20
 
 
 class ImageConfig(NamedTuple):
@@ -76,20 +81,22 @@ def is_layout(path: Path) -> bool:
 
 
 @contextmanager
-def open_layout(path: Path, scratch: Path, *, tag: str | None = None) -> Iterator[Opened]:
-    """Read an OCI directory or an archive; `scratch` takes the unpacked form of a compressed one."""
+def open_layout(
+    path: Path, scratch: Path, *, tag: str | None = None, limits: ImageLimits | None = None
+) -> Iterator[Opened]:
+    """Read an OCI directory or an archive; `scratch` takes the unpacked form of a compressed one, within `limits`
+    (None: the default ones)."""
     if path.is_dir():
         yield _oci(lambda name: (path / name).open("rb"), str(path), "oci", tag)
         return
-    plain = _plain(path, scratch)
+    plain = _plain(path, scratch, limits or ImageLimits())
     try:
-        with tarfile.open(plain, mode="r:") as tar:
-            members = {posixpath.normpath(member.name): member for member in tar}
-            opener = _members(tar, members, str(path))
+        with plain.open("rb") as file, _indexed(file, str(path)) as (tar, index):
+            opener = _members(tar, index, str(path))
             # Newer `docker save` writes both; its own list knows the tags.
-            if "manifest.json" in members:
+            if "manifest.json" in index:
                 yield _docker(opener, str(path), tag)
-            elif LAYOUT in members:
+            elif LAYOUT in index:
                 yield _oci(opener, str(path), "oci-archive", tag)
             else:
                 raise ImageInvalid(
@@ -97,8 +104,21 @@ def open_layout(path: Path, scratch: Path, *, tag: str | None = None) -> Iterato
                     "a bare root file system must be unpacked to a folder first",
                     kind="manifest",
                 )
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, RecursionError) as error:
         raise ImageInvalid(f"{path} is no archive of an image: {error}", kind="image_damaged") from None
+
+
+@contextmanager
+def _indexed(file: BinaryIO, what: str) -> Iterator[tuple[tarfile.TarFile, dict[str, tarfile.TarInfo]]]:
+    """An archive and its members by their paths."""
+    source = BoundedTar(file, what)
+    with tarfile.open(fileobj=source, mode="r:") as tar:
+        index = {}
+        for member in members(tar, source):
+            index[posixpath.normpath(member.name)] = member
+            if len(index) > _MAX_MEMBERS:
+                raise ImageInvalid(f"{what} has more than {_MAX_MEMBERS} members: no image has", kind="image_unsafe")
+        yield tar, index
 
 
 def write_layout(root: Path, *, config: JsonObject, layers: Sequence[tuple[Path, JsonObject]]) -> None:
@@ -195,15 +215,15 @@ def _blob(opener: Open, digest: str, what: str) -> bytes:
 def _small(opener: Open, name: str, what: str) -> bytes:
     try:
         with opener(name) as file:
-            return file.read(_MAX_JSON)
+            return file.read(MAX_JSON)
     except FileNotFoundError:
         raise ImageInvalid(f"{what} lacks {name}", kind="image_damaged") from None
 
 
-def _members(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo], what: str) -> Open:
+def _members(tar: tarfile.TarFile, index: dict[str, tarfile.TarInfo], what: str) -> Open:
     def opener(name: str) -> BinaryIO:
         for _link in range(_MAX_LINKS):
-            member = members.get(posixpath.normpath(name))
+            member = index.get(posixpath.normpath(name))
             if member is None:
                 break
             if member.isfile():
@@ -214,15 +234,19 @@ def _members(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo], what: st
     return opener
 
 
-def _plain(path: Path, scratch: Path) -> Path:
+def _plain(path: Path, scratch: Path, limits: ImageLimits) -> Path:
     """The archive itself, or its unpacked form: a compressed one can't be read out of order."""
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
             return path
     target = scratch / "archive.tar"
     try:
+        budget = Budget(limits, str(scratch))
         with gzip.open(path) as packed, target.open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked, 1 << 20)
-    except (EOFError, gzip.BadGzipFile) as error:
+            while chunk := packed.read(_CHUNK):
+                budget.reserve(len(chunk), str(path))
+                unpacked.write(chunk)
+                budget.wrote(len(chunk), str(path))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ImageInvalid(f"{path} is damaged: {error}", kind="image_damaged") from None
     return target

@@ -15,7 +15,7 @@ from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.build.staging import locked
 from paddock.sandbox.images.making import Made, make_image
 from paddock.sandbox.images.names import Name, parse_name
-from paddock.sandbox.images.oci import ImageConfig, machine, read_config, write_layout
+from paddock.sandbox.images.oci import MAX_JSON, ImageConfig, machine, read_config, write_layout
 from paddock.sandbox.images.registry import (
     BlobCache,
     ImageManifest,
@@ -25,7 +25,7 @@ from paddock.sandbox.images.registry import (
 )
 from paddock.sandbox.images.registry.manifest import hub_path, parse_json
 from paddock.sandbox.images.store import ImageStore, LocalImage
-from paddock.sandbox.images.unpack import Tree, apply_layer
+from paddock.sandbox.images.unpack import Budget, Tree, apply_layer, measure_layer
 
 _DOCKER = "application/vnd.docker.image.rootfs.diff."
 _OCI = "application/vnd.oci.image.layer.v1."
@@ -106,9 +106,13 @@ class Puller:
         meter.stage("asking")
         registry = await self._registry(name.registry)
         manifest = await fetch_manifest(registry, name, arch=machine())
+        if manifest.config.size > MAX_JSON:
+            raise ImageInvalid(f"{name}: its config has {manifest.config.size} bytes, not {MAX_JSON}", kind="manifest")
         blobs = {blob.digest: blob for blob in manifest.blobs}
-        meter.total(sum(blob.size for blob in blobs.values()))
-        meter.advance(sum(self.blobs.present_bytes(digest) for digest in blobs))
+        all_bytes, here = sum(blob.size for blob in blobs.values()), sum(map(self.blobs.present_bytes, blobs))
+        Budget(self.store.limits, str(self.blobs.folder)).reserve(max(0, all_bytes - here), f"{name}: its blobs")
+        meter.total(all_bytes)
+        meter.advance(here)
         meter.stage("fetching")
         try:
             async with asyncio.TaskGroup() as group:
@@ -119,6 +123,13 @@ class Puller:
             raise errors.exceptions[0] from None
         body = await asyncio.to_thread(self.blobs.path(manifest.config.digest).read_bytes)
         return Fetched(name, manifest, read_config(body, str(name), layers=len(manifest.layers)))
+
+    def measure(self, fetched: Fetched) -> None:
+        """Add up the layers of a fetched image that another program unpacks."""
+        budget = Budget(self.store.limits, str(self.store.home))
+        for layer in fetched.manifest.layers:
+            with self.blobs.path(layer.digest).open("rb") as blob:
+                measure_layer(budget, blob, f"{fetched.name}: layer {layer.digest}")
 
     def write_layout(self, fetched: Fetched, root: Path) -> None:
         """A fetched image as an OCI layout of links to its blobs."""

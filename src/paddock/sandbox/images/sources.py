@@ -27,6 +27,7 @@ from paddock.sandbox.images.names import (
     rewrites,
     rule_name,
 )
+from paddock.sandbox.images.unpack.limits import ImageLimits
 from paddock.types import Json
 
 STORE = "store:"
@@ -48,6 +49,9 @@ class ImageSettings(BaseModel):
     local_repositories: list[Path] = []
     """Folders of this machine, absolute or from `~`: a row's recipe may name a git repository in or below them, links
     followed. Empty: rows may name URLs alone. Who writes rows can have the files of these repositories in an image."""
+
+    limits: ImageLimits = ImageLimits()
+    """What one image may take of this machine when it is unpacked; more is refused before it is written."""
 
     @field_validator("local_repositories")
     @classmethod

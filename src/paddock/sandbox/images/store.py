@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from paddock.errors import describe
 from paddock.sandbox.failures import ImageDamaged, ImageMissing
+from paddock.sandbox.images.unpack.limits import ImageLimits
 from paddock.types import JsonObject, Record
 
 
@@ -47,8 +48,10 @@ class LocalImage(NamedTuple):
 class ImageStore:
     """Images below one folder."""
 
-    def __init__(self, home: Path, *, payload_id: int) -> None:
+    def __init__(self, home: Path, *, payload_id: int, limits: ImageLimits | None = None) -> None:
+        """`limits`: of what is unpacked into it; None: the default ones."""
         self.home = home
+        self.limits = limits or ImageLimits()
         self.payload_id = payload_id if os.geteuid() == 0 else os.geteuid()
         self._images = home / "images"
         self._layers = home / "layers"

@@ -93,7 +93,7 @@ def descriptor(entry: Any, what: str) -> Descriptor:
 def parse_json(body: bytes, what: str) -> dict[str, Any]:
     try:
         parsed = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ImageInvalid(f"{what} is no JSON: {error}", kind="manifest") from None
     if not isinstance(parsed, dict):
         raise ImageInvalid(f"{what} is no JSON object", kind="manifest")

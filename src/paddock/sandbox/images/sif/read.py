@@ -1,6 +1,7 @@
 """A `.sif` read: its file system as a tree, its environment and working folder as its builder wrote them down.
 
-Unpacked as the payload's user, never as root: what is in a `.sif` comes from anyone.
+Unpacked as the payload's user, never as root: what is in a `.sif` comes from anyone. Its list of files is added up
+         before: `ImageInvalid` where it has more than the image's limits.
 Found    the parts by `apptainer sif list`, what it says of itself by `inspect`; the OCI config inside knows best.
 """
 
@@ -13,16 +14,24 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.errors import InfraError
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.build.process import run
 from paddock.sandbox.images.sif.make import check_apptainer
+from paddock.sandbox.images.unpack.limits import Budget, ImageLimits, full_disk
 from paddock.types import Json, JsonObject
 
 _PART = re.compile(r"^\d+\s*\|[^|]*\|[^|]*\|(?P<start>\d+)-(?P<end>\d+)\s*\|(?P<kind>.*)$", re.MULTILINE)
+_SUMMED = re.compile(r"^(\d+) (\d+)$", re.MULTILINE)
 _EXPORT = re.compile(r"^\s*export\s+(?P<pair>[A-Za-z_]\w*=.*)$", re.MULTILINE)
 _OWN = (".singularity.d", "singularity", "environment", ".exec", ".run", ".shell", ".test")
 """What Apptainer adds to a tree; links unless it is the first."""
+_MAX_JSON = 8 << 20
+_SQUASHED = "system.squashfs"
+_SUM = (
+    f"unsquashfs -lln -no-progress {_SQUASHED} | "
+    "awk '/^[-bcdlps]/ {n++; if (/^-/) bytes += $3} END {printf \"%.0f %.0f\", n, bytes}'"
+)
+"""Entries and bytes of files. A name with a line break can only add to them."""
 _UNPACK_S = 1800.0
 
 
@@ -54,19 +63,28 @@ async def read_sif(path: Path) -> SifParts:
     return SifParts(start, end - start, env, workdir, said.get("labels") or {})
 
 
-async def unpack_sif(path: Path, parts: SifParts, folder: Path, *, owner: int) -> None:
+async def unpack_sif(path: Path, parts: SifParts, folder: Path, *, owner: int, limits: ImageLimits) -> None:
     """Unpack into `folder/fs`, which `owner` may write; `folder` is ours and may be entered."""
-    squashed = folder / "system.squashfs"
+    squashed = folder / _SQUASHED
+    budget = Budget(limits, str(folder))
+    budget.reserve(parts.size, f"{path}: its file system")
     await asyncio.to_thread(_copy, path, squashed, parts)
-    dropped = [*("setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--no-new-privs")]
-    command = ["unsquashfs", "-no-progress", "-no-xattrs", "-force", "-dest", "fs", squashed.name]
+    dropped = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--no-new-privs"]
+    dropped = dropped if os.geteuid() == 0 else []
     # By names below the working folder: the payload's user may not be able to walk there.
-    done = await run([*(dropped if os.geteuid() == 0 else []), *command], cwd=folder, timeout_s=_UNPACK_S)
+    summed = await run([*dropped, "bash", "-o", "pipefail", "-c", _SUM], cwd=folder, timeout_s=_UNPACK_S)
+    found = _SUMMED.search(summed.output)
+    if summed.code != 0 or found is None:
+        raise ImageInvalid(f"{path}: its files can't be listed:\n{summed.tail}", kind="sif")
+    budget.add_entries(int(found[1]), str(path))
+    budget.reserve(int(found[2]), f"{path}: its files")
+    command = ["unsquashfs", "-no-progress", "-no-xattrs", "-force", "-dest", "fs", _SQUASHED]
+    done = await run([*dropped, *command], cwd=folder, timeout_s=_UNPACK_S)
     squashed.unlink()
     # 2: some entry could not be kept as it is, such as a device node.
     if done.code not in (0, 2):
         if "No space left" in done.output:
-            raise InfraError(f"{path}: no space left to unpack it", kind="disk_full")
+            raise full_disk(f"{path}: no space left to unpack it")
         raise ImageInvalid(f"{path} can't be unpacked:\n{done.tail}", kind="sif")
     for name in _OWN:
         added = folder / "fs" / name
@@ -91,8 +109,8 @@ def _config(path: Path, start: int, end: int) -> JsonObject | None:
     with path.open("rb") as file:
         file.seek(start)
         try:
-            found = json.loads(file.read(end - start))
-        except ValueError:
+            found = json.loads(file.read(min(end - start, _MAX_JSON)))
+        except (ValueError, RecursionError):
             return None
     return found if isinstance(found, dict) and ("Env" in found or "WorkingDir" in found) else None
 

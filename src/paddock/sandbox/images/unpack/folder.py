@@ -21,6 +21,7 @@ def copy_folder(source: Path, tree: Tree) -> None:
         with os.scandir(source / below) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 name = f"{below}/{entry.name}" if below else entry.name
+                tree.budget.entry(name)
                 if entry.is_dir(follow_symlinks=False):
                     tree.folder(name, entry.stat(follow_symlinks=False).st_mode)
                     todo.append(name)
@@ -45,7 +46,7 @@ def _copy_entry(entry: os.DirEntry[str], name: str, tree: Tree, names: dict[tupl
         return
     names[key] = name
     with os.fdopen(os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as content:
-        tree.file(name, info.st_mode, info.st_mtime, content)
+        tree.file(name, info.st_mode, info.st_mtime, content, info.st_size)
 
 
 def adopt(root: Path, *, owner: int | None) -> int:

@@ -3,7 +3,7 @@
 Removals `.wh.NAME` removes what lower layers have at NAME, `.wh..wh..opq` all that they have in its folder, wherever in
          the layer they stand; the layer's own entries stay. Other `.wh..wh.*` names are bookkeeping and are left out.
 Checked  the layer's bytes, unpacked, have the sha256 that the image's config says.
-Errors   ImageInvalid for a layer that is damaged, unsafe or of an unknown kind.
+Errors   ImageInvalid for a layer that is damaged, unsafe, too large (see `limits`) or of an unknown kind.
 """
 
 import gzip
@@ -12,10 +12,13 @@ import io
 import os
 import tarfile
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO, cast
 
 from paddock.sandbox.failures import ImageInvalid
+from paddock.sandbox.images.unpack.headers import BoundedTar, members
+from paddock.sandbox.images.unpack.limits import Budget, shown
 from paddock.sandbox.images.unpack.tree import Tree, parts_of
 
 try:
@@ -28,7 +31,7 @@ OPAQUE = ".wh..wh..opq"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
 _DAMAGE: tuple[type[Exception], ...] = (
-    *(tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError),
+    *(tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError),
     *((zstandard.ZstdError,) if zstandard else ()),
 )
 
@@ -36,19 +39,36 @@ _DAMAGE: tuple[type[Exception], ...] = (
 def apply_layer(tree: Tree, layer: BinaryIO, *, diff_id: str | None, what: str) -> None:
     """Apply a layer's blob; `diff_id` is the digest of the unpacked tar, None where nobody said it."""
     try:
-        stream = _Hashed(decompressed(layer, what))
-        with tarfile.open(fileobj=stream, mode="r|", errorlevel=2, encoding="utf-8", errors="surrogateescape") as tar:
-            one = _Layer(tree)
-            while (member := tar.next()) is not None:
-                # What tarfile remembers of each member is not needed, and there may be a million.
-                tar.members = []  # type: ignore[attr-defined]
-                one.apply(tar, member)
-        while stream.read(_CHUNK):
-            pass
+        stream = _Unpacked(decompressed(layer, what), tree.budget, what)
+        one = _Layer(tree)
+        for tar, member in _read(stream):
+            one.apply(tar, member)
     except _DAMAGE as error:
         raise ImageInvalid(f"{what} is damaged: {error}", kind="image_damaged") from None
     if diff_id is not None and stream.digest != diff_id:
         raise ImageInvalid(f"{what} unpacks to other bytes than {diff_id}", kind="digest_mismatch")
+
+
+def measure_layer(budget: Budget, layer: BinaryIO, what: str) -> None:
+    """Add up a layer that another program unpacks."""
+    try:
+        for _tar, member in _read(_Unpacked(decompressed(layer, what), budget, what)):
+            budget.entry(member.name)
+            if member.isfile():
+                budget.wrote(member.size, shown(member.name))
+    except _DAMAGE as error:
+        raise ImageInvalid(f"{what} is damaged: {error}", kind="image_damaged") from None
+
+
+def _read(stream: "_Unpacked") -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """A layer's members in order, and its bytes to the last."""
+    with tarfile.open(fileobj=stream, mode="r|", errorlevel=2, encoding="utf-8", errors="surrogateescape") as tar:
+        for member in members(tar, stream):
+            # What tarfile remembers of each member is not needed, and there may be a million.
+            tar.members = []  # type: ignore[attr-defined]
+            yield tar, member
+    while stream.read(_CHUNK):
+        pass
 
 
 def decompressed(blob: BinaryIO, what: str) -> BinaryIO:
@@ -76,6 +96,7 @@ class _Layer:
         """Real paths that this layer has written, with the folders above them."""
 
     def apply(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        self._tree.budget.entry(member.name)
         *above, last = parts_of(member.name)
         if last.startswith(WHITEOUT):
             self._remove(above, last)
@@ -90,7 +111,7 @@ class _Layer:
         if member.isdir():
             return tree.folder(name, mode)
         if parts_of(name) == [""]:
-            raise ImageInvalid(f"{name!r} is the root and no folder", kind="image_unsafe")
+            raise ImageInvalid(f"{shown(name)} is the root and no folder", kind="image_unsafe")
         if member.issym():
             return tree.symlink(name, member.linkname)
         if member.islnk():
@@ -102,7 +123,7 @@ class _Layer:
             return None
         content = tar.extractfile(member)
         assert content is not None
-        return tree.file(name, mode, float(member.mtime), cast(BinaryIO, content))
+        return tree.file(name, mode, float(member.mtime), cast(BinaryIO, content), member.size)
 
     def _remove(self, above: list[str], last: str) -> None:
         if last == OPAQUE:
@@ -130,18 +151,17 @@ class _Layer:
                     self._clear(path)
 
 
-class _Hashed(io.RawIOBase):
-    """A stream that hashes what is read from it."""
+class _Unpacked(BoundedTar):
+    """A layer's tar, hashed, and counted as what the image decompresses to."""
 
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
+    def __init__(self, source: BinaryIO, budget: Budget, what: str) -> None:
+        super().__init__(source, what)
+        self._budget = budget
         self._hasher = hashlib.sha256()
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1) -> bytes:
-        data = self._source.read(size)
+        data = super().read(size)
+        self._budget.decompressed(len(data), self.what)
         self._hasher.update(data)
         return data
 

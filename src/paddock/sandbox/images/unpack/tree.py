@@ -1,22 +1,33 @@
 """A root file system that is written entry by entry, from names that may lie. Everything lands inside, or is refused.
 
-Paths   absolute names, `..` and empty ones are refused. Links on the way are followed as a container would: an absolute
-        target starts at this root; one that climbs above the root is refused. The last part is never followed.
+Paths   absolute names, `..`, empty ones and what no tool could walk (`MAX_DEPTH` and its like) are refused. Links on
+        the way are followed as a container would: an absolute target starts at this root; one that climbs above the
+        root is refused. The last part is never followed.
 Owner   every entry is given to one user. Setuid and setgid go (they would lend that user's rights to any other); a
         folder's owner may always enter, list and write it, a file's owner read it, as root can where images are made.
 Left out device nodes and sockets: a sandbox has its own. Extended attributes are not kept.
 Replace an entry takes the place of what was there, hard links apart; a folder over a folder keeps its contents.
 """
 
+import errno
 import os
 import shutil
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from paddock.sandbox.failures import ImageInvalid
+from paddock.sandbox.images.unpack.limits import Budget, ImageLimits, full_disk, shown
 
+MAX_PART_BYTES = 255
+"""Linux's, of one part of a path."""
+MAX_PATH_BYTES = 3072
+"""From the image's root: leaves room, in Linux's 4096, for the folder that the image lies in."""
+MAX_DEPTH = 256
+"""Folders in each other, with those that a link leads through."""
 _MAX_LINKS = 40
 _CHUNK = 1 << 20
 
@@ -24,9 +35,18 @@ _CHUNK = 1 << 20
 class Tree:
     """One tree below `root`, which only we write."""
 
-    def __init__(self, root: Path, *, owner: int | None = None, stop: threading.Event | None = None) -> None:
-        """`owner`: user and group id of every entry, where we may give it; None: ours. `stop` ends the work."""
+    def __init__(
+        self,
+        root: Path,
+        *,
+        owner: int | None = None,
+        stop: threading.Event | None = None,
+        limits: ImageLimits | None = None,
+    ) -> None:
+        """`owner`: user and group id of every entry, where we may give it; None: ours. `stop` ends the work. `limits`
+        of all that is written to it, None: the default ones."""
         self.root = str(root)
+        self.budget = Budget(limits or ImageLimits(), self.root)
         self._stop = stop or threading.Event()
         self._owner = owner if os.geteuid() == 0 else None
         self._folders: dict[tuple[str, ...], str] = {(): self.root}
@@ -39,26 +59,33 @@ class Tree:
         path = self.place(name)
         if not _is_folder(path):
             self.remove(path)
-            os.mkdir(path)
+            with _writing(name):
+                os.mkdir(path)
         self._finish(path, (mode & 0o1777) | 0o700)
         return path
 
-    def file(self, name: str, mode: int, mtime_s: float, content: BinaryIO) -> str:
+    def file(self, name: str, mode: int, mtime_s: float, content: BinaryIO, size: int) -> str:
+        """`size`: bytes that the content says it has; more are counted as they come."""
         path = self.place(name)
+        self.budget.reserve(size, shown(name))
         self.remove(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        with _writing(name), os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             while chunk := content.read(_CHUNK):
                 file.write(chunk)
                 self.bytes += len(chunk)
+                self.budget.wrote(len(chunk), shown(name))
         self._finish(path, (mode & 0o777) | 0o400)
         os.utime(path, (mtime_s, mtime_s))
         return path
 
     def symlink(self, name: str, target: str) -> str:
         path = self.place(name)
+        if not target:
+            raise ImageInvalid(f"{shown(name)} is a link to nothing", kind="image_unsafe")
         self.remove(path)
-        os.symlink(target, path)
+        with _writing(name):
+            os.symlink(target, path)
         self._own(path)
         return path
 
@@ -66,16 +93,20 @@ class Tree:
         """Another name for what `target` (from the root) is."""
         source, path = self.place(target), self.place(name)
         if not os.path.lexists(source) or _is_folder(source):
-            raise ImageInvalid(f"{name!r} is a hard link to {target!r}, which is no file here", kind="image_unsafe")
+            raise ImageInvalid(
+                f"{shown(name)} is a hard link to {shown(target)}, which is no file here", kind="image_unsafe"
+            )
         if source != path:
             self.remove(path)
-            os.link(source, path, follow_symlinks=False)
+            with _writing(name):
+                os.link(source, path, follow_symlinks=False)
         return path
 
     def fifo(self, name: str, mode: int) -> str:
         path = self.place(name)
         self.remove(path)
-        os.mkfifo(path, 0o600)
+        with _writing(name):
+            os.mkfifo(path, 0o600)
         self._finish(path, mode & 0o777)
         return path
 
@@ -84,7 +115,8 @@ class Tree:
         if self._stop.is_set():
             raise InterruptedError("stopped")
         *above, last = parts_of(name)
-        return f"{self._enter(tuple(above), name)}/{last}" if last else self.root
+        with _writing(name):
+            return f"{self._enter(tuple(above), name)}/{last}" if last else self.root
 
     def remove(self, path: str) -> None:
         """Remove a path of ours, whatever it is."""
@@ -108,20 +140,23 @@ class Tree:
                 continue
             if part == "..":
                 if depth == 0:
-                    raise ImageInvalid(f"{name!r} leads out of the image through a link", kind="image_unsafe")
+                    raise ImageInvalid(f"{shown(name)} leads out of the image through a link", kind="image_unsafe")
                 path, depth = os.path.dirname(path), depth - 1
                 continue
             here = f"{path}/{part}"
             try:
                 mode = os.lstat(here).st_mode
             except FileNotFoundError:
+                if depth == MAX_DEPTH:
+                    raise _too_long(name, f"more than {MAX_DEPTH} folders to lead through") from None
+                self.budget.entry(name)
                 os.mkdir(here, 0o755)
                 self._finish(here, 0o755)
                 mode = stat.S_IFDIR
             if stat.S_ISLNK(mode):
                 links += 1
                 if links > _MAX_LINKS:
-                    raise ImageInvalid(f"{name!r} goes through links without end", kind="image_unsafe")
+                    raise ImageInvalid(f"{shown(name)} goes through links without end", kind="image_unsafe")
                 target = os.readlink(here)
                 if target.startswith("/"):
                     path, depth = self.root, 0
@@ -129,7 +164,7 @@ class Tree:
             elif stat.S_ISDIR(mode):
                 path, depth = here, depth + 1
             else:
-                raise ImageInvalid(f"{name!r} has a file where a folder must be", kind="image_unsafe")
+                raise ImageInvalid(f"{shown(name)} has a file where a folder must be", kind="image_unsafe")
         self._folders[above] = path
         return path
 
@@ -150,8 +185,38 @@ def parts_of(name: str) -> list[str]:
     """The parts of an entry's name; the root itself is one empty part."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise ImageInvalid(f"{name!r} is no path inside an image", kind="image_unsafe")
+        raise ImageInvalid(f"{shown(name)} is no path inside an image", kind="image_unsafe")
+    encoded = os.fsencode(name)
+    if len(encoded) > MAX_PATH_BYTES:
+        raise _too_long(name, f"{len(encoded)} bytes, and a path may have {MAX_PATH_BYTES}")
+    if len(encoded) > MAX_PART_BYTES and (longest := max(map(len, encoded.split(b"/")))) > MAX_PART_BYTES:
+        raise _too_long(name, f"{longest} bytes in one part, and a part may have {MAX_PART_BYTES}")
+    if len(parts) > MAX_DEPTH:
+        raise _too_long(name, f"{len(parts)} parts, and a path may have {MAX_DEPTH}")
     return parts or [""]
+
+
+def _too_long(name: str, why: str) -> ImageInvalid:
+    return ImageInvalid(f"{shown(name)} has {why}", kind="image_unsafe")
+
+
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """What the file system refuses an entry for is the image's fault, or the disk's."""
+    try:
+        yield
+    except OSError as error:
+        match error.errno:
+            case errno.ENAMETOOLONG:
+                raise _too_long(name, "a path or a target that is too long for this machine's file systems") from None
+            case errno.EMLINK:
+                raise ImageInvalid(
+                    f"{shown(name)}: its file has as many names as this disk's file system gives one",
+                    kind="image_unsafe",
+                ) from None
+            case errno.ENOSPC | errno.EDQUOT:
+                raise full_disk(f"{shown(name)}: {error}") from None
+        raise
 
 
 def _is_folder(path: str) -> bool:
