@@ -147,7 +147,8 @@ class LocalProvider:
             return Stats(
                 memory_mib=reading.use.memory_bytes / 2**20,
                 peak_memory_mib=reading.peak_memory_bytes / 2**20,
-                disk_mib=reading.disk_bytes / 2**20,
+                disk_mib=reading.disk.bytes / 2**20,
+                disk_files=reading.disk.files,
                 pids=reading.use.pids,
                 cpu_s=reading.use.cpu_s,
                 memory_kills=reading.memory_kills,

@@ -25,7 +25,9 @@ class SandboxLimits(Record):
     pids: int | None = Field(default=512, ge=16)
     """Processes and threads."""
     disk_mib: int | None = Field(default=4096, ge=1)
-    """What it may write over its image: the upper layer."""
+    """What it may have written over its image: the upper layer, with files that are deleted and still open."""
+    disk_files: int | None = Field(default=500_000, ge=16)
+    """Files and folders of the same, counted like `disk_mib`."""
     shm_mib: int = Field(default=64, ge=1)
     """Size of `/dev/shm`; counts as memory."""
     cpu_s: float | None = Field(default=None, gt=0)
@@ -152,6 +154,8 @@ class Stats(Record):
     memory_mib: float
     peak_memory_mib: float
     disk_mib: float
+    disk_files: int = 0
+    """Files and folders that it has written over its image."""
     pids: int
     cpu_s: float
     memory_kills: int = 0

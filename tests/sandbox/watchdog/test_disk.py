@@ -75,5 +75,17 @@ def test_more_deep_folders_than_can_be_held_open_are_told(tmp_path: Path) -> Non
     assert not disk_use(tmp_path).whole
 
 
+def test_a_walk_ends_once_it_has_found_too_many(tmp_path: Path, descriptors: Callable[[], list[str]]) -> None:
+    for folder in range(20):
+        (tmp_path / str(folder)).mkdir()
+        for number in range(20):
+            (tmp_path / str(folder) / str(number)).touch()
+    before = descriptors()
+    assert disk_use(tmp_path, most_files=420).files == 420
+    assert disk_use(tmp_path, most_files=100).files == 101
+    assert disk_use(tmp_path, most_files=10).files == 11
+    assert descriptors() == before
+
+
 def test_a_folder_that_is_gone_has_nothing(tmp_path: Path) -> None:
     assert disk_use(tmp_path / "gone") == (0, 0, True)

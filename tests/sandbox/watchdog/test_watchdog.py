@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -12,12 +13,12 @@ import pytest
 from paddock.sandbox.failures import SandboxGone
 from paddock.sandbox.processes import started_at
 from paddock.sandbox.records import SandboxLimits
-from paddock.sandbox.watchdog import HostMemory, Watchdog, WatchdogSettings
+from paddock.sandbox.watchdog import HostMemory, Room, Watchdog, WatchdogSettings
 
 pytestmark = pytest.mark.sandbox
 MIB = 2**20
 QUICK = WatchdogSettings(period_s=0.2, disk_period_s=0.2, grace_s=0.5, dying_s=5.0)
-FREE = SandboxLimits(memory_mib=None, pids=None, disk_mib=None)
+FREE = SandboxLimits(memory_mib=None, pids=None, disk_mib=None, disk_files=None)
 WAIT_S = 60.0
 
 
@@ -100,11 +101,87 @@ async def test_what_it_writes_is_a_budget(dog: Watchdog, space: Any, told: Any, 
     await dog.watch(told.watched(space, limits(disk_mib=4), upper=tmp_path))
     space.do(f"head -c 3M /dev/zero > {tmp_path}/a")
     space.say("written")
-    assert (await dog.measure("one")).disk_bytes >= 3 * MIB
+    assert (await dog.measure("one")).disk.bytes >= 3 * MIB
     assert told.exhausted == []
     space.do(f"head -c 3M /dev/zero > {tmp_path}/b")
     await until(lambda: told.exhausted)
     assert told.exhausted[0][0] == "disk"
+
+
+HOLD = """
+import os, time
+for number in range(3):
+    held = os.open(f"{UPPER}/{number}", os.O_RDWR | os.O_CREAT)
+    os.write(held, bytes(2 << 20))
+    os.unlink(f"{UPPER}/{number}")
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def _hold(space: Any, upper: Path, code: str = HOLD) -> None:
+    (upper.parent / "hold.py").write_text(f"UPPER = {str(upper)!r}\n{code}")
+    space.do(f"{sys.executable} -S {upper.parent / 'hold.py'} &")
+    space.hear("held")
+
+
+@pytest.fixture
+def upper(tmp_path: Path) -> Path:
+    folder = tmp_path / "upper"
+    folder.mkdir()
+    return folder
+
+
+async def test_deleted_files_that_are_open_count(dog: Watchdog, space: Any, told: Any, upper: Path) -> None:
+    await dog.watch(told.watched(space, limits(disk_mib=5), upper=upper))
+    await asyncio.to_thread(_hold, space, upper)
+    await until(lambda: told.exhausted)
+    assert told.exhausted[0][0] == "disk"
+    assert "6 MiB on disk, with what is deleted and still open" in told.exhausted[0][1]
+
+
+async def test_a_thread_with_descriptors_of_its_own_hides_nothing(
+    dog: Watchdog, space: Any, told: Any, upper: Path
+) -> None:
+    code = """
+import ctypes, threading
+libc = ctypes.CDLL(None)
+def run():
+    libc.unshare(0x400)  # CLONE_FILES
+    BODY
+threading.Thread(target=run).start()
+""".replace("BODY", HOLD.replace("\n", "\n    "))
+    await dog.watch(told.watched(space, limits(), upper=upper))
+    await asyncio.to_thread(_hold, space, upper, code)
+    assert (await dog.measure("one")).disk.bytes >= 6 * MIB
+
+
+async def test_a_deleted_file_that_only_a_mapping_holds_counts(
+    dog: Watchdog, space: Any, told: Any, upper: Path
+) -> None:
+    if os.geteuid():
+        pytest.skip("needs root: only root may follow the files of mappings")
+    code = HOLD.replace(
+        "    os.write", "    os.ftruncate(held, 4096)\n    kept.append(mmap.mmap(held, 4096))\n    os.write"
+    )
+    code = "import mmap\nkept = []\n" + code.replace("    os.unlink", "    os.close(held)\n    os.unlink")
+    await dog.watch(told.watched(space, limits(), upper=upper))
+    # `mmap` keeps a descriptor of its own.
+    await asyncio.to_thread(_hold, space, upper, code.replace('print("held"', 'os.closerange(3, 100)\nprint("held"'))
+    assert 6 * MIB <= (await dog.measure("one")).disk.bytes < 7 * MIB
+
+
+async def test_files_are_a_budget(dog: Watchdog, space: Any, told: Any, upper: Path) -> None:
+    await dog.watch(told.watched(space, limits(disk_files=20), upper=upper))
+    space.do(
+        f"mkdir {upper}/deep; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do : > {upper}/deep/$i; done"
+    )
+    space.say("made")
+    assert (await dog.measure("one")).disk.files == 20
+    assert told.exhausted == []
+    space.do(f": > {upper}/more")
+    await until(lambda: told.exhausted)
+    assert told.exhausted == [("disk", "it has more than 20 files and folders on disk, its limit")]
 
 
 async def test_after_unwatch_nothing_is_killed_or_told(dog: Watchdog, space: Any, told: Any) -> None:
@@ -144,6 +221,59 @@ async def test_a_host_without_memory_is_the_machines_failure(make_space: Any, to
         await until(lambda: told.lost)
         assert told.lost[0].kind == "host_memory" and told.lost[0].retryable
         assert told.exhausted == [] and smalls.lost == [] and smalls.exhausted == []
+
+
+class Disk:
+    """Of all sandboxes; what it has free is what the test says."""
+
+    def __init__(self) -> None:
+        self.free = Room(9000 * MIB, 10**6, 1)
+
+    def __call__(self, folders: Any) -> dict[Path, Room]:
+        return dict.fromkeys(folders, self.free)
+
+
+@pytest.mark.parametrize("short", [{"bytes": 100 * MIB}, {"files": 9}])
+async def test_a_full_disk_is_the_machines_failure_of_the_largest_only(
+    make_space: Any, told: Any, tmp_path: Path, short: dict[str, Any]
+) -> None:
+    smalls, disk = type(told)(), Disk()
+    settings = QUICK.model_copy(update={"host_disk_floor_mib": 120.0, "host_disk_floor_files": 10})
+    uppers = [tmp_path / "one", tmp_path / "two"]
+    for upper in uppers:
+        upper.mkdir()
+    (uppers[0] / "file").write_bytes(bytes(40 * MIB))
+    for number in range(20):
+        (uppers[0] / str(number)).touch()
+    (uppers[1] / "file").write_bytes(bytes(35 * MIB))
+    async with Watchdog(settings, room=disk) as dog:
+        await dog.watch(told.watched(make_space(), limits(disk_mib=4000), upper=uppers[0]))
+        await dog.watch(smalls.watched(make_space(), limits(disk_mib=4000), sandbox_id="two", upper=uppers[1]))
+        disk.free = disk.free._replace(**short)
+        await until(lambda: told.lost)
+        await asyncio.sleep(0.5)
+        assert told.lost[0].kind == "host_disk" and told.lost[0].retryable
+        assert told.exhausted == [] and smalls.lost == [] and smalls.exhausted == []
+
+
+async def test_on_a_full_disk_who_is_over_its_own_limit_answers_for_itself(
+    make_space: Any, told: Any, tmp_path: Path
+) -> None:
+    others, disk = type(told)(), Disk()
+    uppers = [tmp_path / "one", tmp_path / "two"]
+    for upper in uppers:
+        upper.mkdir()
+    (uppers[1] / "file").write_bytes(bytes(80 * MIB))
+    async with Watchdog(QUICK.model_copy(update={"disk_period_s": 600.0}), room=disk) as dog:
+        await dog.watch(told.watched(make_space(), limits(disk_mib=30), upper=uppers[0]))
+        await dog.watch(others.watched(make_space(), limits(), sandbox_id="two", upper=uppers[1]))
+        await dog.measure("one")
+        (uppers[0] / "file").write_bytes(bytes(70 * MIB))
+        disk.free = disk.free._replace(bytes=100 * MIB)
+        await until(lambda: told.exhausted)
+        await asyncio.sleep(0.5)
+        assert told.exhausted[0][0] == "disk"
+        assert told.lost == [] and others.lost == [] and others.exhausted == []
 
 
 async def test_a_callback_that_raises_does_not_blind_the_watchdog(

@@ -81,6 +81,49 @@ async def disk_is_bounded(subject: SandboxSubject) -> None:
         expect("/root/1" in found, f"what it wrote before is told as {sorted(found)}")
 
 
+async def deleted_files_count(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(disk_mib=20)) as room:
+        shell = await room.shell()
+        await shell.out("exec 3>/tmp/a; rm /tmp/a; head -c 6000000 /dev/zero >&3")
+        stats = await room.provider.stats(room.id)
+        expect(5.5 <= stats.disk_mib < 8, f"5.7 MiB in a deleted file that is open are told as {stats.disk_mib:.1f}")
+        script = (
+            "exec 4>/tmp/b 5>/tmp/c; rm /tmp/b /tmp/c; for i in 4 5; do head -c 9000000 /dev/zero >&$i; done; sleep 30"
+        )
+        error = await raised(room.sh(script, timeout_s=40))
+        expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"23 MiB of 20: {error!r}")
+
+
+async def memory_is_no_disk(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(disk_mib=20, shm_mib=64)) as room:
+        await room.needs("python3")
+        code = (
+            "import os, sys; m = os.memfd_create('m'); os.write(m, bytes(20 << 20));"
+            "s = open('/dev/shm/s', 'wb+', 0); s.write(bytes(20 << 20)); os.unlink('/dev/shm/s');"
+            "print('held', flush=True); sys.stdin.read()"
+        )
+        shell = await room.shell()
+        result = await shell.run(f'python3 -c "{code}"', wait_s=0.1)
+        said = bytes(result.output)
+        for _ in range(100):
+            if b"held" in said:
+                break
+            said += bytes((await shell.poll(0.1)).output)
+        expect(b"held" in said, f"its memory files could not be made: {said[-300:]!r}")
+        stats = await room.provider.stats(room.id)
+        expect(stats.disk_mib < 10, f"40 MiB in files that are memory are told as {stats.disk_mib:.0f} MiB on disk")
+
+
+async def files_are_bounded(subject: SandboxSubject) -> None:
+    async with a_room(subject, limits=SandboxLimits(disk_files=300)) as room:
+        make = "i=0; while [ $i -lt {} ]; do : > /root/{}$i; i=$((i+1)); done"
+        await room.out(make.format(200, "few"))
+        stats = await room.provider.stats(room.id)
+        expect(200 <= stats.disk_files <= 250, f"200 files are told as {stats.disk_files}")
+        error = await raised(room.sh(f"{make.format(200, 'many')}; sleep 30", timeout_s=40))
+        expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"400 files of 300: {error!r}")
+
+
 async def cpu_time_is_bounded(subject: SandboxSubject) -> None:
     async with a_room(subject, limits=SandboxLimits(cpu_s=0.5)) as room:
         error = await raised(room.sh(f"({SPINNERS}) & {SPINNERS}", timeout_s=40))
@@ -129,6 +172,9 @@ SUITE = [
     Behaviour("shared memory can't grow over the memory limit", shared_memory_is_bounded),
     Behaviour("a fork bomb harms only its own sandbox", fork_bombs_are_bounded),
     Behaviour("who writes more than the disk limit has used up the budget", disk_is_bounded),
+    Behaviour("what is deleted and still open counts to the disk limit", deleted_files_count),
+    Behaviour("memory that looks like files is no disk", memory_is_no_disk),
+    Behaviour("who makes more files than the limit has used up the budget", files_are_bounded),
     Behaviour("who uses more CPU time than the limit has used up the budget", cpu_time_is_bounded),
     Behaviour("descriptors are limited, core files are not written", descriptors_are_bounded),
     Behaviour("what a sandbox uses is told", use_is_told),

@@ -22,7 +22,7 @@ from paddock.sandbox.records import ExecRequest, ExecResult, SandboxLimits, Sand
 
 SCRUB_TIMEOUT_S = 900.0
 """For repacking a large repository."""
-_LIMITS = SandboxLimits(disk_mib=32768, memory_mib=8192)
+_LIMITS = SandboxLimits(disk_mib=32768, disk_files=None, memory_mib=8192)
 _making: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = WeakValueDictionary()
 """A lock is of one event loop: two runs of a process, one after the other, have one each."""
 

@@ -1,7 +1,7 @@
 """What a layer takes on disk, and how to be rid of a tree.
 
 Use     allocated bytes, hard links counted once, whatever the modes; what is deleted but still held open by a process
-        of the sandbox is not seen (its blocks are freed with the sandbox).
+        of the sandbox is in no folder (its blocks are freed with the sandbox).
 Remove  any depth, any modes, any kind of file; nothing is followed. Folders are moved up as they are met, so no path
         is longer than two names and no more than two descriptors are open.
 """

@@ -8,6 +8,7 @@ from paddock.sandbox.watchdog.census import Census
 from paddock.sandbox.watchdog.disk import DiskUse, disk_use
 from paddock.sandbox.watchdog.host import HostMemory, host_memory
 from paddock.sandbox.watchdog.period import next_period
+from paddock.sandbox.watchdog.room import Room
 from paddock.sandbox.watchdog.settings import WatchdogSettings
 from paddock.sandbox.watchdog.watchdog import Watchdog
 from paddock.sandbox.watchdog.watched import Reading, Use, Watched
@@ -17,6 +18,7 @@ __all__ = [
     "DiskUse",
     "HostMemory",
     "Reading",
+    "Room",
     "Use",
     "Watchdog",
     "WatchdogSettings",

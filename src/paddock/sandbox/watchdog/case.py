@@ -3,7 +3,8 @@
 Memory  over the threshold, and still when the largest process is found, that one is killed, and none other until its
         memory is back or has had its time; still over after the grace, the budget is used up. CPU seconds and disk are
         used up at once; processes (only where no cgroup limits them) when two looks in a row find too many.
-Thread  `look` runs in the watchdog's one thread; `disk` and `spared` are set from the event loop.
+Disk    what is in the upper folder, and what is deleted and still open.
+Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk` and `spared` are set from the event loop.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +13,8 @@ from typing import NamedTuple
 from paddock.sandbox.failures import Budget
 from paddock.sandbox.records import Killed
 from paddock.sandbox.watchdog import victim
-from paddock.sandbox.watchdog.disk import DiskUse
+from paddock.sandbox.watchdog.deleted import deleted_use, overlay_of
+from paddock.sandbox.watchdog.disk import DiskUse, disk_use
 from paddock.sandbox.watchdog.meters import CgroupMeter, Meter, ProcessMeter
 from paddock.sandbox.watchdog.period import Growth, next_period
 from paddock.sandbox.watchdog.settings import WatchdogSettings
@@ -42,6 +44,7 @@ class Case:
         self.settings = settings
         self.use = Use()
         self.disk = DiskUse(0, 0, True)
+        """With what is deleted and still open."""
         self.due = now
         self.spared: Collection[int] = ()
         """Processes that are killed only when nothing else is large."""
@@ -52,6 +55,8 @@ class Case:
         self._limit = None if limits.memory_mib is None else limits.memory_mib * MIB
         self._threshold = None if self._limit is None else settings.memory_threshold(self._limit)
         self._keep = victim.lineage(watched.inside_pid or watched.pid, watched.pid)
+        self._overlay = overlay_of(watched.inside_pid or watched.pid)
+        self._counted: Sequence[int] = ()
         self._growth = Growth()
         self._peak = 0
         self._kills = 0
@@ -65,7 +70,7 @@ class Case:
 
     @property
     def reading(self) -> Reading:
-        return Reading(self.use, self._peak, self.disk.bytes, self._kills)
+        return Reading(self.use, self._peak, self.disk, self._kills)
 
     def members(self, counted: Sequence[int]) -> Sequence[int]:
         """Process ids: `counted` is what the census found."""
@@ -73,6 +78,7 @@ class Case:
 
     def look(self, counted: Sequence[int], now: float) -> list[Event]:
         """Measure, decide, and kill; sets `due`. OSError: the sandbox is ending."""
+        self._counted = counted
         self.use = self._meter.use(counted, now)
         self._peak = max(self._peak, self.use.memory_bytes)
         growth = self._growth.read(self.use.memory_bytes, now)
@@ -93,14 +99,30 @@ class Case:
         )
         return events
 
+    def walk(self) -> DiskUse:
+        """Measure what it has on disk now; for `disk`."""
+        upper, limits = self.watched.upper, self.watched.limits
+        if upper is None or self.ended:
+            return self.disk
+        most_files = float("inf") if limits.disk_files is None else limits.disk_files
+        most_bytes = float("inf") if limits.disk_mib is None else limits.disk_mib * MIB
+        kept = disk_use(upper, most_files=most_files)
+        try:
+            members = self.members(self._counted)
+        except OSError:
+            return kept  # it is ending
+        deleted = deleted_use(members, self._overlay, upper, most_bytes=most_bytes)
+        return DiskUse(kept.bytes + deleted.bytes, kept.files + deleted.files, kept.whole and deleted.whole)
+
     def disk_verdict(self) -> Exhausted | None:
-        limit = self.watched.limits.disk_mib
-        if limit is None:
-            return None
-        if self.disk.bytes > limit * MIB:
-            return Exhausted("disk", f"it wrote {self.disk.bytes / MIB:.0f} MiB to disk, over its limit of {limit} MiB")
-        if not self.disk.whole:
-            return Exhausted("disk", "its folders are nested too deep to count what it wrote")
+        disk, limits = self.disk, self.watched.limits
+        if limits.disk_mib is not None and disk.bytes > limits.disk_mib * MIB:
+            wrote = f"it has {disk.bytes / MIB:.0f} MiB on disk, with what is deleted and still open"
+            return Exhausted("disk", f"{wrote}, over its limit of {limits.disk_mib} MiB")
+        if limits.disk_files is not None and disk.files > limits.disk_files:
+            return Exhausted("disk", f"it has more than {limits.disk_files} files and folders on disk, its limit")
+        if not disk.whole and (limits.disk_mib is not None or limits.disk_files is not None):
+            return Exhausted("disk", "its folders are nested too deep, or its open files too many, to be counted")
         return None
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Disk use of a folder that belongs to somebody we do not trust, who changes it while we look.
 
 Counts  allocated blocks, hard links once; symbolic links are never followed, not even ones that were folders a moment
-        ago. What was deleted and is still open is not seen. Depth is no hiding place: folders too deep for one walk
-        are walked from themselves; more of them than can be held open makes the answer `whole=False`.
+        ago. What was deleted and is still open is in no folder (see `deleted`). Depth is no hiding place: folders too
+        deep for one walk are walked from themselves; more of them than can be held open makes the answer `whole=False`.
 """
 
 import os
@@ -25,12 +25,17 @@ class DiskUse(NamedTuple):
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, most_files: float) -> None:
+        self._most_files = most_files
         self.bytes = 0
         self.files = 0
         self.whole = True
         self.deep: list[int] = []
         self._linked: set[tuple[int, int]] = set()
+
+    @property
+    def ended(self) -> bool:
+        return self.files > self._most_files
 
     def below(self, top: int) -> None:
         """Depth first; takes `top`."""
@@ -38,7 +43,7 @@ class _Walk:
         try:
             while stack:
                 fd, names = stack[-1]
-                if not names:
+                if not names or self.ended:
                     os.close(fd)
                     stack.pop()
                     continue
@@ -64,6 +69,8 @@ class _Walk:
                 for entry in entries:
                     if self._count(entry):
                         folders.append(entry.name)
+                    if self.ended:
+                        break
         except OSError:
             return folders
         return folders
@@ -85,15 +92,15 @@ class _Walk:
         return is_folder
 
 
-def disk_use(folder: str | os.PathLike[str]) -> DiskUse:
-    """Nothing where the folder is gone."""
-    walk = _Walk()
+def disk_use(folder: str | os.PathLike[str], *, most_files: float = float("inf")) -> DiskUse:
+    """Nothing where the folder is gone; the walk ends once it has counted more than `most_files`."""
+    walk = _Walk(most_files)
     try:
         walk.deep.append(os.open(folder, FLAGS))
     except OSError:
         return DiskUse(0, 0, True)
     try:
-        while walk.deep:
+        while walk.deep and not walk.ended:
             walk.below(walk.deep.pop())
     finally:
         for fd in walk.deep:

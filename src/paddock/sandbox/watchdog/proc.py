@@ -56,6 +56,15 @@ def read_file(path: str, most: int = 4096) -> bytes | None:
         os.close(fd)
 
 
+def read_whole(path: str) -> bytes | None:
+    """A file of any length."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path costs more than the call
+            return file.readall()
+    except OSError:
+        return None
+
+
 def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name[0] in "123456789"]  # noqa: PTH208 - names are all
 

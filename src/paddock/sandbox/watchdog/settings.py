@@ -17,7 +17,8 @@ class WatchdogSettings(BaseModel):
     finest_share: float = Field(default=0.05, gt=0, le=1)
     """The shortest period as a share of `period_s`."""
     disk_period_s: float = Field(default=5.0, gt=0)
-    """Between looks at what a sandbox at rest has written; never more often than ten times what a look takes."""
+    """Between looks at what a sandbox at rest has written; sooner where its disk has lost half of what it may still
+    write, and never so often that looks take more than half of the time."""
     margin_share: float = Field(default=0.05, ge=0, lt=1)
     """Of the memory limit."""
     margin_mib: float = Field(default=64.0, ge=0)
@@ -30,6 +31,12 @@ class WatchdogSettings(BaseModel):
     """How long a killed process may take to give its memory back before another is killed."""
     host_floor_mib: float = Field(default=256.0, ge=0)
     """Available on the machine, below which its largest sandbox is given up as the machine's failure; 0: never."""
+
+    host_disk_floor_mib: float = Field(default=256.0, ge=0)
+    """Free on the disk that sandboxes write to, below which the one that has most there is given up as the machine's
+    failure, unless one is over its own limit; 0: never."""
+    host_disk_floor_files: int = Field(default=5000, ge=0)
+    """The same of files that this disk can still take."""
 
     def memory_threshold(self, limit_bytes: int) -> int:
         """Bytes above which we act."""

@@ -2,34 +2,36 @@
 
 Looks   run in one thread of its own, so that nothing inside a sandbox can hold up the event loop, and what they share
         needs no locks; sandboxes that are nearly due are looked at together. Walks of upper folders have another.
-Host    when the machine's memory runs out although each sandbox is within its limit, the largest is given up as the
-        machine's failure (`on_lost`), one at a time; it is never the policy's.
+Host    when the machine's memory or a disk runs out although each sandbox is within its limit, the largest is given up
+        as the machine's failure (`on_lost`), one at a time; it is never the policy's.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
 from paddock.sandbox.failures import SandboxError, SandboxGone
 from paddock.sandbox.records import Killed
 from paddock.sandbox.watchdog.case import Case, Event
 from paddock.sandbox.watchdog.census import Census
-from paddock.sandbox.watchdog.disk import DiskUse, disk_use
 from paddock.sandbox.watchdog.host import HostMemory, host_memory
 from paddock.sandbox.watchdog.period import Growth, next_period
+from paddock.sandbox.watchdog.room import Floor, Room, Short, room_of
 from paddock.sandbox.watchdog.settings import WatchdogSettings
+from paddock.sandbox.watchdog.walks import Walks
 from paddock.sandbox.watchdog.watched import Reading, Watched
 
 TOGETHER_SHARE = 0.25
 """Of the period: who is due so soon is looked at now."""
-WALK_SHARE = 0.1
-"""Of the time: what walks of one upper folder may take."""
 WORTH_SHARE = 0.25
 """Of the host's floor: giving up a smaller sandbox would not help the host."""
+BACK_S = 30.0
+"""How long the owner of a sandbox that has ended may take to remove what it wrote before another is given up."""
 Clock = Callable[[], float]
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -55,10 +57,12 @@ class Watchdog:
         *,
         clock: Clock = time.monotonic,
         host: Callable[[], HostMemory] = host_memory,
+        room: Callable[[Collection[Path]], dict[Path, Room]] = room_of,
     ) -> None:
         self.settings = settings or WatchdogSettings()
         self._clock = clock
         self._host = host
+        self._room = room
         self._host_growth = Growth()
         self._host_due = 0.0
         self._entries: dict[str, _Entry] = {}
@@ -77,7 +81,8 @@ class Watchdog:
 
     def start(self) -> None:
         """Look from now on."""
-        self._tasks = [asyncio.create_task(self._forever(step)) for step in (self._looking, self._walking)]
+        steps = (self._looking, self._walking, self._guarding)
+        self._tasks = [asyncio.create_task(self._forever(step)) for step in steps]
 
     async def close(self) -> None:
         """Stop; no call comes any more."""
@@ -244,39 +249,75 @@ class Watchdog:
         self._call(case, lambda: case.watched.on_lost(SandboxError(message, kind="host_memory")))
 
     async def _walking(self) -> None:
-        due: dict[str, float] = {}
-        growth: dict[str, Growth] = {}
-        settings = self.settings
+        walks: dict[str, Walks] = {}
         while True:
-            cases = {entry.case.watched.sandbox_id: entry.case for entry in self._live() if entry.case.watched.upper}
-            due = {name: due.get(name, 0.0) for name in cases}
-            growth = {name: growth.get(name, Growth()) for name in cases}
+            cases = {entry.case.watched.sandbox_id: entry.case for entry in self._live()}
+            walks = {name: walks.get(name) or Walks(case.watched.limits, self.settings) for name, case in cases.items()}
+            free = await self._in_walker(self._rooms)
             for name, case in cases.items():
-                if due[name] > self._clock():
+                upper = case.watched.upper
+                if upper not in free or not walks[name].due(free[upper], self._clock()):
                     continue
                 started = self._clock()
                 await self._walk(case)
-                now = self._clock()
-                limit = case.watched.limits.disk_mib
-                period = next_period(
-                    settings.disk_period_s,
-                    used=case.disk.bytes,
-                    limit=None if limit is None else limit * 2**20,
-                    growth_per_s=growth[name].read(case.disk.bytes, now),
-                    finest_share=settings.finest_share,
-                )
-                due[name] = now + max(period, (now - started) / WALK_SHARE)
+                walks[name].walked(case.disk, free[upper], started, self._clock())
             # A new sandbox is found within the shortest period.
-            await asyncio.sleep(settings.disk_period_s * settings.finest_share)
+            await asyncio.sleep(self.settings.disk_period_s * self.settings.finest_share)
 
     async def _walk(self, case: Case) -> None:
-        case.disk = await asyncio.get_running_loop().run_in_executor(self._walker, _walk, case)
+        case.disk = await self._in_walker(case.walk)
         if verdict := case.disk_verdict():
             self._tell([_Found(case, [verdict])])
+
+    async def _guarding(self) -> None:
+        """Give sandboxes up, one at a time, where a disk is below its floor."""
+        floor = Floor(self.settings)
+        since: dict[int, float] = {}
+        while True:
+            free = await self._in_thread(self._rooms)
+            now = self._clock()
+            short = floor.look(free.values(), now)
+            since = {one.device: since.get(one.device, now) for one in short}
+            for one in short:
+                there = [
+                    entry.case
+                    for entry in self._entries.values()
+                    if (upper := entry.case.watched.upper) in free and free[upper].device == one.device
+                ]
+                coming_back = any(case.ended and _has(case, one) >= one.worth for case in there)
+                if coming_back and self._clock() < since[one.device] + BACK_S:
+                    continue
+                await self._relieve(one, [case for case in there if not case.ended])
+                since[one.device] = self._clock()
+            await asyncio.sleep(floor.period_s)
+
+    async def _relieve(self, short: Short, cases: list[Case]) -> None:
+        """End one over its own limit, else the largest."""
+        for case in sorted(cases, key=lambda case: _has(case, short), reverse=True):
+            await self._walk(case)
+            if case.ended:
+                return
+        largest = max(cases, key=lambda case: _has(case, short), default=None)
+        if largest is None or largest.ended or _has(largest, short) < short.worth:
+            return
+        largest.ended = True
+        message = (
+            f"{short.text}; sandbox {largest.watched.sandbox_id} was given up, with {largest.disk.bytes / 2**20:.0f} "
+            f"MiB in {largest.disk.files} files the largest"
+        )
+        self._call(largest, lambda: largest.watched.on_lost(SandboxError(message, kind="host_disk")))
+
+    def _rooms(self) -> dict[Path, Room]:
+        entries = list(self._entries.values())
+        return self._room([entry.case.watched.upper for entry in entries if entry.case.watched.upper])
+
+    async def _in_walker(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._walker, act)
 
     def _live(self) -> list[_Entry]:
         return [entry for entry in self._entries.values() if not entry.case.ended]
 
 
-def _walk(case: Case) -> DiskUse:
-    return disk_use(case.watched.upper) if case.watched.upper and not case.ended else case.disk
+def _has(case: Case, short: Short) -> int:
+    """Of what the disk is short of."""
+    return case.disk.files if short.files else case.disk.bytes

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.failures import Budget, SandboxError
 from paddock.sandbox.records import Killed, SandboxLimits
+from paddock.sandbox.watchdog.disk import DiskUse
 
 
 def _none() -> Collection[int]:
@@ -58,5 +59,5 @@ class Reading(NamedTuple):
 
     use: Use
     peak_memory_bytes: int
-    disk_bytes: int
+    disk: DiskUse
     memory_kills: int

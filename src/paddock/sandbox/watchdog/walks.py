@@ -1,0 +1,73 @@
+"""When to look again at what a sandbox has on disk: a walk costs time with each of its files.
+
+Rest    every `disk_period_s`, sooner the nearer it is to a limit and the faster it grows (see `period`).
+Fall    no sandbox can have written more than the disk has lost since its last walk: where that is half of what a
+        sandbox has left, it is looked at, however short a time it is. The disk is asked for this many times a second.
+Cost    walks of one sandbox take at most a tenth of the time; half of it, where it may be over a limit by now.
+"""
+
+from paddock.sandbox.records import SandboxLimits
+from paddock.sandbox.watchdog.disk import DiskUse
+from paddock.sandbox.watchdog.period import Growth, next_period
+from paddock.sandbox.watchdog.room import Room
+from paddock.sandbox.watchdog.settings import WatchdogSettings
+
+MIB = 2**20
+WALK_SHARE = 0.1
+"""Of the time, for walks of one sandbox."""
+PRESSED_SHARE = 0.5
+"""The same of a sandbox that may be over a limit."""
+FALLEN_SHARE = 0.5
+"""Of what a sandbox has left: so much less on the disk since its last walk calls for the next."""
+
+
+class Walks:
+    """Of one sandbox."""
+
+    def __init__(self, limits: SandboxLimits, settings: WatchdogSettings) -> None:
+        self._settings = settings
+        self._most = (
+            float("inf") if limits.disk_mib is None else limits.disk_mib * MIB,
+            float("inf") if limits.disk_files is None else limits.disk_files,
+        )
+        self._use = DiskUse(0, 0, True)
+        self._free: Room | None = None
+        """When the last walk began."""
+        self._growth = (Growth(), Growth())
+        self._due = float("-inf")
+        self._rested = self._pressed = float("-inf")
+        """Not before, for the sake of the time that walks take."""
+
+    def due(self, free: Room, now: float) -> bool:
+        """`free`: on its disk, now."""
+        fallen = self._fallen(free)
+        if fallen >= 1:
+            return now >= self._pressed
+        return now >= (self._rested if fallen >= FALLEN_SHARE else max(self._due, self._rested))
+
+    def walked(self, use: DiskUse, free: Room, started: float, now: float) -> None:
+        """A walk has found `use`; `free`: on its disk when it began."""
+        self._use, self._free = use, free
+        self._due = now + min(self._period(at, now) for at in (0, 1))
+        self._rested = now + (now - started) / WALK_SHARE
+        self._pressed = now + (now - started) / PRESSED_SHARE
+
+    def _fallen(self, free: Room) -> float:
+        """Share of what it has left that the disk has lost since the last walk, of bytes or of files."""
+        if self._free is None:
+            return 0.0
+        lost = (
+            self._free.bytes - free.bytes,
+            0.0 if free.files == float("inf") else self._free.files - free.files,
+        )
+        return max(lost[at] / max(1.0, self._most[at] - self._use[at]) for at in (0, 1))
+
+    def _period(self, at: int, now: float) -> float:
+        most = self._most[at]
+        return next_period(
+            self._settings.disk_period_s,
+            used=self._use[at],
+            limit=None if most == float("inf") else most,
+            growth_per_s=self._growth[at].read(self._use[at], now),
+            finest_share=self._settings.finest_share,
+        )
