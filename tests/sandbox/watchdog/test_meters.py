@@ -22,7 +22,7 @@ class Measured:
         self.meter = ProcessMeter(space.pid, ("/dev/shm",), threshold=threshold, swap=False)
 
     def mib(self, now: float = 0.0) -> float:
-        return self.meter.use(self.census.take()[self.key], now).memory_bytes / MIB
+        return self.meter.use(self.census.take()[self.key], now, cpu=False).memory_bytes / MIB
 
 
 @pytest.fixture
@@ -95,4 +95,4 @@ def test_cpu_seconds_of_children_that_ended_count(space: Any, measured: Callable
     one = measured()
     space.python("import time; [None for _ in iter(time.process_time, None) if _ > 0.3 and exit()]", background=False)
     space.say("done")
-    assert 0.25 < one.meter.use(one.census.take()[one.key], 0.0).cpu_s < 5
+    assert 0.25 < one.meter.use(one.census.take()[one.key], 0.0, cpu=True).cpu_s < 5

@@ -4,7 +4,8 @@ Memory  over the threshold, and still when the largest process is found, that on
         memory is back or has had its time; still over after the grace, the budget is used up. CPU seconds and disk are
         used up at once; processes (only where no cgroup limits them) when two looks in a row find too many.
 Disk    what is in the upper folder, and what is deleted and still open.
-Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk` and `spared` are set from the event loop.
+Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk`, `spared` and `cpu_wanted` are set from
+        the event loop.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -48,6 +49,8 @@ class Case:
         self.due = now
         self.spared: Collection[int] = ()
         """Processes that are killed only when nothing else is large."""
+        self.cpu_wanted = False
+        """The next look counts CPU seconds though nothing limits them."""
         self.ended = False
         """Given up: no more looks."""
         self._belongs = belongs
@@ -79,7 +82,8 @@ class Case:
     def look(self, counted: Sequence[int], now: float) -> list[Event]:
         """Measure, decide, and kill; sets `due`. OSError: the sandbox is ending."""
         self._counted = counted
-        self.use = self._meter.use(counted, now)
+        cpu, self.cpu_wanted = self.cpu_wanted or self.watched.limits.cpu_s is not None, False
+        self.use = self._meter.use(counted, now, cpu=cpu)
         self._peak = max(self._peak, self.use.memory_bytes)
         growth = self._growth.read(self.use.memory_bytes, now)
         events: list[Event] = [*self._killed_by_kernel()]
@@ -144,7 +148,7 @@ class Case:
             return []
         found = self._largest(counted)
         # What the first measure found may have ended since, and then it is not among those we chose from.
-        self.use = self._meter.use(self.members(counted), now)
+        self.use = self._meter.use(self.members(counted), now, cpu=False)
         if self._threshold is None or self.use.memory_bytes <= self._threshold:
             self._over_since = None
             return []

@@ -28,18 +28,20 @@ EXACT_EVERY_S = 2.0
 class Meter(Protocol):
     """Not safe for threads."""
 
-    def use(self, members: Sequence[int], now: float) -> Use: ...
+    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> Use:
+        """`cpu`: count CPU seconds too; otherwise they may be those of the last time."""
+        ...
 
     def close(self) -> None: ...
 
 
 class CgroupMeter:
-    """`members` is not asked."""
+    """Neither `members` nor `cpu` is asked: all it tells costs next to nothing."""
 
     def __init__(self, cgroup: Cgroup) -> None:
         self._cgroup = cgroup
 
-    def use(self, members: Sequence[int], now: float) -> Use:
+    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> Use:
         return Use(self._cgroup.memory(), self._cgroup.pids(), self._cgroup.cpu_s())
 
     def close(self) -> None:
@@ -58,7 +60,7 @@ class ProcessMeter:
         self._highest_then = 0
         self._exact_at: float | None = None
 
-    def use(self, members: Sequence[int], now: float) -> Use:
+    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> Use:
         total = private = 0
         for pid in members:
             if pages := self._resident(pid):
@@ -68,7 +70,8 @@ class ProcessMeter:
         memory = private + files
         if self._threshold is not None and total + files >= EXACT_SHARE * self._threshold:
             memory = self._exactly(members, total + files, files, now)
-        self._cpu_s = max(self._cpu_s, sum(found.cpu_s for pid in members if (found := proc.times(pid))))
+        if cpu:
+            self._cpu_s = max(self._cpu_s, sum(found.cpu_s for pid in members if (found := proc.times(pid))))
         return Use(memory, len(members), self._cpu_s)
 
     def close(self) -> None:

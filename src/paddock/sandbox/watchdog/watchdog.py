@@ -118,9 +118,10 @@ class Watchdog:
         return self._entry(sandbox_id).case.reading
 
     async def measure(self, sandbox_id: str) -> Reading:
-        """Look at one sandbox now, and at what it has on disk."""
-        await self.look(sandbox_id)
+        """Look at one sandbox now, at its CPU seconds and at what it has on disk."""
         entry = self._entry(sandbox_id)
+        entry.case.cpu_wanted = True
+        await self.look(sandbox_id)
         if not entry.case.ended and entry.case.watched.upper:
             await self._walk(entry.case)
         return entry.case.reading
