@@ -133,3 +133,37 @@ with subprocess.Popen(argv) as outer:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["True|True|sleep 72|sleep 73|unshare -Urpf sleep 73", "True|False"]
+
+
+def test_a_process_that_can_not_be_read_at_first_counts_as_soon_as_it_can() -> None:
+    """As a user's keeper starts commands: its child can't be read before exec, and has no ancestor inside."""
+    code = """
+import os, signal
+if os.geteuid() == 0:
+    os.setgroups([]); os.setresgid(60001, 60001, 60001); os.setresuid(60001, 60001, 60001)
+from paddock.sandbox.keeper import syscalls
+from paddock.sandbox.watchdog import Census, proc
+syscalls.be_dumpable()
+syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWPID)
+if (first := os.fork()) == 0:
+    signal.pause()
+census = Census()
+key = census.add(first)
+syscalls.forbid_tracing()
+(read, write), (started, exec_closes) = os.pipe(), os.pipe()
+if (second := os.fork()) == 0:
+    os.read(read, 1)
+    os.execvp("sleep", ["sleep", "74"])
+os.close(exec_closes)
+print(proc.pid_namespace(second), second in census.take()[key])
+os.write(write, b"x")
+os.read(started, 1)
+while proc.pid_namespace(second) is None:
+    pass
+print(second in census.take()[key])
+for child in (second, first):
+    os.kill(child, signal.SIGKILL)
+"""
+    code = "import paddock.sandbox.watchdog.census, paddock.sandbox.keeper.syscalls; " + code.lstrip()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["None", "False", "True"]

@@ -67,6 +67,31 @@ for flags in (0x10000000, 0x10020000, 0x00020000, 0x20000000, 0x40000000):
     os.wait()
 """
 
+TAKE = """
+import ctypes, os
+call, mine, taken = ctypes.CDLL(None).syscall, os.getpid(), set()
+open("/tmp/up", "w").close()
+while not os.path.exists("/tmp/stop"):
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) > mine):
+        open("/tmp/seen", "w").close()
+        try:
+            taken.update(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd") if int(fd) > 2)
+        except OSError:
+            pass
+        held = call(434, pid, 0)
+        for fd in range(3, 32):
+            got = call(438, held, fd, 0)
+            if got >= 0:
+                taken.add(os.readlink(f"/proc/self/fd/{got}"))
+                os.close(got)
+        if held >= 0:
+            os.close(held)
+print(*sorted(link for link in taken if link[0] != "/" or "cgroup" in link))
+"""
+"""What a command has of its own are the first three, and, while it starts, the libraries that it reads."""
+LONG_PATH = "/-:" * 35_000 + "/usr/bin:/bin"
+"""Of a command whose start takes a while: its program is looked for in each."""
+
 
 async def no_process_is_root_of_the_host(subject: SandboxSubject) -> None:
     payload = subject.settings.payload_id if os.geteuid() == 0 else os.geteuid()
@@ -225,6 +250,40 @@ async def devices_are_harmless(subject: SandboxSubject) -> None:
             expect(await room.fails(f"mknod {words} && : < {words.split()[0]}"), f"mknod {words} works")
 
 
+async def descriptors_of_the_keeper_are_out_of_reach(subject: SandboxSubject) -> None:
+    async with a_room(subject) as room:
+        taking = asyncio.ensure_future(room.python(TAKE))
+        try:
+            await _written(room, "/tmp/up")
+            for _ in range(100):
+                await room.run("true", env={"PATH": LONG_PATH})
+                if await _there(room, "/tmp/seen"):
+                    break
+        finally:
+            await room.provider.write(room.id, "/tmp/stop", b"")
+            result = await taking
+        said = bytes(result.stdout).decode()
+        expect(result.ok, f"the check ended with {result.exit_code}: {bytes(result.stderr)[-300:]!r}")
+        expect(not said.strip(), f"of a command that starts, descriptors can be taken or seen: {said}")
+
+
+async def _written(room: Room, path: str) -> None:
+    for _ in range(1000):
+        if await _there(room, path):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{path} was not written")
+
+
+async def _there(room: Room, path: str) -> bool:
+    """Asked without a process inside."""
+    try:
+        await room.provider.read(room.id, path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 async def sandboxes_do_not_meet(subject: SandboxSubject) -> None:
     async with opened(subject) as provider:
         room, other = await another(provider, subject), await another(provider, subject)
@@ -283,5 +342,6 @@ SUITE = [
     Behaviour("no namespace can be made inside", namespaces_do_not_nest),
     Behaviour("nothing can be mounted", mounts_are_refused),
     Behaviour("devices are harmless, and none can be made", devices_are_harmless),
+    Behaviour("a command that starts has no descriptors to be taken", descriptors_of_the_keeper_are_out_of_reach),
     Behaviour("two sandboxes see nothing of each other", sandboxes_do_not_meet),
 ]

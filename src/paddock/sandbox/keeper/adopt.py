@@ -87,6 +87,7 @@ def _become_payload(uid: int, proc: int) -> None:
     syscalls.unshare(syscalls.CLONE_NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {uid} 1")):
         _write(f"self/{name}", text, proc)
+    syscalls.forbid_tracing()
     # See `launch`: no user namespaces below this one.
     with contextlib.suppress(OSError):
         _write("sys/user/max_user_namespaces", "0", proc)

@@ -2,6 +2,8 @@
 
 Uid     where we are root, everything from here on runs as the payload's uid: it is the only uid of the user namespace,
         seen inside as 0, without any capability there. Root of the host is not mapped.
+Trace   the payload's processes have this process's uid: before any child of it is among them it forbids tracing, which
+        would hand them its descriptors.
 Order   cgroups are joined and their files opened before the uid changes; the parent-death signal is set after, because
         a change of uid clears it.
 """
@@ -246,6 +248,7 @@ def foreign_namespaces(pid: int) -> list[tuple[int, int]]:
 
 def join(plan: Plan, inside: Inside) -> None:
     """Enter the sandbox for good; children of this process are now born in its pid namespace."""
+    syscalls.forbid_tracing()
     _forbid_nesting()
     for fd, kind in inside.namespaces:
         syscalls.setns(fd, kind)

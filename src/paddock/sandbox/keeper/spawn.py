@@ -1,8 +1,10 @@
 """Starting one command inside.
 
 The child joins the sandbox's cgroups, leads a session (with a terminal of the sandbox's own, where asked), adopts the
-orphans among its descendants, gives up every capability, and becomes the command. What goes wrong before that is told
-through a pipe that exec closes: `Refused` for what the command's own words are to blame for, OSError for the rest.
+orphans among its descendants, closes what is not the command's, gives up every capability, and becomes the command.
+What goes wrong before that is told through a pipe that exec closes: `Refused` for what the command's own words are to
+blame for, OSError for the rest. Whatever runs inside has the child's uid, and must find none of the keeper's
+descriptors in it: the keeper forbids tracing, and so its children until they exec (`syscalls.forbid_tracing`).
 """
 
 import errno
@@ -92,11 +94,13 @@ def _become(
             fcntl.ioctl(terminal[1], termios.TIOCSCTTY, 0)
             fds = [terminal[1]] * 3 + fds
         # Above every number that is about to be given away, so that none is overwritten before it is copied.
-        lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds)) for fd in fds]
-        told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, len(fds))
+        lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds) + 1) for fd in fds]
+        told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, len(fds) + 1)
         for number, fd in enumerate(lifted):
             os.dup2(fd, number, inheritable=True)
+        told = os.dup2(told, len(fds), inheritable=False)
         syscalls.default_signals()
+        syscalls.close_from(told + 1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
         if plan.file_bytes is not None:

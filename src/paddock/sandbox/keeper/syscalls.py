@@ -27,7 +27,7 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAP_VERSION_3 = 0x20080522
 _CAP_LAST = 40
 
-_MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 429, 430, 431, 432
+_MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE = 429, 430, 431, 432, 436
 """Numbers that are the same on all machines."""
 _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
@@ -105,6 +105,19 @@ def die_with_parent(signal_number: int) -> None:
 def be_dumpable() -> None:
     """Own our files in `/proc` again after a change of user."""
     _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl DUMPABLE")
+
+
+def forbid_tracing() -> None:
+    """Nothing without capabilities over the host may trace us, or take or see our descriptors; our files in `/proc` are
+    root's. Children inherit it; exec ends it, after it has closed what it closes."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl DUMPABLE")
+
+
+def close_from(fd: int) -> None:
+    """Close that descriptor and all above it."""
+    if _libc.syscall(_CLOSE_RANGE, ctypes.c_uint(fd), ctypes.c_uint(0xFFFFFFFF), 0) != 0:
+        # Kernels before 5.9 lack the call.
+        os.closerange(fd, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def become_subreaper() -> None:

@@ -3,7 +3,8 @@
 Belongs by pid namespace, which no process can leave: a daemon that forked twice, a new session, a command that joined
         from outside all count. Where a namespace can't be read (another user's process), a process belongs where its
         nearest ancestor does that can be: orphans are adopted inside their namespace.
-Cost    a process's namespace is read once, when it is first seen; a pass over known ones is one listing of `/proc`.
+Cost    a process's namespace is read once, when it is first seen; a pass over known ones is one listing of `/proc`. One
+        that can't be read is tried at each pass (3 us): a command can't be read by a user until it has started.
         An id that came to mean another process between two passes would be misread until it ends: whoever acts on
         a process asks `belongs` first.
 """
@@ -52,7 +53,7 @@ class Census:
         unread: list[int] = []
         for pid in proc.pids():
             inode = known.get(pid)
-            if inode is None:
+            if not inode:
                 inode = proc.pid_namespace(pid) or 0
             seen[pid] = inode
             if not inode:
