@@ -29,6 +29,7 @@ for package, file in (
     ("agents.swe", "configs/swe_agent.yaml"),
     ("agents.swe", "prompt.jinja"),
     ("agents.swe", "prompts/root_cause.jinja"),
+    ("harnesses.codex_cli", "package-lock.json"),
     ("sandbox.blocklist", "rules.yaml"),
     ("models_servers.genrm", "configs/genrm_model.yaml"),
     ("sandbox.keeper", "zygote.py"),

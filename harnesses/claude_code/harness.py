@@ -86,6 +86,7 @@ class ClaudeCodeHarness(CliHarness):
             where="inside",
             source="npm",
             packages=("@anthropic-ai/claude-code@{version}",),
+            lock=Path(__file__).with_name("package-lock.json"),
             # Beside it there may be one for musl.
             commands={"claude": "node_modules/@anthropic-ai/claude-code-linux-*64/claude"},
             licence=LICENCE,

@@ -80,6 +80,7 @@ class CodexCliHarness(CliHarness):
             where="inside",
             source="npm",
             packages=("@openai/codex@{version}",),
+            lock=Path(__file__).with_name("package-lock.json"),
             commands={"codex": f"{vendor}/*/codex", "rg": f"{vendor}/*/rg"},
             licence="Apache-2.0",
         )

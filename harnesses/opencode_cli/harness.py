@@ -89,6 +89,7 @@ class OpenCodeCliHarness(CliHarness):
             where="inside",
             source="npm",
             packages=("opencode-ai@{version}", "@vscode/ripgrep@1.18.0"),
+            lock=Path(__file__).with_name("package-lock.json"),
             commands={
                 # Beside it there may be one for processors without AVX2, and one for musl.
                 "opencode": "node_modules/opencode-linux-*64/bin/opencode",

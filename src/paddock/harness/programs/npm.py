@@ -1,13 +1,19 @@
-"""Programs from npm: `npm install` of exact versions into a folder of their own.
+"""Programs from npm: exact versions, with all that comes beside them, into a folder of their own.
 
+Lock    `npm ci` of the program's lock: every package in one version, its archive checked by its hash before it is
+        unpacked. A version or a processor that the lock is not of comes by `npm install`: what it needs is what the
+        registry says now.
 Scripts no package's install script is run: the programs that harnesses run are ready as they are packed.
 Builds  the package for this machine's system and processor comes as an optional dependency of the named one.
-Rest    what came beside is in `package-lock.json`.
+Rest    what came is in `package-lock.json`.
 Cache   npm's own, as the user has it set; so are its registry and its proxy.
 Errors  ConfigError: no npm, or one too old; InfraError: npm failed, with its last lines.
 """
 
+import json
+import platform
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 from paddock.errors import ConfigError, InfraError
@@ -20,7 +26,7 @@ TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 60.0
 
 _FLAGS = (
-    *("--ignore-scripts", "--include=optional", "--save-exact"),
+    *("--ignore-scripts", "--include=optional"),
     *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
 )
 
@@ -28,12 +34,41 @@ _FLAGS = (
 def install(program: Program, folder: Path, commands: Commands) -> None:
     """Into `folder`, which is there and empty."""
     npm = find_npm(program, commands)
-    words = [npm, "install", *_FLAGS, "--prefix", str(folder), *program.wanted]
-    done = commands.run(words, timeout_s=TIMEOUT_S, cwd=folder)
+    lock = read_lock(program)
+    if lock is None:
+        verb, more = "install", ["--save-exact", "--prefix", str(folder), *program.wanted]
+    else:
+        verb, more = "ci", ["--prefix", str(folder)]
+        (folder / "package.json").write_text(json.dumps({"dependencies": _versions(program)}))
+        (folder / "package-lock.json").write_text(lock)
+    done = commands.run([npm, verb, *_FLAGS, *more], timeout_s=TIMEOUT_S, cwd=folder)
     if done.code is None:
-        raise InfraError(f"npm install {program.words}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
+        raise InfraError(f"npm {verb} {program.words}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
     if done.code != 0:
-        raise InfraError(f"npm install {program.words} failed:\n{done.tail}", kind="install_failed")
+        raise InfraError(f"npm {verb} {program.words} failed:\n{done.tail}", kind="install_failed")
+
+
+def read_lock(program: Program) -> str | None:
+    """The program's lock, where it is one of this version and has what this processor runs."""
+    if program.lock is None:
+        return None
+    text = program.lock.read_text()
+    packages = json.loads(text)["packages"]
+    if packages[""]["dependencies"] != _versions(program):
+        return None
+    here = {"x86_64": "x64", "aarch64": "arm64"}.get(machine := platform.machine(), machine)
+    fitting = [path for path, one in packages.items() if path and here in one.get("cpu", [here])]
+    whole = all(any(_holds(path, pattern) for path in fitting) for pattern in program.commands.values())
+    return text if whole else None
+
+
+def _holds(path: str, pattern: str) -> bool:
+    """Whether a command that fits a pattern may lie in the package at a path."""
+    return fnmatch(path, "/".join(pattern.split("/")[: path.count("/") + 1]))
+
+
+def _versions(program: Program) -> dict[str, str]:
+    return {name: version for name, _, version in (package.rpartition("@") for package in program.wanted)}
 
 
 def find_npm(program: Program, commands: Commands) -> str:

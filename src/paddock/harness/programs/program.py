@@ -5,7 +5,7 @@ Where   `inside`: seen read-only in the sandbox, below `MOUNTED`; `outside`: on 
 Folder  `<home>/programs/<name>-<version>/`, with `bin/<command>` for each command, and `program.json`, written last.
 """
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import Field
@@ -26,6 +26,9 @@ class Program(Record):
     source: Literal["npm", "pip"]
     packages: tuple[str, ...] = Field(min_length=1)
     """What is installed, as the installer takes it; `{version}` stands for the version."""
+    lock: Path | None = None
+    """npm: a `package-lock.json` that says of every package the version and the hash; made by `scripts/lock.py`. None,
+    or one of another version or processor: what comes beside the packages is what the registry says on the day."""
     commands: dict[str, str]
     """Where each command is: a path below the folder that may have wildcards, and is the only one that fits."""
     python: str | None = None

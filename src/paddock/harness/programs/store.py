@@ -77,7 +77,11 @@ class ProgramStore:
             making = folder if program.source in IN_PLACE else self.root / _MAKING / program.folder
             try:
                 making.mkdir(mode=0o755)
-                say(f"{program.source} installs {program.words}")
+                unlocked = program.lock is not None and npm.read_lock(program) is None
+                note = (
+                    " (there is no lock for this version here: what comes beside it is not checked)" if unlocked else ""
+                )
+                say(f"{program.source} installs {program.words}{note}")
                 INSTALLERS[program.source](program, making, Commands(self._environ, held=[lock]))
                 finish(program, making)
                 if making != folder:
