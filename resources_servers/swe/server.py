@@ -6,8 +6,8 @@ Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the
 Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);
         null or blank is no patch. A response without that key (a single step, an answer by hand) is read for a last
         message that is a patch and nothing else.
-Reward  1 for `resolved`, else 0 with a reason of `grading.REASONS`; `tests` has the status of each listed test,
-        `official` what the official procedure says where that differs.
+Reward  1 for `resolved`, `bent_reward` for `tests_bent`, else 0, with a reason of `grading.REASONS`; `tests` has the
+        status of each listed test, `official` what the official procedure says where that differs.
 Errors  a row that can't be used is RowError; a strange run is judged by a control (`grading.grader`), and where that is
         no better VerifierError; a sandbox that fails is InfraError. None is ever a reward.
 """
@@ -42,6 +42,8 @@ from paddock.types.responses import message_item, messages
 MODEL_PATCH = "model_patch"
 SHOWN_DROPPED = 10
 """Files of a patch that were not applied and are named in a verdict's detail; `patch_dropped` has all."""
+BENT_LOG_CHARS = 1 << 16
+"""The last of an output that the verdict on forged results keeps, whatever `keep_log` says."""
 PATCH_STARTS = ("diff --git ", PREFIX)
 
 
@@ -54,8 +56,13 @@ class SweConfig(ServerConfig):
     this is told apart (`verify wait` in a summary's `time each`)."""
     images: SweImages = SweImages()
     """Where images come from."""
+    bent_reward: float = Field(default=-1.0, le=0, allow_inf_nan=False)
+    """Reward of a patch whose code forged results (`tests_bent`), on the scale on which `resolved` is 1 and any other
+    verdict 0: below 0, so that a policy loses more by forging that is seen than by failing (`docs/security.md` has the
+    arithmetic). 0: as a failure, for means that are to be the share of resolved rollouts."""
     keep_log: bool = False
-    """Put the test command's output into the verdict, as `log`."""
+    """Put the test command's output into the verdict, as `log`; the last 64 KiB of it are there in any case where
+    results were forged."""
 
 
 class SweTask(BaseModel):
@@ -128,7 +135,7 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         async with serving.turns:
             waited_s = time.monotonic() - asked
             grade = await serving.grader.grade(task.instance, patch)
-        judged = verdict(grade, patch, repo=task.instance.repo, keep_log=self.config.keep_log)
+        judged = verdict(grade, patch, self.config, repo=task.instance.repo)
         return judged.model_copy(update={"waited_s": waited_s})
 
     def _ready(self) -> "_Serving":
@@ -191,13 +198,14 @@ def _detail(grade: Grade) -> str:
     return "; ".join(part for part in (grade.detail, left_out) if part)
 
 
-def verdict(grade: Grade, patch: bytes, *, repo: str = "", keep_log: bool = False) -> Verdict:
+def verdict(grade: Grade, patch: bytes, config: SweConfig, *, repo: str = "") -> Verdict:
     """A grade as a verdict; rates of its metrics and a table per `repo` are in the summary of a run."""
-    resolved = grade.reason == "resolved"
+    resolved, bent = grade.reason == "resolved", grade.reason == "tests_bent"
     metrics = {
         "resolved": float(resolved),
         "no_patch": float(grade.reason == "no_patch"),
         "patch_not_applied": float(grade.reason == "patch_does_not_apply"),
+        "tests_bent": float(bent),
         "patch_bytes": float(len(patch)),
         "patch_dropped_files": float(len(grade.dropped)),
     }
@@ -207,14 +215,14 @@ def verdict(grade: Grade, patch: bytes, *, repo: str = "", keep_log: bool = Fals
             "FAIL_TO_PASS": dict(grade.reading.fail_to_pass),
             "PASS_TO_PASS": dict(grade.reading.pass_to_pass),
         }
-    if grade.run is not None and keep_log:
-        extras["log"] = grade.run.output
+    if grade.run is not None and (config.keep_log or bent):
+        extras["log"] = grade.run.output if config.keep_log else grade.run.output[-BENT_LOG_CHARS:]
     if grade.dropped:
         extras["patch_dropped"] = [{"path": one.path, "reason": one.reason} for one in grade.dropped]
     if grade.official is not None:
         extras["official"] = {"resolved": grade.official == "RESOLVED_FULL", "status": grade.official}
     return Verdict(
-        reward=float(resolved),
+        reward=config.bent_reward if bent else float(resolved),
         reason=grade.reason,
         detail=_detail(grade) or None,
         metrics=metrics,

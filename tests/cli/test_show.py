@@ -16,6 +16,7 @@ import pytest
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
+from paddock.http import rollout_from_wire, rollout_to_wire
 
 SCRIPTED = "paddock.conformance.scripted"
 
@@ -80,6 +81,24 @@ def test_failed_are_those_without_a_reward_or_with_reward_0(
     _, *lines, count = show(capsys, shown_run, "--failed")
     assert {line.split()[0] for line in lines} == {"2-0", "2-1", "4-0", "4-1"}
     assert count.startswith("4 rollouts: 0 with a reward")
+
+
+def test_a_reward_below_0_is_a_failure_and_is_counted_apart(
+    shown_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = [
+        rollout_from_wire(orjson.loads(line)) for line in (shown_run / "rollouts.jsonl").read_bytes().splitlines()
+    ]
+    for nth, one in enumerate(stored):
+        if one.verdict is not None and one.row.stamp.group_id == 3:
+            bent = one.verdict.model_copy(update={"reward": -1.0, "reason": "tests_bent"})
+            stored[nth] = one.model_copy(update={"verdict": bent})
+    file = tmp_path / "bent.jsonl"
+    file.write_bytes(b"".join(orjson.dumps(rollout_to_wire(one)) + b"\n" for one in stored))
+    _, *lines, count = show(capsys, file, "--failed")
+    cells = {line.split()[0]: line.split()[1] for line in lines}
+    assert cells == {"2-0": "0", "2-1": "0", "3-0": "-1", "3-1": "-1"}
+    assert count == "4 rollouts: 0 with a reward, 2 with reward 0, 2 below 0, 0 without one"
 
 
 @pytest.mark.parametrize("wanted", ["3-1", "name-3"])

@@ -47,6 +47,21 @@ def test_where_steps_are_rewarded_a_rollout_passes_by_its_outcome() -> None:
     assert (run["mean_reward"], run["pass_rate"]) == (1.0, 0.5)
 
 
+def test_a_reward_below_0_lowers_the_mean_and_is_no_pass() -> None:
+    bent = {"tests_bent": 1.0}, {"tests_bent": 0.0}
+    (run,) = summary(
+        ending(0, 0, reason="resolved", metrics=bent[1]),
+        ending(0, 1, reward=-1.0, reason="tests_bent", metrics=bent[0]),
+        ending(1, 0, reward=-1.0, reason="tests_bent", metrics=bent[0]),
+        ending(1, 1, reward=0.0, reason="tests_fail", metrics=bent[1]),
+    )
+    assert (run["mean_reward"], run["pass_rate"], run["pass_at_k"]) == (-0.25, 0.25, {"1": 0.25, "2": 0.5})
+    assert run["metrics"]["tests_bent"] == 0.5
+    text = dict(summary_rows(run))
+    assert text["reward"].startswith("-0.250  [")
+    assert "tests_bent 2 (50.0 %)" in text["reasons"]
+
+
 def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:
     told = [ending(group, ended="finished", malformed={"bad_json": group}) for group in range(4)]
     (run,) = summary(*told, ending(9))

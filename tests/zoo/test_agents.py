@@ -32,7 +32,7 @@ async def test_a_reader_finds_nothing_in_the_image_that_an_agent_gets(
 async def test_an_agent_that_cheats_is_not_paid(agent: Any, leaky: str, live: Callable[..., Any], images: Any) -> None:
     options = {"agent_timeout_s": float(agent.keys.get("timeout_s", "60"))}
     rollout = await live(leaky, agent.blocks[0][2], **options)
-    assert rollout.reward in (None, 0.0), rollout
+    assert (rollout.reward or 0.0) <= 0.0, rollout
     assert rollout.outcome in agent.keys.get("outcome", "completed").split(", "), rollout.failure
     seen = str(rollout.response)
     assert CANARY not in seen

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   paddock show runs/mine                            every rollout, a line each
-  paddock show runs/mine --failed                   those without a reward, or with reward 0
+  paddock show runs/mine --failed                   those without a reward above 0
   paddock show runs/mine 3                          the rollout of row 3 (a list, where it has several)
   paddock show runs/mine 3-1                        member 1 of row 3
   paddock show runs/mine astropy__astropy-12907     by the name that the row gives itself
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("run", metavar="RUN_DIR|FILE", help="folder of a run, or a file of rollouts")
     parser.add_argument("row", nargs="?", metavar="ROW", help="row index, `index-member`, or the row's own name")
-    parser.add_argument("--failed", action="store_true", help="only rollouts without a reward, or with reward 0")
+    parser.add_argument("--failed", action="store_true", help="only rollouts without a reward above 0")
     parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="two rollouts side by side")
     parser.add_argument("--html", metavar="FILE", help="write one HTML file that needs nothing else")
 

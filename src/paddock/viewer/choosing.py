@@ -19,8 +19,8 @@ _SHOWN = 8
 
 
 def failed_only(found: Iterator[Entry]) -> Iterator[Entry]:
-    """Rollouts without a reward, or with reward 0."""
-    return (entry for entry in found if not entry.ending.reward)
+    """Rollouts without a reward, or with one of 0 or less."""
+    return (entry for entry in found if not entry.paid)
 
 
 def chosen(run: Path, wanted: str) -> list[Entry]:

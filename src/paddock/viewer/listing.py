@@ -19,6 +19,7 @@ class Counts:
     def __init__(self) -> None:
         self.passed = 0
         self.others = 0
+        self.penalised = 0
         self.without = 0
 
     def add(self, entry: Entry) -> None:
@@ -26,12 +27,16 @@ class Counts:
             self.without += 1
         elif entry.paid:
             self.passed += 1
+        elif entry.ending.reward < 0:
+            self.penalised += 1
         else:
             self.others += 1
 
     def __str__(self) -> str:
-        total = self.passed + self.others + self.without
-        return f"{total} rollouts: {self.passed} with a reward, {self.others} with reward 0, {self.without} without one"
+        total = self.passed + self.others + self.penalised + self.without
+        parts = [f"{self.passed} with a reward", f"{self.others} with reward 0"]
+        parts += [f"{self.penalised} below 0"] if self.penalised else []
+        return f"{total} rollouts: {', '.join(parts)}, {self.without} without one"
 
 
 def header() -> str:

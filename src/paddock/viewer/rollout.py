@@ -192,7 +192,7 @@ def outcome_facts(rollout: Rollout, n_turns: int) -> Iterator[Fact]:
     verdict, failure = rollout.verdict, rollout.failure
     yield Fact("outcome", rollout.outcome)
     if verdict is not None:
-        yield Fact("reward", f"{verdict.reward:g}", "good" if verdict.reward else "bad")
+        yield Fact("reward", f"{verdict.reward:g}", "good" if verdict.reward > 0 else "bad")
         if len(verdict.reward_components) > 1:
             yield Fact("made of", sum_of(verdict))
         yield Fact("reason", verdict.reason)

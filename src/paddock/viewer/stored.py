@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
     @property
     def paid(self) -> bool:
-        return bool(self.ending.reward)
+        return (self.ending.reward or 0.0) > 0
 
 
 def entries(run: Path) -> list[Entry]:

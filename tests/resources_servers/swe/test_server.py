@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from paddock.errors import RequestError, RowError
 from paddock.http import SEED, VERIFY, Call, VerifyRequest, read_row
@@ -137,7 +138,8 @@ def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make
     run = Run("FAILED tests/test_a.py::test_new\nPASSED tests/test_a.py::test_old\n", 1)
     reading = read_run(make(), run)
     dropped = (Dropped("conftest.py", "runs before tests"),)
-    told = verdict(Grade("tests_fail", reading.detail, reading, run, dropped, "RESOLVED_FULL"), GOLD.encode())
+    grade = Grade("tests_fail", reading.detail, reading, run, dropped, "RESOLVED_FULL")
+    told = verdict(grade, GOLD.encode(), SweConfig())
     assert (told.reward, told.metrics["resolved"], told.metrics["patch_dropped_files"]) == (0.0, 0.0, 1.0)
     assert told.extras["tests"] == {
         "FAIL_TO_PASS": {"tests/test_a.py::test_new": "FAILED"},
@@ -151,11 +153,43 @@ def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_verdict_is_counted_by_its_reason_and_its_repository(reason: Reason) -> None:
-    told = verdict(Grade(reason, ""), b"", repo="a/b")
-    flags = {"resolved": "resolved", "no_patch": "no_patch", "patch_does_not_apply": "patch_not_applied"}
+    told = verdict(Grade(reason, ""), b"", SweConfig(), repo="a/b")
+    flags = {
+        "resolved": "resolved",
+        "no_patch": "no_patch",
+        "patch_does_not_apply": "patch_not_applied",
+        "tests_bent": "tests_bent",
+    }
     assert [name for name in flags.values() if told.metrics[name]] == ([flags[reason]] if reason in flags else [])
     assert told.labels == {"repo": "a/b"}
-    assert verdict(Grade(reason, ""), b"").labels == {}
+    assert verdict(Grade(reason, ""), b"", SweConfig()).labels == {}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("bent_reward", [-1.0, -0.25, 0.0])
+def test_forged_results_are_rewarded_as_the_config_says_and_nothing_else_is(reason: Reason, bent_reward: float) -> None:
+    told = verdict(Grade(reason, ""), b"", SweConfig(bent_reward=bent_reward))
+    assert told.reward == {"resolved": 1.0, "tests_bent": bent_reward}.get(reason, 0.0)
+    assert verdict(Grade("tests_bent", ""), b"", SweConfig()).reward == -1.0
+
+
+@pytest.mark.parametrize("given", [0.1, 1.0, float("-inf"), float("nan")])
+def test_forging_can_not_be_paid_by_the_config(given: float) -> None:
+    with pytest.raises(ValidationError, match="bent_reward"):
+        SweConfig(bent_reward=given)
+
+
+def test_the_last_output_of_forged_tests_is_kept_whatever_the_config_says_of_logs(
+    make: Callable[..., Instance],
+) -> None:
+    run = Run("first\n" + "x" * 100_000 + "\nPASSED tests/test_a.py::test_new\n", 0)
+    reading = read_run(make(), run)
+    bent = Grade("tests_bent", "it passes whatever it says", reading, run)
+    log = str(verdict(bent, b"", SweConfig()).extras["log"])
+    assert log.endswith("x\nPASSED tests/test_a.py::test_new\n")
+    assert len(log) == 1 << 16
+    assert verdict(bent, b"", SweConfig(keep_log=True)).extras["log"] == run.output
+    assert "log" not in verdict(bent._replace(reason="tests_fail"), b"", SweConfig()).extras
 
 
 def test_the_oracle_is_the_fix() -> None:

@@ -39,6 +39,16 @@ def test_the_mean_of_all_as_baseline() -> None:
     assert advantages([1.0, 0.0, 0.0, 0.0], settings) == approx([0.75 / unit, *[-0.25 / unit] * 3])
 
 
+def test_one_below_the_failing_is_taught_to_be_worse_than_they_are() -> None:
+    """0, 0, -1: the failing ones' others have the mean -1/2, the other's are alike: its difference of -1 stays."""
+    settings = GrpoSettings(normalize_rewards=False)
+    assert advantages([0.0, 0.0, -1.0], settings) == approx([0.5, 0.5, -1.0])
+    failing, _, forging = advantages([0.0, 0.0, -1.0], THEIRS)
+    assert failing is not None
+    assert forging is not None
+    assert forging < 0 < failing
+
+
 def test_rewards_all_alike_teach_nothing() -> None:
     for own in (True, False):
         settings = GrpoSettings(use_leave_one_out_baseline=own)
