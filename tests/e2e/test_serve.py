@@ -142,7 +142,8 @@ def test_a_request_that_hangs_does_not_hold_up_the_end(serve: Serve, config: Pat
                 b'{"responses_create_params": {"input": "x"}, "cue": "%s", "response": {"output": []}}' % cue.encode()
             )
             caller.sendall(
-                b"POST /verify HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+                b"POST /verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+                b"content-length: %d\r\n\r\n%s" % (len(body), body)
             )
             time.sleep(1)
             family = command.family()

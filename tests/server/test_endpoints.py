@@ -100,7 +100,7 @@ async def test_a_failure_is_told_as_the_clients_of_the_path_understand_it(
     probe: Probe, content: bytes, kind: str
 ) -> None:
     async with client_of(probe) as client:
-        reply = await client.post(PATH, content=content)
+        reply = await client.post(PATH, content=content, headers={"content-type": "application/json"})
     error = reply.json()["error"]
     assert (error["kind"], error["code"]) == (kind, kind)
     assert reply.status_code == (400 if kind == "body_invalid" else 500)

@@ -52,7 +52,8 @@ class Reached:
         self._client = client
 
     async def ask(self, path: str = PATH, method: str = "POST", **headers: str) -> httpx.Response:
-        given = {name: value.replace("PORT", self.port) for name, value in headers.items()}
+        named = {name: value.replace("PORT", self.port) for name, value in headers.items()}
+        given = {"content-type": "application/json", **named}
         return await self._client.request(method, self.url + path, content=b'{"stream": true}', headers=given)
 
 
@@ -142,10 +143,17 @@ async def test_where_a_token_is_asked_for_it_alone_decides(reached: Reached) -> 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 @without_token
-async def test_curl_needs_nothing_more(reached: Reached) -> None:
-    command = ("curl", "-sS", "--noproxy", "*", "-d", '{"stream": true}', reached.url + PATH)
+async def test_curl_needs_to_say_that_it_sends_json_and_nothing_more(reached: Reached) -> None:
+    command = ["curl", "-sS", "--noproxy", "*", "-d", '{"stream": true}', reached.url + PATH]
+    assert await printed(*command, "-H", "Content-Type: application/json") == b"data: 1\n\n"
+    # What curl calls a body by itself is refused, with the words that make it right.
+    assert b"-H 'Content-Type: application/json'" in await printed(*command)
+    assert reached.server.calls == 1
+
+
+async def printed(*command: str) -> bytes:
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    assert (await process.communicate())[0] == b"data: 1\n\n"
+    return (await process.communicate())[0]
 
 
 async def test_on_a_unix_socket_no_name_is_asked_for(tmp_path: Path) -> None:

@@ -21,14 +21,15 @@ from paddock.types import JsonObject
 BODY = orjson.dumps({"responses_create_params": {"input": "ü"}, "cue": "answer", "response": {"output": []}})
 LONG = b'{"a": "%s"}' % (b"x" * (1 << 20))
 SERVER = CueServer(CueConfig(), name="cue", peers={})
-HEAD = b"POST /verify HTTP/1.1\r\nhost: localhost\r\n"
+JSON = {"content-type": "application/json"}
+HEAD = b"POST /verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
 async def post(content: bytes | AsyncIterator[bytes], **headers: str) -> httpx.Response:
     transport = httpx.ASGITransport(build_app(SERVER, limits=RequestLimits(max_body_mib=1)))
     async with httpx.AsyncClient(transport=transport, base_url="http://cue") as client:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await client.post("/verify", content=content, headers=named)
+        return await client.post("/verify", content=content, headers={**JSON, **named})
 
 
 async def pieces(content: bytes) -> AsyncIterator[bytes]:
@@ -50,10 +51,71 @@ async def test_another_charset_is_refused_by_its_name(charset: str) -> None:
     assert f"`{charset}`" in reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=UTF-8", "text/plain"])
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "Application/JSON",
+        "application/json; charset=UTF-8",
+        "application/vnd.rollout+json ;charset=us-ascii",
+    ],
+)
 async def test_a_plain_body_is_read(content_type: str) -> None:
     reply = await post(BODY, content_type=content_type, content_encoding="identity")
     assert reply.status_code == 200
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None,
+        "",
+        "text/plain",
+        "text/plain; charset=application/json",
+        FORM,
+        "multipart/form-data; boundary=application/json",
+        "application/jsonx",
+        "text/plain, application/json",
+    ],
+)
+@pytest.mark.parametrize("token", [None, "key"])
+@pytest.mark.parametrize("length_is_told", [True, False])
+async def test_a_body_that_is_not_called_json_is_not_read(
+    content_type: str | None, token: str | None, length_is_told: bool
+) -> None:
+    transport = httpx.ASGITransport(build_app(SERVER, token=token))
+    headers = {"authorization": "Bearer key"} | ({} if content_type is None else {"content-type": content_type})
+    async with httpx.AsyncClient(transport=transport, base_url="http://cue", headers=headers) as client:
+        reply = await client.post("/verify", content=BODY if length_is_told else pieces(BODY))
+        assert (reply.status_code, reply.json()["error"]["kind"]) == (415, "body_unsupported")
+        assert "-H 'Content-Type: application/json'" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/verify", "/v1/responses", "/v1/chat/completions", "/r/ro_1/v1/messages"])
+async def test_clients_of_each_dialect_are_told_of_a_wrong_content_type_in_its_form(path: str) -> None:
+    transport = httpx.ASGITransport(build_app(SERVER))
+    async with httpx.AsyncClient(transport=transport, base_url="http://cue") as client:
+        reply = await client.post(path, content=BODY, headers={"content-type": FORM})
+    assert reply.status_code == 415
+    error = reply.json()["error"]
+    assert f"content-type `{FORM}`" in error["message"]
+    if path.endswith("messages"):
+        assert (reply.json()["type"], error["type"]) == ("error", "invalid_request_error")
+    elif path.startswith("/v1/"):
+        assert error["code"] == "body_unsupported"
+    else:
+        assert (error["owner"], error["kind"]) == ("user", "body_unsupported")
+
+
+async def test_a_request_without_a_body_needs_no_content_type() -> None:
+    transport = httpx.ASGITransport(build_app(SERVER))
+    async with httpx.AsyncClient(transport=transport, base_url="http://cue") as client:
+        assert (await client.get("/healthz")).status_code == 200
+        empty = await client.post("/verify", headers={"content-type": FORM})
+        assert (empty.status_code, empty.json()["error"]["kind"]) == (400, "body_invalid")
 
 
 @pytest.mark.parametrize("announced", [True, False])
@@ -119,5 +181,5 @@ async def test_the_config_sets_the_limits_of_all_servers(isolate: bool) -> None:
     )
     async with open_runtime(config, listen=True, isolate=isolate) as runtime, httpx.AsyncClient(timeout=60) as client:
         url = runtime.servers["cue"].url
-        assert (await client.post(f"{url}/verify", content=pieces(LONG))).status_code == 413
-        assert (await client.post(f"{url}/verify", content=BODY)).status_code == 200
+        assert (await client.post(f"{url}/verify", content=pieces(LONG), headers=JSON)).status_code == 413
+        assert (await client.post(f"{url}/verify", content=BODY, headers=JSON)).status_code == 200

@@ -288,7 +288,7 @@ async def post(subject: Subject, path: str, body: Any) -> tuple[int, JsonObject]
         app = httpx.ASGITransport(build_app(server))
         async with httpx.AsyncClient(transport=app, base_url="http://subject") as client:
             content = body if isinstance(body, bytes) else orjson.dumps(body)
-            reply = await client.post(path, content=content)
+            reply = await client.post(path, content=content, headers={"content-type": "application/json"})
             wire = orjson.loads(reply.content)
             return reply.status_code, wire if isinstance(wire, dict) else {}
     finally:

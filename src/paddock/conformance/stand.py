@@ -92,7 +92,7 @@ class Stand(NamedTuple):
         app = httpx.ASGITransport(build_app(self.server))
         async with httpx.AsyncClient(transport=app, base_url="http://subject") as client:
             content = body if isinstance(body, bytes) else orjson.dumps(body)
-            return await client.post(path, content=content, headers=headers)
+            return await client.post(path, content=content, headers={"content-type": "application/json", **headers})
 
     def is_known(self, text: str) -> bool:
         """Whether `text` is what the server had to say, as far as that is known."""

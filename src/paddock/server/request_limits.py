@@ -1,7 +1,8 @@
-"""What a request may bring, before any of it is read: its body's encoding, charset and size.
+"""What a request may bring, before any of it is read: its body's encoding, content type and size.
 
-Law     a body comes as it is (`content-encoding` identity), as JSON in UTF-8: another is refused by its name, not read
-        as broken JSON. One that is announced as too long is refused at once, one that is not as soon as it is.
+Law     a body comes as it is (`content-encoding` identity), and is said to be JSON in UTF-8: another is refused by its
+        name, not read as JSON. One that is announced as too long is refused at once, one that is not as soon as it is.
+Why     a page of another site can make a browser send any body, but none called JSON without asking first.
 Units   sizes in MiB, times in seconds.
 Errors  UnsupportedBodyError (415), BodyTooLargeError (413).
 """
@@ -14,6 +15,8 @@ from paddock.errors import RequestError
 from paddock.server.endpoints import refusal
 from paddock.server.settings import RequestLimits
 
+JSON = b"application/json"
+_JSON_TYPE = re.compile(r"application/json|[\w.+-]+/[\w.+-]+\+json")
 _CHARSET = re.compile(r"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 _READABLE = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
@@ -47,13 +50,20 @@ class LimitedBodies:
             return
         error: RequestError | None = None
         length: int | None = None
+        has_body = False
+        types: list[bytes] = []
         for name, value in scope["headers"]:
             if name == b"content-length":
                 length = int(value) if value.isdigit() else None
+                has_body = has_body or length != 0
+            elif name == b"transfer-encoding":
+                has_body = True
             elif name == b"content-encoding":
                 error = error or _encoded(value)
             elif name == b"content-type":
-                error = error or _in_charset(value)
+                types.append(value)
+        if has_body and types != [JSON]:
+            error = error or _typed(types)
         if length is not None and length > self._max_bytes:
             error = error or BodyTooLargeError(self._limits)
         if error is not None:
@@ -83,8 +93,16 @@ def _encoded(value: bytes) -> UnsupportedBodyError | None:
     return UnsupportedBodyError(f"content-encoding `{encoding[:40]}`: send the body as it is (`identity`)")
 
 
-def _in_charset(value: bytes) -> UnsupportedBodyError | None:
-    named = _CHARSET.search(value.decode("latin-1"))
+def _typed(values: list[bytes]) -> UnsupportedBodyError | None:
+    """`values`: of the header, each time that it was sent."""
+    said = ", ".join(value.decode("latin-1") for value in values)
+    name, _, parameters = said.partition(";")
+    if not _JSON_TYPE.fullmatch(name.strip().lower()):
+        given = f"`{name.strip()[:80]}`" if values else "(none)"
+        return UnsupportedBodyError(
+            f"content-type {given}: a body is JSON, and is sent as that: -H 'Content-Type: application/json'"
+        )
+    named = _CHARSET.search(parameters)
     if named is None or named.group(1).lower() in _READABLE:
         return None
     return UnsupportedBodyError(f"content-type charset `{named.group(1)[:40]}`: send JSON in UTF-8")

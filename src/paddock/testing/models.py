@@ -62,7 +62,7 @@ class ModelClient:
         if self._direct is not None:
             return await self._ask_directly(self._direct, route, body, Call(bearer=key), path)
         assert self._client is not None
-        headers = {"authorization": f"Bearer {key}"} if key else {}
+        headers = {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
         url = self._base_url + route.path.format(**path)
         reply = await self._client.post(url, content=orjson.dumps(body), headers=headers)
         if reply.headers["content-type"].startswith("text/event-stream"):

@@ -72,7 +72,7 @@ async def test_compare_over_http_is_plain_json(stage_of: "StageOf") -> None:
     async with stage_of() as stage:
         transport = httpx.ASGITransport(build_app(stage.servers[0]))
         async with httpx.AsyncClient(transport=transport, base_url="http://genrm") as client:
-            reply = await client.post("/compare", content=orjson.dumps(compare("a", "b").model_dump()))
+            reply = await client.post("/compare", json=compare("a", "b").model_dump(mode="json"))
             assert set(reply.json()) == {"rewards", "comparison_results", "metrics"}
             first = reply.json()["comparison_results"][0]
             assert set(first) == {"response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking"}

@@ -113,7 +113,9 @@ async def test_a_client_that_closes_its_socket_before_the_first_byte_does_not_en
         body = json.dumps(GO).encode()
         raw = socket.create_connection((url.host, url.port))
         raw.sendall(
-            f"POST {url.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            f"POST {url.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
         )
         await until(lambda: server.engine.begun == 1)
         raw.close()
