@@ -69,7 +69,11 @@ def run() -> dict[str, Any]:
 async def _run(folder: str) -> dict[str, Any]:
     judge = {"paddock.testing.judges:ScriptedJudge": {"prefers": "hash", "keep_seen": 0, "python": sys.executable}}
     settings = {"genrm_model_server": {"type": "models_servers", "name": "judge"}, "state_dir": folder}
-    tree = {"genrm": {"resources_servers": {"genrm": settings}}, "judge": {"models_servers": judge}}
+    tree = {
+        "serve": {"loopback_token": False},
+        "genrm": {"resources_servers": {"genrm": settings}},
+        "judge": {"models_servers": judge},
+    }
     async with open_runtime(load([], extra=tree)) as runtime:
         counting = Counting(runtime.peers["judge"])
         runtime.peers["judge"] = counting

@@ -35,7 +35,12 @@ def run() -> dict[str, Any]:
 def _comparator(comparator: str) -> list[dict[str, Any]]:
     ours, floor = free_port(), free_port()
     serve = ["paddock", "serve", CONFIG, "--server", "pivot"]
-    overrides = [f"pivot.resources_servers.pivot.port={ours}", f"pivot.resources_servers.pivot.comparator={comparator}"]
+    # The floor asks for no token.
+    overrides = [
+        "serve.loopback_token=false",
+        f"pivot.resources_servers.pivot.port={ours}",
+        f"pivot.resources_servers.pivot.comparator={comparator}",
+    ]
     with (
         running([*serve, *overrides], f"http://127.0.0.1:{ours}/healthz") as a,
         running(

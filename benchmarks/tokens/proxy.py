@@ -127,7 +127,11 @@ def _servers(folder: Path, store: Path, prompts: Path) -> Iterator[Servers]:
     block = {"base_url": floor, "model": "scripted", "tokenizer": str(model), "port": ours}
     block["turn_store"] = {"folder": str(store)}
     config = folder / "proxy.yaml"  # JSON is YAML
-    config.write_bytes(orjson.dumps({"proxy": {"models_servers": {"benchmarks.tokens.server:ProxyServer": block}}}))
+    # The floor asks for no token.
+    serve = {"loopback_token": False}
+    config.write_bytes(
+        orjson.dumps({"serve": serve, "proxy": {"models_servers": {"benchmarks.tokens.server:ProxyServer": block}}})
+    )
     passing = ["--port", str(forwarder), "--upstream", floor, "--prompts", str(prompts)]
     with (
         running(["benchmarks.tokens.upstream", "--port", str(upstream)], f"{floor}/health") as bare,

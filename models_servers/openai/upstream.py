@@ -19,7 +19,7 @@ from paddock.http import Call
 from paddock.http.transport import make_client
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader, Stream
-from paddock.server.upstream_exchange import Whole, json_headers, post_whole, require_ok, retry_wait_s
+from paddock.server.upstream_exchange import Whole, headers_to, json_headers, post_whole, require_ok, retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, attributed, host_of
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class Upstream:
         stream: Stream | None = None
         try:
             async with asyncio.timeout_at(due):
-                request = self._client.build_request("POST", url, content=body, headers=self._headers)
+                request = self._client.build_request("POST", url, content=body, headers=headers_to(url, self._headers))
                 response = await self._client.send(request, stream=True)
                 stream = Stream(response, reader, host_of(url), limit_s, due, self._slots.release)
                 if response.status_code >= 300:

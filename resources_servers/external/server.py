@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from paddock.errors import BugError
 from paddock.http import AGGREGATE, SEED, VERIFY, Call, HttpPeer, Peer, Route, VerifyRequest
+from paddock.http.access import left_token
 from paddock.http.transport import make_client
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.server.base import Handler
@@ -26,7 +27,7 @@ class ExternalConfig(ServerConfig):
     base_url: str
     """Its root, as http://10.0.0.7:5003."""
     token: SecretStr | None = Field(default=None, repr=False)
-    """What it asks its callers for; None or empty: nothing."""
+    """What it asks its callers for; None or empty: nothing, or what a server of this user has left for them."""
     needs: tuple[str, ...] = ()
     """What has to run beside it, such as a judge; told by `paddock train --dry-run`, read by nobody else."""
 
@@ -75,4 +76,5 @@ class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
     def _there(self) -> HttpPeer:
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
-        return HttpPeer(self.name, self._client, self.config.base_url, token=told(self.config.token))
+        url = self.config.base_url
+        return HttpPeer(self.name, self._client, url, token=told(self.config.token) or left_token(url))

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
 from paddock.cli import main
-from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire
+from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire, token_for
 from paddock.http.transport import make_client
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings
 from paddock.server import ResourcesServer, ServerConfig
@@ -98,7 +98,7 @@ def played(harness_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> 
 
 async def _play(vllm: RealVllm, home: Path) -> list[Rollout]:
     client = make_client()
-    peers: dict[str, Peer] = {vllm.name: HttpPeer(vllm.name, client, vllm.url)}
+    peers: dict[str, Peer] = {vllm.name: HttpPeer(vllm.name, client, vllm.url, token=token_for(vllm.url))}
     world = World(ServerConfig(), name="world", peers=peers)
     agent = SweAgent(_config(vllm, home), name="agent", peers=peers)
     try:

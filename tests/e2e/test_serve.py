@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from paddock.http import headers_for
 from paddock.testing.processes import Running, gone, running
 
 pytestmark = pytest.mark.cli
@@ -75,11 +76,11 @@ def url_of(command: Running, name: str) -> str:
 
 
 def get(url: str) -> httpx.Response:
-    return httpx.get(url, timeout=60.0)
+    return httpx.get(url, headers=headers_for(url), timeout=60.0)
 
 
 def verify(url: str, cue: str = "answer", *, token: str | None = None) -> httpx.Response:
-    headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers = headers_for(url, token)
     body = {**ROW, "cue": cue, "response": {"output": []}}
     return httpx.post(f"{url}/verify", json=body, timeout=60.0, headers=headers)
 
@@ -116,7 +117,7 @@ def test_each_server_says_where_it_is_answers_its_pages_and_ends_within_the_time
         verdict = verify(urls["cue"]).json()
         assert {**ROW, "cue": "answer", "response": {"output": []}}.items() <= verdict.items()
         assert (verdict["reward"], verdict["verdict"]["reason"]) == (1.0, "match")
-        rollout = httpx.post(f"{urls['agent']}/run", json=ROW, timeout=60.0).json()
+        rollout = httpx.post(f"{urls['agent']}/run", json=ROW, headers=headers_for(urls["agent"]), timeout=60.0).json()
         assert (rollout["reward"], rollout["rollout"]["outcome"]) == (1.0, "completed")
         started = time.monotonic()
         command.send(signal.SIGINT)
@@ -143,7 +144,8 @@ def test_a_request_that_hangs_does_not_hold_up_the_end(serve: Serve, config: Pat
             )
             caller.sendall(
                 b"POST /verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-                b"content-length: %d\r\n\r\n%s" % (len(body), body)
+                b"authorization: %s\r\ncontent-length: %d\r\n\r\n%s"
+                % (headers_for(url)["authorization"].encode(), len(body), body)
             )
             time.sleep(1)
             family = command.family()

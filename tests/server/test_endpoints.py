@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.http import RESPONSES, TURNS, Call, EventStream, Route
+from paddock.server.access import Access
 from paddock.server.app import build_app
 from paddock.server.base import Handler, Server, ServerConfig
 from paddock.types import JsonObject, TurnRecord
@@ -76,7 +77,7 @@ def probe(request: pytest.FixtureRequest) -> Probe:
 
 
 def client_of(probe: Probe, *, token: str | None = None, root_path: str = "") -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(build_app(probe, token=token), root_path=root_path)
+    transport = httpx.ASGITransport(build_app(probe, access=Access(token)), root_path=root_path)
     return httpx.AsyncClient(transport=transport, base_url=f"http://probe{root_path}")
 
 

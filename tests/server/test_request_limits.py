@@ -10,6 +10,8 @@ import orjson
 import pytest
 
 from paddock.config import load
+from paddock.http.access import bearer
+from paddock.server.access import Access
 from paddock.server.app import build_app
 from paddock.server.listening import HttpServer
 from paddock.server.runtime import open_runtime
@@ -86,7 +88,7 @@ FORM = "application/x-www-form-urlencoded"
 async def test_a_body_that_is_not_called_json_is_not_read(
     content_type: str | None, token: str | None, length_is_told: bool
 ) -> None:
-    transport = httpx.ASGITransport(build_app(SERVER, token=token))
+    transport = httpx.ASGITransport(build_app(SERVER, access=Access(token)))
     headers = {"authorization": "Bearer key"} | ({} if content_type is None else {"content-type": content_type})
     async with httpx.AsyncClient(transport=transport, base_url="http://cue", headers=headers) as client:
         reply = await client.post("/verify", content=BODY if length_is_told else pieces(BODY))
@@ -180,6 +182,6 @@ async def test_the_config_sets_the_limits_of_all_servers(isolate: bool) -> None:
         extra={"cue": {"resources_servers": {"paddock.testing.servers:CueServer": {}}}, "serve": {"max_body_mib": 1}},
     )
     async with open_runtime(config, listen=True, isolate=isolate) as runtime, httpx.AsyncClient(timeout=60) as client:
-        url = runtime.servers["cue"].url
-        assert (await client.post(f"{url}/verify", content=pieces(LONG), headers=JSON)).status_code == 413
-        assert (await client.post(f"{url}/verify", content=BODY, headers=JSON)).status_code == 200
+        url, headers = runtime.servers["cue"].url, {**JSON, **bearer(runtime.token)}
+        assert (await client.post(f"{url}/verify", content=pieces(LONG), headers=headers)).status_code == 413
+        assert (await client.post(f"{url}/verify", content=BODY, headers=headers)).status_code == 200

@@ -1,14 +1,13 @@
-"""Claims about the `serve` block, the token, and the addresses that servers listen at."""
+"""Claims about the `serve` block, and the addresses that servers listen at."""
 
 import socket
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from paddock.config import load
 from paddock.errors import ConfigError
-from paddock.server.settings import ServeSettings, find_token, serve_settings
+from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import Address, bind, is_loopback, require_token
 
 
@@ -28,25 +27,6 @@ def test_a_config_without_a_serve_block_has_the_defaults() -> None:
 def test_a_wrong_serve_block_names_its_key(block: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         serve_settings(load([], extra={"serve": block}))
-
-
-def test_a_token_file_comes_before_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
-    assert find_token() is None
-    monkeypatch.setenv("PADDOCK_TOKEN", "from-variable")
-    assert find_token() == "from-variable"
-    (tmp_path / "token").write_text("  from-file\n")
-    assert find_token(tmp_path / "token") == "from-file"
-
-
-@pytest.mark.parametrize("content", [b"", b" \n", b"two words", "schlüssel".encode(), b"\xff\xfe", b"line\nline"])
-def test_an_unusable_token_is_refused_without_showing_it(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "token"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        find_token(path)
-    assert str(path) in caught.value.message
-    assert "words" not in caught.value.message
 
 
 @pytest.mark.parametrize(

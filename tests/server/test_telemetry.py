@@ -8,8 +8,10 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from paddock.config import load
+from paddock.http.access import bearer
 from paddock.resources_servers.pivot import PivotServer
 from paddock.resources_servers.pivot.server import PivotConfig
+from paddock.server.access import Access
 from paddock.server.app import build_app
 from paddock.server.runtime import open_runtime
 
@@ -31,6 +33,7 @@ async def counts(client: httpx.AsyncClient, url: str) -> dict[tuple[str, ...], f
 
 async def test_calls_and_outcomes_are_counted_once_however_they_came() -> None:
     async with open_runtime(CONFIG, listen=True) as runtime, httpx.AsyncClient(timeout=30) as client:
+        client.headers.update(bearer(runtime.token))
         agent, pivot = (runtime.servers[name].url or "" for name in ("pivot_agent", "pivot"))
         reply = await client.post(f"{agent}/run", json=ROW)
         assert reply.json()["rollout"]["outcome"] == "infra", "a replay without a script answers nothing"
@@ -45,7 +48,7 @@ async def test_calls_and_outcomes_are_counted_once_however_they_came() -> None:
 
 
 async def test_metrics_ask_for_the_token_where_there_is_one() -> None:
-    app = build_app(PivotServer(PivotConfig(), name="pivot", peers={}), token="open sesame")
+    app = build_app(PivotServer(PivotConfig(), name="pivot", peers={}), access=Access("open sesame"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://pivot") as client:
         assert (await client.get("/metrics")).status_code == 401
         allowed = await client.get("/metrics", headers={"Authorization": "Bearer open sesame"})

@@ -14,6 +14,7 @@ from paddock.collect.routing import Router
 from paddock.config import Config
 from paddock.errors import ConfigError, InfraError
 from paddock.http import Peer
+from paddock.http.access import bearer
 from paddock.http.transport import make_client
 from paddock.server.runtime import Runtime, open_runtime
 from paddock.training.grpo.roles import Replica
@@ -54,7 +55,8 @@ class Environment:
     async def _ask(self) -> list[JsonObject]:
         url = self._runtime.servers[self._name].url
         try:
-            answer = await self._client.get(f"{url}/replicas", timeout=ASK_TIMEOUT_S)
+            headers = bearer(self._runtime.token)
+            answer = await self._client.get(f"{url}/replicas", headers=headers, timeout=ASK_TIMEOUT_S)
             answer.raise_for_status()
             told: list[JsonObject] = answer.json()["replicas"]
         except (httpx.HTTPError, KeyError, ValueError) as error:

@@ -122,7 +122,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isolate", action="store_true", help="each server in a process of its own")
     parser.add_argument("--no-serve", action="store_true", help="use servers that run already")
     parser.add_argument("--url", action="append", default=[], metavar="NAME=URL", help="where a running server is")
-    parser.add_argument("--token-file", metavar="FILE", help="file with the token that servers ask for")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the token that servers ask for (default: PADDOCK_TOKEN, or one that is made or was left)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="check config and rows, print the plan, start nothing")
     parser.add_argument("--merge", nargs="+", metavar="DIR", help="put the shards in DIRs together into --out")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -231,7 +235,7 @@ def _configured(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, Any]
 def _serving(args: argparse.Namespace) -> Any:
     from paddock.collect import Serving
     from paddock.errors import ConfigError
-    from paddock.server.settings import find_token
+    from paddock.http.access import find_token
 
     pairs = [pair.partition("=") for pair in args.url]
     wrong = [name for name, _, url in pairs if not (name and url.startswith(("http://", "https://")))]

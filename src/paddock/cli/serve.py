@@ -1,6 +1,7 @@
 """`paddock serve CONFIG... [key=value ...]`: run servers until a signal.
 
-Output  stdout: one line per server when all are ready: name, kind/implementation, URL. stderr: notes and logs.
+Output  stdout: one line per server when all are ready: name, kind/implementation, URL; then, where a token was made,
+        how callers bring it. stderr: notes and logs.
 Exit    0 ended by SIGINT, SIGTERM or SIGHUP, within `serve.stop_timeout_s`; 1 a server can't start or was given up;
         2 a mistake in the command or the config.
 """
@@ -12,11 +13,12 @@ from typing import NamedTuple
 
 from paddock.config import Config
 from paddock.errors import ConfigError, PaddockError
+from paddock.http.access import find_token
 from paddock.server.lifecycle import longest_stop_s
 from paddock.server.loops import run_until_signalled
 from paddock.server.repeats import log_warnings
-from paddock.server.runtime import Served, describe_servers, open_runtime
-from paddock.server.settings import find_token, serve_settings
+from paddock.server.runtime import Runtime, Served, describe_servers, open_runtime
+from paddock.server.settings import serve_settings
 from paddock.server.targets import load_target
 
 ENDS_IN_ORDER = True
@@ -44,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--isolate", action="store_true", help="a process for each server")
     parser.add_argument("--host", help="address to bind, before the config's; beyond loopback a token is needed")
-    parser.add_argument("--token-file", metavar="FILE", help="file with the token that callers must bring")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the token that callers must bring (default: PADDOCK_TOKEN, or one that is made)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="check everything, name the servers, start nothing")
     parser.add_argument("--strict", action="store_true", help="refuse config keys that say nothing here")
 
@@ -75,6 +81,7 @@ async def _serve(config: Config, options: Options) -> int:
         config, names=options.names, listen=True, isolate=options.isolate, host=options.host, token=options.token
     ) as runtime:
         _print_servers(list(runtime.servers.values()))
+        _print_calls(runtime)
         await runtime.failed.wait()
         _say(f"paddock serve: {runtime.failure}")
         return 1
@@ -92,6 +99,15 @@ def _print_servers(servers: Sequence[Served]) -> None:
     for server in servers:
         line = f"{server.name:<{width}}  {f'{server.kind}/{server.implementation}':<{kinds}}  {server.url or ''}"
         print(line.rstrip(), flush=True)  # noqa: T201 - this is the command's voice
+
+
+def _print_calls(runtime: Runtime) -> None:
+    """How a server is called that asks for a token which nobody was told. The first stands for all."""
+    for name, path in list(runtime.token_files.items())[:1]:
+        url = runtime.servers[name].url
+        print(f"callers bring the token of {path}:")  # noqa: T201 - this is the command's voice
+        print(f"  curl -H @{path} {url}/metrics")  # noqa: T201
+        print(f'  paddock.connect("{url}"), or headers=paddock.http.headers_for("{url}")', flush=True)  # noqa: T201
 
 
 def _say(text: str) -> None:

@@ -17,7 +17,7 @@ from paddock.collect.run import Collected, Run, open_run
 from paddock.config import Config
 from paddock.config.problems import nearest
 from paddock.errors import ConfigError
-from paddock.http import HttpPeer, Peer
+from paddock.http import HttpPeer, Peer, token_for
 from paddock.http.transport import make_client
 from paddock.limits import lack_of_disk
 from paddock.server.capacity import require_capacity
@@ -35,7 +35,7 @@ class Serving(NamedTuple):
     urls: Mapping[str, str] = {}
     """Of running servers, by instance name; the others are where the config's host and port say."""
     token: str | None = None
-    """What running servers ask for."""
+    """What servers ask for; None: see `paddock.http.access`."""
 
 
 class _Servers(NamedTuple):
@@ -98,7 +98,8 @@ async def _servers(config: Config, run: Run, where: Serving) -> AsyncIterator[_S
         client = make_client(max_connections=2 * run.plan.settings.concurrency + 16)
         stack.push_async_callback(client.aclose)
         peers = {
-            name: HttpPeer(name, client, url, token=where.token) for name, url in addresses(run.plan, where).items()
+            name: HttpPeer(name, client, url, token=token_for(url, where.token))
+            for name, url in addresses(run.plan, where).items()
         }
         yield _Servers(peers, None)
 

@@ -2,8 +2,10 @@
 
 `Route` fixes a route's path and both directions' codecs; `Peer` is a handle on one server. A `DirectPeer` passes the
 records themselves; an `HttpPeer` sends JSON, replays what may be replayed, and raises the owner's own error.
+`headers_for(url)` gives other HTTP clients the token that a server of ours asks for.
 """
 
+from paddock.http.access import headers_for, token_for
 from paddock.http.client import DirectPeer, Handler, HttpPeer, Peer, RetryPolicy
 from paddock.http.context import Call
 from paddock.http.routes import (
@@ -72,9 +74,11 @@ __all__ = [
     "StepRequest",
     "StepScore",
     "VerifyRequest",
+    "headers_for",
     "new_secret",
     "read_row",
     "require_response",
     "rollout_from_wire",
     "rollout_to_wire",
+    "token_for",
 ]

@@ -16,6 +16,7 @@ import httpx
 import orjson
 
 from paddock.errors import InfraError, PaddockError, from_wire
+from paddock.http.access import bearer
 from paddock.http.context import Call
 from paddock.http.routes import Route
 
@@ -87,9 +88,7 @@ class HttpPeer:
         self.base_url = base_url.rstrip("/")
         self._client = client
         self._retry = retry
-        self._headers = {"content-type": "application/json"}
-        if token:
-            self._headers["authorization"] = f"Bearer {token}"
+        self._headers = {"content-type": "application/json", **bearer(token)}
 
     async def call(self, route: Route[Request, Reply], request: Request, call: Call, **path: str) -> Reply:
         body = None if route.method in ("GET", "DELETE") else orjson.dumps(route.to_wire(request))

@@ -1,4 +1,4 @@
-"""One FastAPI app per server: its routes, `GET /`, `/healthz`, `/metrics`, `/docs`; a token where one is needed.
+"""One FastAPI app per server: its routes, `GET /`, `/healthz`, `/metrics`, `/docs`; a token where one is asked for.
 
 Cost    the framework's layers take as long as the rest of a small call: the server's routes are answered before them
         (`paddock.server.endpoints`), and within them only where a server has added middleware of its own.
@@ -6,7 +6,8 @@ Errors  every error is `{"error": {owner, kind, message, stage, retryable}}` wit
         model call, what these understand (`dialects.errors`).
 Health  `GET /` says that the process lives, `/healthz` whether the server can serve: 503 with the reason where not.
 Access  with a token, every route but `GET /` and `/healthz` answers 401 without `Authorization: Bearer <token>`, or
-        `X-Api-Key: <token>`, as Anthropic's clients say it. Without one, see `paddock.server.local_requests`.
+        `X-Api-Key: <token>`, as Anthropic's clients say it. With one that was made at start, the pages for a browser,
+        which can't bring it, are open too: they say what the routes are. See also `paddock.server.local_requests`.
 """
 
 import hmac
@@ -21,17 +22,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from paddock import __version__
 from paddock.errors import RequestError
 from paddock.http import VERIFY, Route
+from paddock.http.access import SCHEME
 from paddock.http.context import API_KEY
+from paddock.server.access import NO_TOKEN, Access
 from paddock.server.base import ResourcesServer, Server
 from paddock.server.bodies import GrowingBodies
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
-from paddock.server.pages import add_docs
+from paddock.server.pages import ASSETS, PAGES, add_docs
 from paddock.server.request_limits import LimitedBodies
 from paddock.server.settings import DEFAULT_LIMITS, RequestLimits
 from paddock.server.telemetry import MEDIA_TYPE, Telemetry
 
 OPEN_PATHS = frozenset({"/", "/healthz"})
+NEEDS_TOKEN = "this server needs `Authorization: Bearer <token>`"
+HOW_TO_FIND = (
+    ": `paddock.connect(url)` and `headers=paddock.http.headers_for(url)` find it for its user, by the "
+    "server's address (127.0.0.1, not `localhost`); with curl, `-H @FILE` as `paddock serve` said at its start"
+)
 _ROLLOUT = "/r/"
 _SECRET = "secret"
 
@@ -39,7 +47,7 @@ _SECRET = "secret"
 def build_app(
     server: Server[Any],
     *,
-    token: str | None = None,
+    access: Access = NO_TOKEN,
     telemetry: Telemetry | None = None,
     limits: RequestLimits = DEFAULT_LIMITS,
 ) -> FastAPI:
@@ -51,7 +59,7 @@ def build_app(
         route: Endpoint(route, handler, bodies, long=_is_long(route, server))
         for route, handler in telemetry.handlers().items()
     }
-    app = _App(endpoints, token, limits, title=f"paddock {server.KIND}: {server.name}", version=__version__)
+    app = _App(endpoints, access, limits, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     add_docs(app)
     app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
@@ -82,17 +90,27 @@ class _App(FastAPI):
     def __init__(
         self,
         endpoints: Mapping[Route[Any, Any], Endpoint],
-        token: str | None,
+        access: Access,
         limits: RequestLimits,
         **settings: Any,
     ) -> None:
         super().__init__(docs_url=None, redoc_url=None, **settings)
         self._endpoints = {(route.method, route.path): endpoint for route, endpoint in endpoints.items()}
+        self._has_token = access.token is not None
         limited = LimitedBodies(self._serve, limits)
-        self._front: ASGIApp = limited if token is None else RequireToken(limited, token)
+        self._front: ASGIApp = limited if access.token is None else RequireToken(limited, access.token, access.made)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._front(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """The description; it says of a token that it is to be given, so that the page asks for it."""
+        description = super().openapi()
+        if self._has_token:
+            schemes = description.setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes["token"] = {"type": "http", "scheme": "bearer"}
+            description["security"] = [{"token": []}]
+        return description
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = None
@@ -115,22 +133,26 @@ def _template(path: str) -> tuple[str, dict[str, str]]:
 
 
 class RequireToken:
-    """Answers 401 to whoever does not bring the token."""
+    """Answers 401 to whoever does not bring the token. `made`: at start; its user's clients find it by themselves."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, made: bool) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode()
+        self._expected = (SCHEME + token).encode()
+        self._made = made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._may(scope):
+        if scope["type"] != "http" or self._is_open(scope["path"]) or self._may(scope):
             await self._app(scope, receive, send)
             return
-        error = RequestError("this server needs `Authorization: Bearer <token>`", kind="unauthorized")
+        error = RequestError(NEEDS_TOKEN + (HOW_TO_FIND if self._made else ""), kind="unauthorized")
         await refusal(scope["path"], error, 401).send(receive, send)
+
+    def _is_open(self, path: str) -> bool:
+        return path in OPEN_PATHS or (self._made and (path in PAGES or path.startswith(f"{ASSETS}/")))
 
     def _may(self, scope: Scope) -> bool:
         given = dict(scope["headers"])
-        keys = (given.get(b"authorization", b""), b"Bearer " + given.get(API_KEY.encode(), b""))
+        keys = (given.get(b"authorization", b""), SCHEME.encode() + given.get(API_KEY.encode(), b""))
         return any(hmac.compare_digest(key, self._expected) for key in keys)
 
 

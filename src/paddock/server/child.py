@@ -20,6 +20,7 @@ from paddock.config import Config
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http import HttpPeer
 from paddock.http.transport import make_client
+from paddock.server.access import Access
 from paddock.server.handover import GO, Handover, Status
 from paddock.server.lifecycle import build_servers, listening, started
 from paddock.server.loops import loop_factory, spare_collector
@@ -141,7 +142,7 @@ async def _serve(handover: Handover, channel: Channel, go: asyncio.Event) -> Non
             async with listening(
                 {name: server},
                 {name: Bound(sock, "")},
-                token=handover.token,
+                access=Access(handover.token, handover.token_is_made),
                 stop_timeout_s=half_s,
                 limits=handover.requests,
             ):

@@ -17,13 +17,12 @@ import httpx
 from paddock.config import KINDS, Kind
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError, InfraError
-from paddock.http import HttpPeer, Peer
+from paddock.http import HttpPeer, Peer, token_for
 from paddock.http.transport import make_client
 from paddock.server.background import Background
 from paddock.server.base import Server
 from paddock.server.handles import AgentHandle, Handle, ModelHandle, ResourcesHandle
 from paddock.server.runtime import open_runtime
-from paddock.server.settings import find_token
 from paddock.server.targets import load_target
 from paddock.types import JsonObject
 
@@ -56,7 +55,8 @@ def connect(
     """Handles on servers.
 
     `servers`: of a config, only these and those they need. `token`: what running servers ask for; None: the variable
-    PADDOCK_TOKEN. `overrides`: of a config, keys with their values; dots lead to inner keys.
+    PADDOCK_TOKEN, or what a server of this user has left. `overrides`: of a config, keys with their values; dots lead
+    to inner keys.
     """
     urls = _urls(target)
     if urls is None:
@@ -71,7 +71,7 @@ def connect(
     if overrides or servers:
         given = ", ".join([*overrides, *(["servers"] if servers else [])])
         raise ConfigError(f"running servers are as they are: {given} can't be set", kind="target_invalid")
-    return Connection(Background(_reached(urls, token or find_token())))
+    return Connection(Background(_reached(urls, token)))
 
 
 class Connection:
@@ -144,7 +144,7 @@ async def _reached(urls: Mapping[str, str], token: str | None) -> AsyncIterator[
         for given, url in urls.items():
             said = await _hello(client, url)
             name = given or str(said["name"])
-            found[name] = Known(said["kind"], HttpPeer(name, client, url, token=token), None)
+            found[name] = Known(said["kind"], HttpPeer(name, client, url, token=token_for(url, token)), None)
         yield found
 
 

@@ -31,6 +31,8 @@ class Handover(Record):
     """URL per instance of the runtime, itself included."""
     token: str | None = Field(default=None, repr=False)
     """What it asks of callers and brings to peers."""
+    token_is_made: bool = False
+    """It was made at the runtime's start."""
     python: str | None = None
     """Its interpreter; None: the parent's."""
     path: list[str]

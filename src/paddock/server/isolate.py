@@ -14,6 +14,7 @@ from pathlib import Path
 from paddock.errors import ConfigError, InfraError
 from paddock.http import HttpPeer
 from paddock.http.transport import make_client
+from paddock.server.access import Access
 from paddock.server.handover import Handover
 from paddock.server.lifecycle import common_settings, stop_each
 from paddock.server.running import Runtime
@@ -28,7 +29,7 @@ KILL_S = 0.2
 
 @asynccontextmanager
 async def isolated(
-    runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
+    runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, access: Access
 ) -> AsyncIterator[None]:
     """`bound`: they, and whatever they call. Fills the runtime's peers, and tells it when a server is given up."""
     urls = {name: at.url for name, at in bound.items()}
@@ -42,7 +43,7 @@ async def isolated(
                 "stop_timeout_s": common.stop_timeout_s or settings.stop_timeout_s,
             }
         )
-        handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, token, common.python)
+        handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, access, common.python)
         supervisors.append(Supervisor(handover, bound[name].sock, own, runtime.fail))
     held: list[Hold | None] = []
     try:
@@ -50,7 +51,7 @@ async def isolated(
         # Turns of a server that dies are there for the one that takes its place.
         models = [name for name in names if runtime.config.instance(name).kind == "models_servers"]
         held = [hold_existing(turns_root() / name) for name in models]
-        runtime.peers.update({name: HttpPeer(name, client, urls[name], token=token) for name in names})
+        runtime.peers.update({name: HttpPeer(name, client, urls[name], token=access.token) for name in names})
         yield
     finally:
         stops = {one.name: one.stop for one in supervisors}
@@ -114,7 +115,7 @@ def _handover(
     at: Bound,
     urls: dict[str, str],
     settings: ServeSettings,
-    token: str | None,
+    access: Access,
     python: Path | None,
 ) -> Handover:
     return Handover(
@@ -122,7 +123,8 @@ def _handover(
         config=config,
         listen_fd=at.sock.fileno(),
         peers=urls,
-        token=token,
+        token=access.token,
+        token_is_made=access.made,
         python=_interpreter(name, python),
         path=_paths(python),
         start_timeout_s=settings.start_timeout_s,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.config import Config, resolve_class, validate
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http import Peer
+from paddock.server.access import Access
 from paddock.server.base import Server, ServerConfig
 from paddock.server.settings import DEFAULT_LIMITS, RequestLimits, ServeSettings
 from paddock.server.sockets import Bound
@@ -115,13 +116,13 @@ async def listening(
     servers: Mapping[str, Server[Any]],
     bound: Mapping[str, Bound],
     *,
-    token: str | None,
+    access: Access,
     stop_timeout_s: float,
     telemetry: "Mapping[str, Telemetry] | None" = None,
     limits: RequestLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[None]:
-    """Each server over HTTP on its socket. The servers have started already. `token` None: only requests of this
-    machine's own clients are answered. `telemetry`: what counts their calls that do not come over HTTP, by name."""
+    """Each server over HTTP on its socket. The servers have started already. `telemetry`: what counts their calls that
+    do not come over HTTP, by name."""
     # Imported here: a runtime that does not listen needs no web framework.
     from paddock.server.app import build_app
     from paddock.server.listening import HttpServer
@@ -129,8 +130,8 @@ async def listening(
 
     listeners: dict[str, HttpServer] = {}
     for name, server in servers.items():
-        app = build_app(server, token=token, telemetry=(telemetry or {}).get(name), limits=limits)
-        guarded = LocalRequests(app) if token is None else app
+        app = build_app(server, access=access, telemetry=(telemetry or {}).get(name), limits=limits)
+        guarded = LocalRequests(app) if access.is_local else app
         listeners[name] = HttpServer(guarded, bound[name].sock, stall_timeout_s=limits.stall_timeout_s)
     try:
         for listener in listeners.values():

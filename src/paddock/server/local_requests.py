@@ -1,4 +1,4 @@
-"""Which requests a server without a token answers: those of this machine's own clients, no page's in a browser.
+"""Which requests a server without a configured token answers: those of this machine's own clients, no page's.
 
 Why     a page from anywhere can make a browser on this machine send requests to loopback, and can point a name of its
         own at loopback, so that the browser takes the server for the page's. The browser names both: the page in
@@ -46,13 +46,13 @@ def why_not(scope: Scope) -> RequestError | None:
     hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
     if len(hosts) != 1 or not _is_local(hosts[0]):
         return RequestError(
-            f"Host {_quoted(hosts)}: a server without a token answers only to an IP address or `{LOCAL_NAME}`; "
-            "ask it by one of these, or serve it with a token (--token-file)",
+            f"Host {_quoted(hosts)}: a server without a configured token answers only to an IP address or "
+            f"`{LOCAL_NAME}`; ask it by one of these, or serve it with a token (--token-file)",
             kind="host_refused",
         )
     if origins and (len(origins) != 1 or not _is_own(origins[0], hosts[0])):
         return RequestError(
-            f"Origin {_quoted(origins)}: a server without a token answers no page of another site; "
+            f"Origin {_quoted(origins)}: a server without a configured token answers no page of another site; "
             f"its own is http://{hosts[0]}",
             kind="origin_refused",
         )

@@ -11,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.responses import HTMLResponse
 
 ASSETS = "/docs/assets"
+PAGES = frozenset({"/docs", "/openapi.json"})
 
 
 def add_docs(app: FastAPI) -> None:

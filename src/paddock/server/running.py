@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.config import Config
@@ -23,9 +24,20 @@ class Served(NamedTuple):
 class Runtime:
     """Running servers, by instance name."""
 
-    def __init__(self, config: Config, servers: Mapping[str, Served]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        servers: Mapping[str, Served],
+        *,
+        token: str | None = None,
+        token_files: Mapping[str, Path] | None = None,
+    ) -> None:
         self.config = config
         self.servers = servers
+        self.token = token
+        """What servers that listen ask their callers for."""
+        self.token_files = token_files or {}
+        """Where other clients of this user find it, by server; empty where it is a configured one."""
         self.peers: dict[str, Peer] = {}
         self.local: dict[str, Server[Any]] = {}
         """The servers themselves, where they are in this process."""

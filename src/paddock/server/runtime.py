@@ -9,11 +9,13 @@ Errors  ConfigError for what the config or an address should say; InfraError for
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
 from paddock.http import DirectPeer
+from paddock.server.access import Access, access_by, left_for_clients
 from paddock.server.base import Server
 from paddock.server.lifecycle import build_servers, check_references, common_settings, listening, started
 from paddock.server.running import Runtime, Served
@@ -38,7 +40,8 @@ async def open_runtime(
     """The servers `names` and those that they reference; None: all of the config.
 
     `listen` serves each over HTTP too; `isolate`, which implies it, gives each its own process. `host` comes before
-    the config's. With a token, every server asks for it over HTTP and the runtime's own calls bring it.
+    the config's. Every server asks for `token` over HTTP, and the runtime's own calls bring it; None: for one that is
+    made here (`serve.loopback_token`).
     """
     settings = serve_settings(config)
     chosen = _chosen(config, names)
@@ -50,14 +53,19 @@ async def open_runtime(
         apart = [name for name in chosen if isolate or _is_apart(config, name)]
         heard = chosen if listen or isolate else config.needed(apart) if apart else []
         bound = _bind_all(config, heard, host, token, stack)
-        runtime = Runtime(config, {name: _served(config, name, bound) for name in chosen})
+        access = access_by(token, make=settings.loopback_token and bool(bound))
+        files: dict[str, Path] = {}
+        if access.token is not None and access.made:
+            files = stack.enter_context(left_for_clients(access.token, bound, required=listen))
+        described = {name: _served(config, name, bound) for name in chosen}
+        runtime = Runtime(config, described, token=access.token, token_files=files)
         if apart:
             from paddock.server.isolate import isolated  # with its HTTP client: only where it is wanted
 
-            await stack.enter_async_context(isolated(runtime, apart, bound, settings, token))
+            await stack.enter_async_context(isolated(runtime, apart, bound, settings, access))
         here = [name for name in chosen if name not in apart]
         if here:
-            await stack.enter_async_context(_in_process(runtime, here, bound, settings, token))
+            await stack.enter_async_context(_in_process(runtime, here, bound, settings, access))
         yield runtime
 
 
@@ -88,7 +96,7 @@ def _chosen(config: Config, names: Sequence[str] | None) -> list[str]:
 
 @asynccontextmanager
 async def _in_process(
-    runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, token: str | None
+    runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, access: Access
 ) -> AsyncIterator[None]:
     servers = build_servers(runtime.config, runtime.peers, names)
     runtime.local.update(servers)
@@ -103,7 +111,7 @@ async def _in_process(
         if not heard:
             yield
             return
-        async with listening(heard, bound, token=token, stop_timeout_s=half_s, telemetry=telemetry, limits=settings):
+        async with listening(heard, bound, access=access, stop_timeout_s=half_s, telemetry=telemetry, limits=settings):
             yield
 
 

@@ -1,18 +1,12 @@
-"""What serving may be told: the `serve` block of a config, and the token that servers may ask for.
+"""What serving may be told: the `serve` block of a config.
 
 Units   seconds as float.
-Errors  ConfigError: a bad block, a token file that can't be read or holds no usable token.
+Errors  ConfigError: a bad block.
 """
-
-import os
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.config import Config, validate
-from paddock.errors import ConfigError
-
-TOKEN_VARIABLE = "PADDOCK_TOKEN"
 
 
 class RequestLimits(BaseModel):
@@ -42,30 +36,13 @@ class ServeSettings(RequestLimits):
     stop_timeout_s: float = Field(default=2.0, gt=0)
     """Time for all servers to stop; what is left then is killed."""
     token_file: str | None = None
-    """File that holds the token; None: the variable PADDOCK_TOKEN, else no token."""
+    """File that holds the token; None: the variable PADDOCK_TOKEN, else see `loopback_token`."""
+    loopback_token: bool = True
+    """Where no token is configured, servers on loopback ask for one that is made at their start, which clients of the
+    same user find. False: for clients of other suites, on a machine with one user; every process there may call, but
+    for those in sandboxes."""
 
 
 def serve_settings(config: Config) -> ServeSettings:
     """The `serve` block of a config."""
     return validate(ServeSettings, config.top("serve"), "serve")
-
-
-def find_token(token_file: str | Path | None = None) -> str | None:
-    """The token of a file, else of the environment; None: there is none."""
-    if token_file is None:
-        return _checked(os.environ.get(TOKEN_VARIABLE, ""), f"variable {TOKEN_VARIABLE}") or None
-    try:
-        text = Path(token_file).expanduser().read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text"
-        raise ConfigError(f"token file {token_file}: {reason}", kind="token_invalid") from error
-    token = _checked(text.strip(), f"token file {token_file}")
-    if not token:
-        raise ConfigError(f"token file {token_file}: is empty", kind="token_invalid")
-    return token
-
-
-def _checked(token: str, where: str) -> str:
-    if not token.isascii() or any(not 0x21 <= ord(char) <= 0x7E for char in token):
-        raise ConfigError(f"{where}: a token is visible ASCII without spaces", kind="token_invalid")
-    return token

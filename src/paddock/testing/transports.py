@@ -15,6 +15,7 @@ import httpx
 from paddock.http import DirectPeer, HttpPeer, Peer
 from paddock.http.transport import make_client
 from paddock.server import Server
+from paddock.server.access import Access
 from paddock.server.app import build_app
 from paddock.server.lifecycle import listening, started
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind
@@ -43,7 +44,9 @@ async def over(transport: Transport, *servers: Server[Any], token: str | None = 
             started(servers, start_timeout_s=START_TIMEOUT_S, stop_timeout_s=STOP_TIMEOUT_S)
         )
         if bound:
-            await stack.enter_async_context(listening(named, bound, token=token, stop_timeout_s=STOP_TIMEOUT_S))
+            await stack.enter_async_context(
+                listening(named, bound, access=Access(token), stop_timeout_s=STOP_TIMEOUT_S)
+            )
         yield peers
 
 
@@ -54,7 +57,7 @@ def _peer(
         case "direct":
             return DirectPeer(server.name, server.handlers)
         case "asgi":
-            app = httpx.ASGITransport(build_app(server, token=token))
+            app = httpx.ASGITransport(build_app(server, access=Access(token)))
             client = httpx.AsyncClient(transport=app, timeout=None)  # noqa: S113 - callers hold the clock
             url = f"http://{server.name.replace('_', '-')}"
         case "http":

@@ -18,7 +18,7 @@ from tests.e2e import test_exact_vllm as native
 from tests.e2e.programs import stand
 
 from paddock.agents.swe import SweAgent
-from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire
+from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire, token_for
 from paddock.http.transport import make_client
 from paddock.sandbox.settings import default_home
 from paddock.server import ServerConfig
@@ -55,7 +55,7 @@ def played(vllm: RealVllm, home: Path, tmp_path_factory: pytest.TempPathFactory)
 
 async def _play(vllm: RealVllm, home: Path) -> list[Rollout]:
     client = make_client()
-    peers: dict[str, Peer] = {vllm.name: HttpPeer(vllm.name, client, vllm.url)}
+    peers: dict[str, Peer] = {vllm.name: HttpPeer(vllm.name, client, vllm.url, token=token_for(vllm.url))}
     world = stand.World(ServerConfig(), name="world", peers=peers)
     params = {"temperature": 1.0, "max_output_tokens": 160}
     config = stand.config(vllm.harness, home, model=vllm.name, agent_max_turns=6, responses_create_params=params)

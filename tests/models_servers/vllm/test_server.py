@@ -11,6 +11,7 @@ import pytest
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm import VllmServer
 from paddock.models_servers.vllm.config import VllmConfig
+from paddock.server.access import Access
 from paddock.server.app import build_app
 from paddock.testing.vllm import ScriptedVllm
 from paddock.testing.vocabularies import write_model_folder
@@ -25,7 +26,7 @@ def config_of(folder: Path, **fields: Any) -> VllmConfig:
 
 
 async def told(server: VllmServer, token: str | None = None, **headers: str) -> httpx.Response:
-    transport = httpx.ASGITransport(build_app(server, token=token))
+    transport = httpx.ASGITransport(build_app(server, access=Access(token)))
     async with httpx.AsyncClient(transport=transport, base_url="http://policy", headers=headers) as client:
         return await client.get("/replicas")
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from paddock.errors import InfraError
-from paddock.http import VERIFY, Call, HttpPeer, Peer, VerifyRequest
+from paddock.http import VERIFY, Call, HttpPeer, Peer, VerifyRequest, token_for
 from paddock.http.client import RetryPolicy
 from paddock.http.transport import make_client
 from paddock.resources_servers.genrm.groups.schema import FILE
@@ -53,7 +53,7 @@ async def test_a_group_survives_a_server_that_is_killed(tmp_path: Path) -> None:
         config = tmp_path / "config.json"
         config.write_bytes(orjson.dumps(_tree(peers["judge"], tmp_path / "state")))
         with served(config) as (command, url):
-            server = HttpPeer("genrm", client, url, retry=ONCE)
+            server = HttpPeer("genrm", client, url, retry=ONCE, token=token_for(url))
             waiting = [asyncio.create_task(server.call(VERIFY, asked(member), Call())) for member in range(4)]
             async with asyncio.timeout(60):
                 while judge.requests < 4 or answers_on_disk(tmp_path / "state") < 2:
@@ -63,7 +63,7 @@ async def test_a_group_survives_a_server_that_is_killed(tmp_path: Path) -> None:
                 assert isinstance(error, InfraError)
         judge.config = likes.model_copy(update={"hang_needle": None})
         with served(config) as (_, url):
-            server = HttpPeer("genrm", client, url, retry=ONCE)
+            server = HttpPeer("genrm", client, url, retry=ONCE, token=token_for(url))
             verdicts = [await server.call(VERIFY, asked(member), Call().within(60.0)) for member in (3, 0)]
     assert {verdict.reason for verdict in verdicts} == {"scored"}, "the others' responses were there"
     assert judge.requests == 6, "only what had no answer was asked again"

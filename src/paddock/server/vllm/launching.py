@@ -17,8 +17,8 @@ from typing import NamedTuple
 import aiohttp
 
 from paddock.errors import ConfigError
+from paddock.http.access import TOKEN_VARIABLE
 from paddock.http.transport import SERVER_KEEPALIVE_S
-from paddock.server.settings import TOKEN_VARIABLE
 from paddock.server.vllm.asking import ask_device
 from paddock.server.vllm.folders import LogFolder
 from paddock.server.vllm.launch import Device, LaunchSettings
