@@ -97,6 +97,7 @@ class Artifacts:
             "model_calls_refused": tunnel.turned if tunnel else 0,
             "patch_bytes": len(patch.data) if patch else None,
             "patch_left_out": [one.model_dump() for one in patch.left_out] if patch else [],
+            "patch_left_out_more": patch.left_out_more if patch else 0,
             "litter_files": patch.litter_files if patch else None,
             "canary": self._canary,
         }

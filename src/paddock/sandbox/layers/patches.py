@@ -27,6 +27,10 @@ from paddock.types import Record
 Reason = Literal["file_too_large", "patch_too_large", "special", "name", "too_deep", "unsteady", "in_the_way"]
 
 
+MOST_NAMED = 1000
+"""Paths that a patch lacks, listed by name."""
+
+
 class PatchLimits(Record):
     """What a patch may hold."""
 
@@ -34,6 +38,10 @@ class PatchLimits(Record):
     """One file, on either side."""
     total_mib: float = Field(default=64.0, gt=0)
     """All files of the sandbox's side, in the order of their paths, before compression."""
+    files: int = Field(default=50_000, ge=1)
+    """Paths, litter aside, in the same order."""
+    names_mib: float = Field(default=64.0, gt=0)
+    """All changed paths, litter too: what comes after is not looked at."""
 
 
 class LeftOut(Record):
@@ -53,6 +61,9 @@ class Patch(Record):
     data: bytes
     """Empty: nothing."""
     left_out: list[LeftOut] = []
+    """The first `MOST_NAMED`."""
+    left_out_more: int = 0
+    """Further ones."""
     litter_files: int = 0
     """Changed files that were left out as litter."""
 
@@ -68,26 +79,48 @@ def patch(
     """Of the repository at `root`. `exclude`: gitignore patterns for files that the image's git does not track.
     `scratch`: a folder for a private repository of about the patch's size, gone at the end; where this process is
     killed meanwhile, whoever removes that folder removes it."""
+    limits = limits or PatchLimits()
     place = view.place(root)
     with private_repository(scratch) as repository:
-        paths = {
-            below
-            for change in view.candidates(place, skip=_is_git)
-            if (below := _below(place, change)) and not change.cut and not _is_folder_alone(change)
-        }
+        paths, whole = _paths(view, place, limits)
         litter = Rules(view.image, place, repository).litter(paths, exclude)
         with repository.importer() as importer:
-            sides = _Sides(importer, limits or PatchLimits())
+            sides = _Sides(importer, limits)
             for change in view.candidates(place, skip=_is_git):
                 below = _below(place, change)
                 if below in litter:
                     sides.keep(below, change)
                 elif below in paths or (below and (change.cut or _is_folder_alone(change))):
                     sides.add(below, change)
+                elif below and not whole:
+                    sides.leave(below, "patch_too_large", change)
             sides.settle()
             importer.tree(b"before", sides.before)
             importer.tree(b"after", sides.after)
-        return Patch(data=repository.diff(), left_out=sides.left_out, litter_files=len(litter))
+        more = sides.left_out_more
+        return Patch(data=repository.diff(), left_out=sides.left_out, left_out_more=more, litter_files=len(litter))
+
+
+class _Paths(NamedTuple):
+    """Changed ones."""
+
+    found: set[bytes]
+    whole: bool
+    """False: there are more, and their names are too much to hold."""
+
+
+def _paths(view: View, place: bytes, limits: PatchLimits) -> _Paths:
+    found: set[bytes] = set()
+    room = limits.names_mib * 2**20
+    for change in view.candidates(place, skip=_is_git):
+        below = _below(place, change)
+        if not below or change.cut or _is_folder_alone(change):
+            continue
+        room -= len(below)
+        if room < 0:
+            return _Paths(found, False)
+        found.add(below)
+    return _Paths(found, True)
 
 
 class _Blob(NamedTuple):
@@ -104,7 +137,9 @@ class _Sides:
         self._left_bytes = int(limits.total_mib * 2**20)
         self.before: list[Entry] = []
         self.after: list[Entry] = []
+        self._left_files = limits.files
         self.left_out: list[LeftOut] = []
+        self.left_out_more = 0
         self._kept: set[bytes] = set()
         self._gone: set[bytes] = set()
         """Folders."""
@@ -123,28 +158,29 @@ class _Sides:
         above = {folder for path in self._kept | (self._gone - emptied) for folder in _folders(path)}
         blocked = {path for path, _, _ in self.after if path in above or not self._kept.isdisjoint(_folders(path))}
         self.after = [entry for entry in self.after if entry[0] not in blocked]
-        self.left_out += [LeftOut(path=readable(path), reason="in_the_way") for path in sorted(blocked)]
+        for path in sorted(blocked):
+            self._name(path, "in_the_way")
 
     def add(self, path: bytes, change: Change) -> None:
         if change.cut and _is_git(path.rpartition(b"/")[2]):
             self.keep(path, change)
             return
         if change.cut:
-            self._leave(path, "too_deep", change)
+            self.leave(path, "too_deep", change)
             return
         if change.before is not None and change.before.is_dir:
             self._gone.add(path)
         if _is_folder_alone(change):
             return
         if not _is_name(path, change):
-            self._leave(path, "name", change)
+            self.leave(path, "name", change)
             return
         before, after = change.before, change.after
         if _too_large(before, self._file_bytes) or _too_large(after, self._file_bytes):
-            self._leave(path, "file_too_large", change)
+            self.leave(path, "file_too_large", change)
             return
         if after is not None and not (after.is_file or after.is_link or after.is_dir):
-            self.left_out.append(LeftOut(path=readable(path), reason="special"))
+            self._name(path, "special")
         self._add(path, change)
 
     def _add(self, path: bytes, change: Change) -> None:
@@ -152,24 +188,31 @@ class _Sides:
             new = _blob(change.after, self._file_bytes)
             old = _blob(change.before, self._file_bytes)
         except FileNotFoundError:
-            self._leave(path, "unsteady", change)
+            self.leave(path, "unsteady", change)
             return
         size = len(new.data) if new else 0
         if size > self._file_bytes:
-            self._leave(path, "file_too_large", change)
-        elif size > self._left_bytes:
-            self._leave(path, "patch_too_large", change)
+            self.leave(path, "file_too_large", change)
+        elif size > self._left_bytes or not self._left_files:
+            self.leave(path, "patch_too_large", change)
         elif old != new:
             self._left_bytes -= size
+            self._left_files -= 1
             for side, blob in ((self.before, old), (self.after, new)):
                 if blob is not None:
                     side.append((path, blob.mode, self._importer.blob(blob.data)))
 
-    def _leave(self, path: bytes, reason: Reason, change: Change) -> None:
+    def leave(self, path: bytes, reason: Reason, change: Change) -> None:
         self.keep(path, change)
         after = change.after
         size = after.stat.st_size if after is not None and after.is_file else 0
-        self.left_out.append(LeftOut(path=readable(path), reason=reason, size_bytes=size))
+        self._name(path, reason, size)
+
+    def _name(self, path: bytes, reason: Reason, size: int = 0) -> None:
+        if len(self.left_out) < MOST_NAMED:
+            self.left_out.append(LeftOut(path=readable(path), reason=reason, size_bytes=size))
+        else:
+            self.left_out_more += 1
 
 
 def _below(place: bytes, change: Change) -> bytes:

@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from paddock.sandbox.failures import BudgetExceeded
 from paddock.sandbox.layers.marks import Attributes, Marks
 from paddock.sandbox.layers.nodes import Node
 from paddock.sandbox.layers.tree import Tree, parts
 from paddock.sandbox.layers.walk import Change, Walk
 from paddock.sandbox.records import FileChange
+
+MOST_NAME_BYTES = 128 << 20
+"""Of all paths in one list: several times what half a million files of a source tree have."""
 
 
 class View:
@@ -54,9 +58,19 @@ class View:
         except OSError:
             return os.path.normpath(b"/" + encoded.lstrip(b"/"))
 
-    def changes(self, under: str = "/") -> list[FileChange]:
-        """What differs from the image at and below `under`, sorted; contents are compared."""
-        found = [_record(change) for change in self.candidates(under) if _differs(change)]
+    def changes(self, under: str = "/", *, most_bytes: int = MOST_NAME_BYTES) -> list[FileChange]:
+        """What differs from the image at and below `under`, sorted; contents are compared.
+
+        BudgetExceeded where the paths are more than `most_bytes`: only a sandbox that means harm makes such names.
+        """
+        found = []
+        for change in self.candidates(under):
+            if not _differs(change):
+                continue
+            most_bytes -= len(change.path)
+            if most_bytes < 0:
+                raise BudgetExceeded("disk", f"the paths that it changed below {under} are too long to be listed")
+            found.append(_record(change))
         return sorted(found, key=lambda change: change.path)
 
 
