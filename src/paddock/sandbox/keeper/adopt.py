@@ -12,7 +12,7 @@ import select
 import signal
 import stat
 
-from . import launch, network, programs, settle, syscalls
+from . import launch, network, pid1, programs, settle, syscalls
 
 
 def adopt(plan: "launch.Plan") -> "launch.Joined":
@@ -22,7 +22,8 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
     life = os.pidfd_open(pid)
     namespaces = [*launch.foreign_namespaces(pid), (_cgroup_namespace(plan.cgroup_fds), syscalls.CLONE_NEWCGROUP)]
     pid_ns = os.stat(f"/proc/{pid}/ns/pid").st_ino
-    traces = settle.traces(engine_layer, plan.layers)
+    # The engine has made a file to mount the first process's program on.
+    traces = [*settle.traces(engine_layer, plan.layers), settle.Trace(pid1.PATH, is_dir=False)]
     returned = _shared_folders(engine_layer, plan.layers)
     mounts = programs.detached(plan.programs)
     # Ours, which shows this process: the container's `/proc` does not.

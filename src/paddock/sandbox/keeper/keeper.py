@@ -19,7 +19,7 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from . import adopt, files, launch, messages, shortage, spawn
+from . import adopt, files, launch, messages, seccomp, shortage, spawn
 
 END_S = 5.0
 """For a sandbox whose first process was killed to be gone."""
@@ -59,6 +59,7 @@ class _Keeper:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        seccomp.check()
         joined = adopt.adopt(self._plan) if self._plan.container else launch.launch(self._plan)
         try:
             self._send({"op": "ready", "pid": joined.pid, "init": joined.init, "pid_ns": joined.pid_ns})

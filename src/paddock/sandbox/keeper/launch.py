@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from . import network, programs, settle, shortage, syscalls
+from . import network, pid1, programs, settle, shortage, syscalls
 
 _NAMESPACES = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -30,9 +30,6 @@ _NAMESPACES = (
 )
 _NEUTRAL = ("/media", "/mnt", "/srv")
 """Folders of the host whose names tell nothing; the first that is there is used."""
-WAITING = "exec 3<&0; echo ready; while :; do (read -r never <&3) & wait $!; if [ $? -lt 128 ]; then exit; fi; done"
-"""What the first process inside does, a shell: it says that it is there and waits on a pipe that nobody writes to. It
-takes leave of orphans; no signal from inside ends it, and one that ends its reader makes it start another."""
 
 
 class Plan:
@@ -51,7 +48,6 @@ class Plan:
         starts in; `{folder}` for that folder."""
         self.runtime_env: dict[str, str] = message.get("runtime_env", {})
         """`{folder}` as above."""
-        """The waiting shell is the first process of its pid namespace."""
         self.uid: int = message["uid"]
         self.hostname: str = message["hostname"]
         self.blackhole: bool = message["blackhole"]
@@ -65,7 +61,7 @@ class Plan:
 
 
 class Init(NamedTuple):
-    """The first process of the outer pid namespace, and the pipes of the shell that waits."""
+    """The first process of the outer pid namespace, and the pipes of the sandbox's own first process."""
 
     pid: int
     said: int
@@ -78,7 +74,7 @@ class Joined(NamedTuple):
     """A sandbox that this process is in. Process ids are the host's."""
 
     pid: int
-    """The waiting shell."""
+    """The sandbox's first process: see `pid1`."""
     init: int
     """Its end is the sandbox's."""
     pid_ns: int
@@ -90,7 +86,7 @@ class Joined(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """The shell that waits, as the host sees it."""
+    """The sandbox's first process, as the host sees it."""
 
     pid: int
     pid_ns: int
@@ -174,11 +170,12 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         )
         options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={work}"
         syscalls.mount("overlay", plan.merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+        pid1.write(plan.merged + pid1.PATH)
         _hide_folder(folder)
         runtime = os.fork()
         if runtime == 0:
             _exec_runtime(plan, hold, said)
-        # `hold` and `said` belong to the shell alone: its end must show at the other side.
+        # `hold` and `said` belong to the sandbox's first process alone: its end must show at the other side.
         os.close(hold)
         os.close(said)
         while True:
@@ -211,17 +208,17 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         here, merged = os.getcwd(), os.path.basename(plan.merged)
         argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]
         env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
-        os.execvpe(argv[0], [*argv, "/bin/sh", "-c", WAITING], env)
+        os.execvpe(argv[0], [*argv, pid1.PATH], env)
     except BaseException as error:  # noqa: BLE001 - as above
         os.write(2, f"{shortage.named(error)}\n".encode())
     os._exit(71)
 
 
 def wait_until_ready(plan: Plan, init: Init) -> Inside:
-    """The waiting shell, once it has spoken; OSError with what the runtime said when it did not."""
+    """The sandbox's first process, once it has spoken; OSError with what the runtime said when it did not."""
     deadline = time.monotonic() + plan.timeout_s
     heard = b""
-    while b"ready\n" not in heard:
+    while pid1.READY not in heard:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([init.said], [], [], left)[0]:
             raise OSError(f"the runtime was not ready in {plan.timeout_s:g} s; it said: {_text(heard)}")
@@ -229,7 +226,7 @@ def wait_until_ready(plan: Plan, init: Init) -> Inside:
         if not chunk:
             raise OSError(f"the runtime ended before it was ready; it said: {_text(heard)}")
         heard += chunk
-    pid = _waiting(init.pid)
+    pid = _first(init.pid)
     namespaces = foreign_namespaces(pid)
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     traces = settle.traces(plan.upper, plan.layers)
@@ -288,8 +285,8 @@ def _close_all_but(kept: set[int]) -> None:
                 os.close(int(name))
 
 
-def _waiting(init: int) -> int:
-    """The first process below init in a pid namespace that is not init's: the waiting shell."""
+def _first(init: int) -> int:
+    """The first process below init in a pid namespace that is not init's."""
     outer = os.stat(f"/proc/{init}/ns/pid").st_ino
     seen = [init]
     for pid in seen:
@@ -298,7 +295,7 @@ def _waiting(init: int) -> int:
                 return pid
             with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
                 seen += [int(child) for child in file.read().split()]
-    raise OSError("the runtime's shell spoke, but is not to be found")
+    raise OSError("the sandbox's first process spoke, but is not to be found")
 
 
 def _write(path: str, text: str) -> None:

@@ -125,6 +125,22 @@ def become_subreaper() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl SUBREAPER")
 
 
+class FilterProgram(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def filter_program(instructions: bytes) -> FilterProgram:
+    return FilterProgram(len(instructions) // 8, instructions)
+
+
+def seccomp(number: int, operation: int, flags: int, words: "bytes | FilterProgram") -> None:
+    """`number`: the call's own, which differs by machine."""
+    passed = words if isinstance(words, bytes) else ctypes.byref(words)
+    _check(_libc.syscall(number, operation, flags, passed), "seccomp")
+
+
 def default_signals() -> None:
     """No signal ignored, blocked or handled: a shell in the background or `nohup` hands such things down for ever."""
     signal.set_wakeup_fd(-1)

@@ -14,7 +14,7 @@ class Bubblewrap(Overlaid):
     def command(self, spec: SandboxSpec) -> list[str]:
         return [
             *("bwrap", "--bind", "{merged}", "/", "--dev", "/dev", "--proc", "/proc"),
-            # The waiting shell comes first: what is first can't be killed from inside.
+            # What is first can't be killed from inside.
             *(
                 "--unshare-pid",
                 "--as-pid-1",

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.images import LocalImage
-from paddock.sandbox.keeper.launch import WAITING
+from paddock.sandbox.keeper import pid1
 from paddock.sandbox.records import RuntimeName
 from paddock.sandbox.runtimes.runtime import Begun, Wish
 
@@ -54,7 +54,8 @@ class Docker:
 
     async def begin(self, wish: Wish) -> Begun:
         image = await self._image(wish.image, wish.folder)
-        name = _name(wish.sandbox_id)
+        name, program = _name(wish.sandbox_id), wish.folder / "init"
+        pid1.write(str(program))
         user, limits = f"{wish.payload_id}:{wish.payload_id}", wish.spec.limits
         await _docker(
             *("run", "--detach", "--interactive", "--pull", "never", "--name", name, "--network", "none"),
@@ -63,7 +64,7 @@ class Docker:
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--workdir", "/"),
             *(["--memory", f"{limits.memory_mib}m"] if limits.memory_mib else []),
             *(["--pids-limit", str(limits.pids)] if limits.pids else []),
-            *("--entrypoint", "/bin/sh", image, "-c", WAITING),
+            *("--volume", f"{program}:{pid1.PATH}:ro", "--entrypoint", pid1.PATH, image),
         )
         try:
             container: dict[str, Any] = json.loads(await _docker("inspect", "--type", "container", name))[0]

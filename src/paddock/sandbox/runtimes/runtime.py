@@ -3,7 +3,7 @@
 Law     the payload is the payload's user and nobody else: uid 0 of a user namespace without rights over the host, in
         pid, mount, network, IPC and UTS namespaces of its own, without a capability. The keeper makes the rest the same
         for all (`keeper.settle`): what is mounted, how large `/dev/shm` is, what the upper layer starts with.
-Over    `Overlaid` runtimes are programs that run `/bin/sh` over an overlay which the keeper has mounted, in namespaces
+Over    `Overlaid` runtimes are programs that run `pid1` over an overlay which the keeper has mounted, in namespaces
         which it has made. A container engine makes all of it by itself and is joined.
 """
 
