@@ -460,6 +460,10 @@ class OnTheHost(Wrapped):
         (OnTheHost, "paths and names of the host are not shown"),
         (OnTheHost, "nothing of the host's environment is inside"),
         (OnTheHost, "no namespace can be made inside"),
+        (OnTheHost, "commands and shells are under a filter of system calls"),
+        (OnTheHost, "system calls that sandboxes would share are not there"),
+        (OnTheHost, "sockets are of the families that stay inside"),
+        (OnTheHost, "keys of the kernel pass nothing from one sandbox to another"),
     ],
 )
 async def test_a_broken_provider_is_caught(

@@ -36,7 +36,7 @@ def test_doctor_tries_every_runtime_in_time_and_leaves_nothing(home: Path, capsy
     for trial in report["trials"]:
         assert trial["missing"] or not [check for check in trial["checks"] if check["wrong"]]
     names = {fact["name"] for fact in report["facts"]}
-    assert {"user namespaces", "payload's user", "cgroups", "disk", "apt-get"} <= names
+    assert {"user namespaces", "payload's user", "system calls", "cgroups", "disk", "apt-get"} <= names
     assert list((probe_settings(SandboxSettings(home=home)).home / "state").iterdir()) == []
 
 

@@ -11,7 +11,18 @@ Errors   ConfigError: an unknown runtime or image, with the nearest.
 from typing import get_args
 
 from paddock.config.problems import suggestion
-from paddock.conformance.sandboxes import commands, files, isolation, limits, lives, output, shells, timeouts, tunnels
+from paddock.conformance.sandboxes import (
+    calls,
+    commands,
+    files,
+    isolation,
+    limits,
+    lives,
+    output,
+    shells,
+    timeouts,
+    tunnels,
+)
 from paddock.conformance.sandboxes.stage import SandboxSubject
 from paddock.errors import ConfigError
 from paddock.sandbox import ImageMissing, SandboxSettings
@@ -27,6 +38,7 @@ SUITE = [
     *shells.SUITE,
     *files.SUITE,
     *isolation.SUITE,
+    *calls.SUITE,
     *limits.SUITE,
     *lives.SUITE,
     *tunnels.SUITE,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from paddock.sandbox.cgroups import Cgroups
+from paddock.sandbox.keeper import seccomp
 from paddock.sandbox.settings import SandboxSettings
 from paddock.types import Record
 
@@ -28,6 +29,7 @@ def facts(settings: SandboxSettings, cgroups: Cgroups | None) -> list[Fact]:
     found: list[Callable[[], Fact]] = [
         _user_namespaces,
         lambda: _payload(settings),
+        _system_calls,
         lambda: _cgroups(cgroups),
         lambda: _disk(settings),
         _apt,
@@ -56,6 +58,14 @@ def _payload(settings: SandboxSettings) -> Fact:
     if os.geteuid() == 0:
         return Fact(name="payload's user", value=f"uid {settings.payload_id} (this is root)")
     return Fact(name="payload's user", value=f"uid {os.geteuid()} (yours)")
+
+
+def _system_calls() -> Fact:
+    try:
+        seccomp.check()
+    except OSError as error:
+        return Fact(name="system calls", value=f"not filtered: {error}", advice="no sandbox can start here")
+    return Fact(name="system calls", value=f"filtered ({os.uname().machine})")
 
 
 def _cgroups(cgroups: Cgroups | None) -> Fact:

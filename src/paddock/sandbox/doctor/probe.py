@@ -30,12 +30,15 @@ read inside outside count < /proc/self/uid_map
 [ "$inside" = 0 ] && [ "$outside" != 0 ] && [ "$count" = 1 ] || echo the host sees it as root: $inside $outside $count
 set -- /proc/[0-9]*
 [ $# -lt 10 ] || echo it sees $# processes
+(: < /proc/1/mem) 2>/dev/null && echo its first process can be read and traced
 while read name value rest; do
   case $name$value in
     CapEff:0000000000000000 | CapPrm:0000000000000000 | CapBnd:0000000000000000 | NoNewPrivs:1) ;;
     CapEff:* | CapPrm:* | CapBnd:* | NoNewPrivs:*) echo $name $value ;;
+    Seccomp:2) filter=on ;;
   esac
 done < /proc/self/status
+[ "$filter" ] || echo no filter of system calls is on
 """
 _NETWORK = """
 while read name rest; do
