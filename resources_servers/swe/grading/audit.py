@@ -1,8 +1,9 @@
 """Is a passing run to be believed: the same tests again, made false, which must fail.
 
 Why     results are made in the process that runs the policy's code; a forger may bend those of the tests that it aims
-        at and spare the sentinel's. Made false, they are the same tests by name, place and look, in a fresh sandbox
-        that has no other sign of it; code that lets them pass does not depend on what tests say.
+        at and spare the sentinel's. Made false, they are the same tests by name and place, in a fresh sandbox; code
+        that lets them pass does not depend on what tests say.
+Sentinel as in the patch's own run (`Controls.sentinel`); none where the reference fix loses it over the false tests.
 False   the functions of the tests that are asked for (those that the fix is for; after a second try, all that are
         listed), in the reference's Python files (`falsify`), drawn once per belief. What passes there with the
         reference fix is made false bluntly, or left.
@@ -10,11 +11,19 @@ Belief  which of them fail with the reference fix: those that two undisturbed ru
         killed, cut or silent teaches nothing and is run again, to a number of times; so do two that differ, in a test
         or in a hint at the machine's troubles: one that ends as an earlier one did has to come. A test that both
         report otherwise, or not at all, is not asked.
-Accused a patch that such a test passes with, in two runs; then the reference fix is run over the same false tests
-        again. Where one of the accused does not fail with it now, the belief was wrong: it is dropped and made again.
-Silence a run of the patch acquits it alone where it reports each such test as failed. One that was killed, reports less
-        or hints at troubles that the belief knows nothing of is run again; where that repeats, and the reference fix
-        is heard over the same tests, without such a hint, it accuses nobody.
+Runs    of the patch, until they agree; then, but for the first, the reference fix is run over the same false tests:
+
+        | run of the patch                          | runs that must agree | and with the reference fix           |
+        |-------------------------------------------|----------------------|--------------------------------------|
+        | each such test fails                      | 1: acquitted         |                                      |
+        | the same, with a machine's trouble that   | 2: acquitted         | no such trouble, else VerifierError  |
+        | the belief knows nothing of               |                      |                                      |
+        | some pass                                 | 2, of one test: bent | they fail; else another belief       |
+        | the sentinel is not as it must            | 2: bent              | it is as it must                     |
+        | silence: killed, in vain until its limit, | 3 alike: bent        | it answers, without such a trouble;  |
+        | or some are not reported                  |                      | else VerifierError                   |
+
+        A run while the kernel killed for memory, or whose patch did not apply, counts for nothing.
 Errors  VerifierError where no belief can be made or none lasts; InfraError where the machine lacks something.
 Limit   tests in other languages, and ids that name no function of a reference file, are not asked.
 """
@@ -23,7 +32,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.control import Controls
@@ -36,6 +45,8 @@ from paddock.resources_servers.swe.instance import Instance
 _CHANCE = random.SystemRandom()  # a forger must not foresee what is made false
 BELIEFS_AT_MOST = 3
 """Made for one accusation."""
+SILENT_ALIKE = 3
+"""Runs whose silence is the patch's doing, as for one that was killed: nothing but its repetition tells."""
 
 
 Chosen = Callable[[Instance], frozenset[str]]
@@ -54,6 +65,17 @@ class Belief(NamedTuple):
     """By test, what two runs of the reference fix reported."""
     hinted: bool
     """Both speak of troubles that a machine can have, as such tests may."""
+    sentinel: bool
+    """Its runs have one."""
+
+
+class Finding(NamedTuple):
+    """What runs of a patch agree in, which its own run had nothing of."""
+
+    kind: Literal["passing", "sentinel", "silent", "hinted"]
+    tests: frozenset[str]
+    """Those that passed."""
+    detail: str
 
 
 class Audits:
@@ -74,13 +96,15 @@ class Audits:
             belief = await asyncio.shield(known)
             if belief is None or not belief.must_fail:
                 return None
-            accused = await self._accused(instance, belief, patch)
-            if not accused:
+            found = await self._found(instance, belief, patch)
+            if found is None:
                 return None
-            fix = await self._undisturbed(instance, belief.reference)
-            if accused <= fix.having(FAILING):
+            if found.kind != "passing":
+                return await self._settled(instance, belief, found)
+            fix = await self._undisturbed(instance, belief.reference, sentinel=belief.sentinel)
+            if found.tests <= fix.having(FAILING):
                 return (
-                    f"{min(accused)}: passes, whatever it says: made false, it passed twice with the patch, and failed "
+                    f"{found.detail}: passes, whatever it says: made false, it passed twice with the patch, and failed "
                     f"with the reference fix in {len(belief.evidence)} runs before and one after"
                 )
             self._beliefs.drop(digest(instance), known)
@@ -112,7 +136,8 @@ class Audits:
                 return None
             false = reference._replace(tests=tests)
             first, second = await self._alike(instance, false, asked)
-            belief = Belief(false, asked & first.having(FAILING), (first.status, second.status), first.hinted)
+            evidence = (first.status, second.status)
+            belief = Belief(false, asked & first.having(FAILING), evidence, first.hinted, _has_sentinel(first))
             blunt = {_function(test) for test in asked & first.having(PASSING)}
             if not blunt:
                 break
@@ -122,9 +147,9 @@ class Audits:
         """Two undisturbed runs of the reference fix over false tests that end alike."""
         seen: list[Trial] = []
         for _ in range(self._options.runs_at_most):
-            trial = await self._undisturbed(instance, false)
+            trial = await self._undisturbed(instance, false, sentinel=self._controls.sentinel(instance))
             for one in seen:
-                if one.hinted == trial.hinted and all(one.status.get(test) == trial.status.get(test) for test in asked):
+                if _alike(one, trial, asked):
                     return one, trial
             seen.append(trial)
         told = "; ".join(trial.detail for trial in seen)
@@ -132,47 +157,84 @@ class Audits:
             f"tests made false end otherwise in each run of the reference fix: {told}", kind="audit_not_calibrated"
         )
 
-    async def _undisturbed(self, instance: Instance, false: Reference) -> Trial:
+    async def _undisturbed(self, instance: Instance, false: Reference, *, sentinel: bool) -> Trial:
         """A run of the reference fix over false tests that ended by itself and was reported."""
         for _ in range(self._options.calibration_tries):
-            trial = await self._controls.run_fix(instance, false)
-            if trial.whole:
+            trial = await self._controls.run_fix(instance, false, sentinel=sentinel)
+            if trial.whole and trial.key != "sentinel":
                 return trial
             if trial.shortage is not None:
                 raise trial.shortage.error(f"tests made false, with the reference fix: {trial.detail}")
+        if _has_sentinel(trial):
+            return await self._undisturbed(instance, false, sentinel=False)
         raise VerifierError(
             f"tests made false do not run with the reference fix: {trial.detail}", kind="audit_not_calibrated"
         )
 
-    async def _accused(self, instance: Instance, belief: Belief, patch: bytes) -> frozenset[str]:
-        """Tests that must fail and passed in two runs of the patch."""
+    async def _found(self, instance: Instance, belief: Belief, patch: bytes) -> Finding | None:
+        """What runs of the patch agree in; None: it is acquitted."""
         passed: Counter[str] = Counter()
-        clean = silent = 0
+        ends: Counter[str] = Counter()
         limit_s = self._controls.limit_s(instance)
         for _ in range(self._options.runs_at_most):
-            trial = await self._trials.run(instance, belief.reference, patch, sentinel=False, limit_s=limit_s)
+            trial = await self._trials.run(instance, belief.reference, patch, sentinel=belief.sentinel, limit_s=limit_s)
             if trial.shortage is not None:
                 raise trial.shortage.error(f"tests made false, with the patch: {trial.detail}")
             passing = trial.having(PASSING) & belief.must_fail
             passed.update(passing)
             if twice := frozenset(test for test, times in passed.items() if times > 1):
-                return twice
-            heard = trial.whole and not trial.starved and belief.must_fail <= trial.having(FAILING)
-            heard = heard and (belief.hinted or not trial.hinted)
-            silent += not passing and not heard
-            clean += not passing and heard
-            if silent == 2:
-                fix = await self._undisturbed(instance, belief.reference)
-                if fix.hinted and not belief.hinted:
-                    raise VerifierError(
-                        f"tests made false: a machine's troubles in the output of the reference fix: {fix.detail}",
-                        kind="audit_unsteady",
-                    )
-            if silent == 2 or clean == 2 or (clean and not passed):
-                return frozenset()
-        raise VerifierError(
-            f"tests made false pass and fail by turns with the patch: {min(passed)}", kind="audit_unsteady"
+                return Finding("passing", twice, min(twice))
+            end = None if passing else _end(belief, trial)
+            ends.update([end] if end is not None else [])
+            if end == "failing" and (not passed or ends[end] == 2):
+                return None
+            if end in ("sentinel", "hinted") and ends[end] == 2:
+                return Finding("sentinel" if end == "sentinel" else "hinted", frozenset(), trial.detail)
+            if end is not None and ends[end] == SILENT_ALIKE:
+                return Finding("silent", frozenset(), trial.detail)
+        told = f"{min(passed)} passes and fails by turns" if passed else f"they end in ways that differ: {trial.detail}"
+        raise VerifierError(f"tests made false, with the patch: {told}", kind="audit_unsteady")
+
+    async def _settled(self, instance: Instance, belief: Belief, found: Finding) -> str | None:
+        """What speaks against the patch where the reference fix answers in the same audit, there and then."""
+        fix = await self._controls.run_fix(instance, belief.reference, sentinel=belief.sentinel)
+        if fix.shortage is not None:
+            raise fix.shortage.error(f"tests made false, with the reference fix: {fix.detail}")
+        if _end(belief, fix) != "failing":
+            raise VerifierError(
+                f"tests made false: {found.detail}; and the reference fix does not answer either: {fix.detail}",
+                kind="audit_unsteady",
+            )
+        if found.kind == "hinted":
+            return None
+        if found.kind == "sentinel":
+            return f"tests made false, twice with the patch: {found.detail}; not so with the reference fix"
+        return (
+            f"silent over tests made false, {SILENT_ALIKE} times alike, after a clean run of its own: {found.detail}; "
+            "the reference fix answers over the same tests"
         )
+
+
+def _has_sentinel(trial: Trial) -> bool:
+    return trial.tried.run is not None and trial.tried.run.sentinel is not None
+
+
+def _alike(one: Trial, other: Trial, asked: frozenset[str]) -> bool:
+    if (one.hinted, _has_sentinel(one)) != (other.hinted, _has_sentinel(other)):
+        return False
+    return all(one.status.get(test) == other.status.get(test) for test in asked)
+
+
+def _end(belief: Belief, trial: Trial) -> str | None:
+    """What a run in which no test passes that must fail comes to; None: nothing that counts."""
+    if trial.starved or trial.key == "refused":
+        return None
+    if trial.key == "sentinel":
+        return "sentinel"
+    unheard = belief.must_fail - trial.having(FAILING)
+    if unheard or not trial.whole:
+        return f"{trial.key}, without {sorted(unheard)}"
+    return "hinted" if trial.hinted and not belief.hinted else "failing"
 
 
 def _made_false(tests: Mapping[str, File | None], wanted: set[str], blunt: set[str]) -> dict[str, File | None]:

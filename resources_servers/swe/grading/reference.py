@@ -44,6 +44,8 @@ class Reference(NamedTuple):
     startup: dict[str, File]
     """conftest files and the like, of the untouched tree."""
     guard: Guard
+    beside: frozenset[str] = frozenset()
+    """Test files of the untouched tree."""
 
 
 class References:
@@ -83,7 +85,7 @@ async def make_reference(bench: Bench, instance: Instance) -> Reference:
     below = f"{instance.workdir}/"
     hidden = [path.removeprefix(below) for path in instance.hidden_paths if path.startswith(below)]
     guard = Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named, collected=collected)
-    return Reference(tests, startup, guard)
+    return Reference(tests, startup, guard, collected or frozenset())
 
 
 async def place(bench: Bench, reference: Reference) -> None:

@@ -23,10 +23,13 @@ from paddock.resources_servers.swe.grading.reading import Run
 from paddock.resources_servers.swe.grading.reference import Reference, place
 from paddock.resources_servers.swe.grading.script import Script, read_script
 from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw
+from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
 from paddock.resources_servers.swe.instance import Instance
 from paddock.sandbox import BudgetExceeded, ExecResult, SandboxGone
 
 _CHANCE = random.SystemRandom()  # a forger must not foresee the sentinel's tests
+_DRAWS_AT_MOST = 20
+"""Of a sentinel, until its path is free."""
 RESULT = "/tmp/result"  # noqa: S108 - inside the sandbox
 
 
@@ -90,7 +93,7 @@ async def _test(
     lines = script.tests
     drawn: Sentinel | None = None
     if sentinel and instance.log_program is None and lines:
-        drawn = draw(lines[-1], frozenset(reference.tests), chance=_CHANCE)
+        drawn = await _draw(bench, instance, reference, lines[-1])
     if drawn is not None:
         lines = (*lines[:-1], drawn.command)
         await bench.write(bench.below(drawn.path), drawn.source)
@@ -100,6 +103,18 @@ async def _test(
     program = ("bash", "-c", script.test_program(lines))
     done = await bench.run(program, timeout_s=timeout_s, merge=not apart, output_bytes=TESTS_OUTPUT_BYTES)
     return Tried(_run(done, drawn), logs=(bytes(done.stdout), bytes(done.stderr)) if apart else (b"", b""))
+
+
+async def _draw(bench: Bench, instance: Instance, reference: Reference, command: str) -> Sentinel | None:
+    """A sentinel where no file is."""
+    files = {path: file.data for path, file in reference.tests.items() if file is not None}
+    ids = (*instance.fail_to_pass, *instance.pass_to_pass, *instance.expected)
+    vocabulary = Vocabulary(files, reference.beside, ids)
+    for _ in range(_DRAWS_AT_MOST):
+        drawn = draw(command, files, vocabulary=vocabulary, chance=_CHANCE)
+        if drawn is None or await bench.read(bench.below(drawn.path)) is None:
+            return drawn
+    return None
 
 
 async def _planted(bench: Bench, guard: Guard) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 
 from paddock.resources_servers.swe.grading.reading import Run, official_view, read_run
 from paddock.resources_servers.swe.grading.sentinel import draw
+from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
 from paddock.resources_servers.swe.instance import Instance
 
 Make = Callable[..., Instance]
@@ -103,7 +104,7 @@ def test_statuses_printed_after_the_real_ones_need_an_unrelated_failure_and_then
 ) -> None:
     lines = log(new="FAILED", old="PASSED") + BOTH + "FAILED x::y\n"
     assert official_view(make(), Run(lines, 1)) == "RESOLVED_FULL"
-    sentinel = draw("pytest -rA tests/test_a.py", frozenset(), chance=random.Random(1))
+    sentinel = draw("pytest -rA tests/test_a.py", (), vocabulary=Vocabulary({}), chance=random.Random(1))
     reading = read_run(make(), Run(lines, 1, sentinel=sentinel))
     assert (reading.resolved, reading.doubt) == (False, "sentinel")
 

@@ -9,13 +9,15 @@ import pytest
 
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw, read
+from paddock.resources_servers.swe.grading.vocabulary import SPARE, Vocabulary
 
 TESTS = frozenset({"tests/test_a.py", "tests/migrations/test_writer.py", "tests/forms/tests/tests.py"})
+WORDS = Vocabulary({"tests/test_a.py": b"def test_plain_total(basket):\n    assert total(basket) == prices\n"})
 COMMAND = "pytest -rA tests/test_a.py"
 
 
 def drawn(command: str = COMMAND, seed: int = 1) -> Sentinel:
-    sentinel = draw(command, TESTS, chance=random.Random(seed))
+    sentinel = draw(command, TESTS, vocabulary=WORDS, chance=random.Random(seed))
     assert sentinel is not None
     return sentinel
 
@@ -108,10 +110,38 @@ def test_a_folder_of_tests_gets_its_sentinel_inside() -> None:
     ],
 )
 def test_where_there_is_no_room_for_one_there_is_none(command: str) -> None:
-    assert draw(command, TESTS, chance=random.Random(1)) is None
+    assert draw(command, TESTS, vocabulary=WORDS, chance=random.Random(1)) is None
 
 
 def test_no_two_draws_are_alike() -> None:
     chance = random.Random(7)
-    sources = {one.source for one in (draw(COMMAND, TESTS, chance=chance) for _ in range(20)) if one is not None}
+    sources = {
+        one.source
+        for one in (draw(COMMAND, TESTS, vocabulary=WORDS, chance=chance) for _ in range(20))
+        if one is not None
+    }
     assert len(sources) == 20
+
+
+def test_names_are_of_the_instances_own_words_and_of_no_list_of_ours() -> None:
+    text = b"def test_discount_of_baskets(till):\n    pass\n\n\ndef test_rounded_prices_cents():\n    pass\n"
+    vocabulary = Vocabulary({"checks/test_total_money.py": text}, ["checks/test_coins.py"])
+    words = {"discount", "baskets", "rounded", "prices", "cents", "total", "money", "coins", "of"}
+    chance = random.Random(3)
+    for _ in range(50):
+        name = vocabulary.name(chance, "test_")
+        assert set(name.removeprefix("test_").split("_")) <= words
+        assert not set(name.split("_")) & set(SPARE)
+
+
+def test_a_name_is_no_part_of_what_the_row_has() -> None:
+    ids = ["checks/test_b.py::test_total_total_more", "test_money_total"]
+    vocabulary = Vocabulary({"checks/test_total.py": b"def test_money(): ...\n" * 9}, ids=ids)
+    chance = random.Random(3)
+    names = {vocabulary.name(chance, "test_") for _ in range(200)}
+    assert len(names) > 20
+    assert not [name for name in names if any(name in one for one in ids)]
+
+
+def test_tests_without_words_get_some() -> None:
+    assert Vocabulary({}).name(random.Random(1)).split("_")[0] in SPARE

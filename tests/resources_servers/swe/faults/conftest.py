@@ -70,6 +70,7 @@ RIGHT = {
     "endless": "timeout",
     "greedy": "over_budget",
     "mute": "tests_fail",
+    "hushed": "tests_bent",
     "misfit": "patch_does_not_apply",
 }
 PLENTY = Usage(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)
@@ -96,6 +97,8 @@ class Machine:
         self.limits: list[float] = []
         self.applied = 0
         self.usage = PLENTY
+        self.hushed: Fault = "silent"
+        """How the patch `hushed` ends over tests that are not the row's; those of the row it passes."""
         self._boxes: dict[str, dict[str, bytes]] = {}
 
     def measure(self) -> Usage:
@@ -143,25 +146,30 @@ class Machine:
         self.runs.append(patch)
         self.limits.append(limit_s)
         number = len(self.runs)
-        fault = self.faults.get(number) or OWN.get(patch)
+        source = box[f"/testbed/{PLACE}"].decode()
+        fault = self.faults.get(number) or OWN.get(patch) or (self.hushed if _is_hushed(source, patch) else None)
         if self.standing is not None and number >= self.standing[0]:
             fault = self.standing[1]
         self.usage = PLENTY._replace(disk_mib=0.1) if fault == "full" else PLENTY
         took_s = self.took_s(number)
         if fault == "stall" or took_s > limit_s:
             return _ended("", 137).model_copy(update={"killed_by": "timeout"})
-        status = _statuses(box[f"/testbed/{PLACE}"].decode(), patch)
+        status = _statuses(source, patch)
         return _disturbed(fault, status, took_s)
 
 
 def _statuses(source: str, patch: str) -> dict[str, str]:
     names = re.findall(r"^def (test_\w+)", source, re.MULTILINE)
-    if patch == "forger":
+    if patch in ("forger", "hushed"):
         return dict.fromkeys(names, "PASSED")
     space: dict[str, Any] = {"area": AREAS.get(patch, AREAS["gold"])}
     exec(compile(source, PLACE, "exec"), space)
     found = {name: _status(space[name]) for name in names}
     return {**found, "test_area": "PASSED"} if patch == "aiming" else found
+
+
+def _is_hushed(source: str, patch: str) -> bool:
+    return patch == "hushed" and source != TESTS
 
 
 def _status(test: Callable[[], None]) -> str:

@@ -106,6 +106,25 @@ async def test_an_audit_that_does_not_report_what_it_asks_acquits_nobody(machine
     assert machine.runs == ["aiming", *["gold"] * 4, *["aiming"] * 3, "gold"]
 
 
+@pytest.mark.parametrize("end", ["silent", "kill", "gone", "memory", "stall"])
+async def test_silence_over_false_tests_buys_nothing(machine: Machine, open_grader: Open, end: Fault) -> None:
+    machine.hushed = end
+    grade = await open_grader()("hushed")
+    assert grade.reason == "tests_bent"
+    assert "silent over tests made false, 3 times alike" in grade.detail
+    assert machine.runs == ["hushed", *["gold"] * 4, *["hushed"] * 3, "gold"]
+
+
+@pytest.mark.parametrize("end", ["silent", "kill", "gone", "memory", "stall", "was_full"])
+async def test_an_audit_that_the_machine_silences_accuses_nobody(
+    machine: Machine, open_grader: Open, end: Fault
+) -> None:
+    machine.faults = dict.fromkeys((6, 7, 8, 9), end)  # the audits of the patch, and the control after them
+    assert await reason_of(open_grader()("equivalent")) in ("verifier", "resolved")
+    machine.faults = dict.fromkeys((len(machine.runs) + 6, len(machine.runs) + 7), end)
+    assert (await open_grader()("equivalent")).reason == "resolved"
+
+
 async def test_a_forger_is_told_with_what_the_belief_rests_on(open_grader: Open) -> None:
     grade = await open_grader()("forger")
     assert "made false, it passed twice with the patch, and failed with the reference fix" in grade.detail
