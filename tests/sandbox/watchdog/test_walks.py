@@ -43,6 +43,15 @@ def test_long_walks_are_rare_and_less_so_where_the_limit_may_be_passed() -> None
     assert not walks.due(all_of_it, 5.0) and walks.due(all_of_it, 6.0)
 
 
+def test_open_files_are_looked_for_where_the_disk_has_lost_some_or_long_after() -> None:
+    walks = walked()
+    assert walks.due_open(FREE, 0.0)
+    assert not walks.due_open(FREE._replace(bytes=FREE.bytes - 100 * MIB), 5.0)
+    lost = FREE._replace(bytes=FREE.bytes - 130 * MIB)
+    assert walks.due_open(lost, 10.0) and not walks.due_open(lost, 15.0)
+    assert walks.due_open(lost, 30.0)
+
+
 def test_a_disk_without_a_number_of_files_is_no_reason() -> None:
     endless = FREE._replace(files=float("inf"))
     walks = Walks(LIMITS, WatchdogSettings())

@@ -8,6 +8,7 @@ Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk`, `
         the event loop.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ class Case:
         self._keep = victim.lineage(watched.inside_pid or watched.pid, watched.pid)
         self._overlay = overlay_of(watched.inside_pid or watched.pid)
         self._counted: Sequence[int] = ()
+        self._deleted = DiskUse(0, 0, True)
         self._growth = Growth()
         self._peak = 0
         self._kills = 0
@@ -103,19 +105,20 @@ class Case:
         )
         return events
 
-    def walk(self) -> DiskUse:
-        """Measure what it has on disk now; for `disk`."""
+    def walk(self, *, open_too: bool) -> DiskUse:
+        """Measure what it has on disk now; for `disk`. Not `open_too`: deleted files as they were found last."""
         upper, limits = self.watched.upper, self.watched.limits
         if upper is None or self.ended:
             return self.disk
         most_files = float("inf") if limits.disk_files is None else limits.disk_files
         most_bytes = float("inf") if limits.disk_mib is None else limits.disk_mib * MIB
         kept = disk_use(upper, most_files=most_files)
-        try:
-            members = self.members(self._counted)
-        except OSError:
-            return kept  # it is ending
-        deleted = deleted_use(members, self._overlay, upper, most_bytes=most_bytes)
+        if open_too:
+            # Without a cgroup any more it is ending.
+            with contextlib.suppress(OSError):
+                members = self.members(self._counted)
+                self._deleted = deleted_use(members, self._overlay, upper, most_bytes=most_bytes)
+        deleted = self._deleted
         return DiskUse(kept.bytes + deleted.bytes, kept.files + deleted.files, kept.whole and deleted.whole)
 
     def disk_verdict(self) -> Exhausted | None:

@@ -3,6 +3,8 @@
 Rest    every `disk_period_s`, sooner the nearer it is to a limit and the faster it grows (see `period`).
 Fall    no sandbox can have written more than the disk has lost since its last walk: where that is half of what a
         sandbox has left, it is looked at, however short a time it is. The disk is asked for this many times a second.
+Open    files that are deleted and still open are looked for in a walk where the disk has since lost an eighth of what
+        the sandbox has left, and else in one period of four.
 Cost    walks of one sandbox take at most a tenth of the time; half of it, where it may be over a limit by now.
 """
 
@@ -20,6 +22,11 @@ PRESSED_SHARE = 0.5
 FALLEN_SHARE = 0.5
 """Of what a sandbox has left: so much less on the disk since its last walk calls for the next."""
 
+OPEN_SHARE = 0.125
+"""The same of a search for files that are deleted and still open."""
+OPEN_PERIODS = 4
+"""Between two such searches at rest."""
+
 
 class Walks:
     """Of one sandbox."""
@@ -33,6 +40,9 @@ class Walks:
         self._use = DiskUse(0, 0, True)
         self._free: Room | None = None
         """When the last walk began."""
+        self._free_open: Room | None = None
+        """When the last search for open files began, in `_open_at`."""
+        self._open_at = float("-inf")
         self._growth = (Growth(), Growth())
         self._due = float("-inf")
         self._rested = self._pressed = float("-inf")
@@ -40,10 +50,19 @@ class Walks:
 
     def due(self, free: Room, now: float) -> bool:
         """`free`: on its disk, now."""
-        fallen = self._fallen(free)
+        fallen = self._fallen(self._free, free)
         if fallen >= 1:
             return now >= self._pressed
         return now >= (self._rested if fallen >= FALLEN_SHARE else max(self._due, self._rested))
+
+    def due_open(self, free: Room, now: float) -> bool:
+        """Whether a walk that begins now has to look for open files; it is taken to do so."""
+        since = now - self._open_at
+        rest = OPEN_PERIODS * self._settings.disk_period_s
+        if since < rest and self._fallen(self._free_open, free) < OPEN_SHARE:
+            return False
+        self._free_open, self._open_at = free, now
+        return True
 
     def walked(self, use: DiskUse, free: Room, started: float, now: float) -> None:
         """A walk has found `use`; `free`: on its disk when it began."""
@@ -52,14 +71,11 @@ class Walks:
         self._rested = now + (now - started) / WALK_SHARE
         self._pressed = now + (now - started) / PRESSED_SHARE
 
-    def _fallen(self, free: Room) -> float:
-        """Share of what it has left that the disk has lost since the last walk, of bytes or of files."""
-        if self._free is None:
+    def _fallen(self, before: Room | None, free: Room) -> float:
+        """Share of what it has left that the disk has lost, of bytes or of files."""
+        if before is None:
             return 0.0
-        lost = (
-            self._free.bytes - free.bytes,
-            0.0 if free.files == float("inf") else self._free.files - free.files,
-        )
+        lost = (before.bytes - free.bytes, 0.0 if free.files == float("inf") else before.files - free.files)
         return max(lost[at] / max(1.0, self._most[at] - self._use[at]) for at in (0, 1))
 
     def _period(self, at: int, now: float) -> float:

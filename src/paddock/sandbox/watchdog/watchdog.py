@@ -260,13 +260,13 @@ class Watchdog:
                 if upper not in free or not walks[name].due(free[upper], self._clock()):
                     continue
                 started = self._clock()
-                await self._walk(case)
+                await self._walk(case, open_too=walks[name].due_open(free[upper], started))
                 walks[name].walked(case.disk, free[upper], started, self._clock())
             # A new sandbox is found within the shortest period.
             await asyncio.sleep(self.settings.disk_period_s * self.settings.finest_share)
 
-    async def _walk(self, case: Case) -> None:
-        case.disk = await self._in_walker(case.walk)
+    async def _walk(self, case: Case, *, open_too: bool = True) -> None:
+        case.disk = await self._in_walker(lambda: case.walk(open_too=open_too))
         if verdict := case.disk_verdict():
             self._tell([_Found(case, [verdict])])
 
