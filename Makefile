@@ -6,19 +6,18 @@ STAMP := $(VENV)/.installed
 # More than two cores: many tests wait.
 WORKERS ?= 3
 TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest
+# Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte. In requirements.lock, too.
 SWEBENCH := 5.0.2
 
 .PHONY: setup demo train-demo test test-slow check lint bench wheel clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "paddock needs Python 3.11 or newer with venv; $(PYTHON) is older: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	# Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps swebench==$(SWEBENCH)
+	scripts/install.sh $(BIN)/python
 	touch $@
 
 # See the script: DEMO_PROGRAMS=0 leaves the real programs out.

