@@ -1,9 +1,10 @@
 """Which parts of a patch the reference owns, told by what a file is and not by its name alone.
 
 Owned   never applied: the reference's test files; git's own files; `conftest.py`, `sitecustomize.py`,
-        `usercustomize.py`, `*.pth`, `*.egg-info`; what a row hides (`hidden_paths`); new modules that would stand
-        before the test runner's own (`pytest.py`), and modules that the patch itself makes pytest plugins; files that
-        collect as tests, which means that they are named like tests and define some.
+        `usercustomize.py`, `*.pth`, `*.egg-info`, entry points in a `*.dist-info`; what a row hides (`hidden_paths`);
+        new modules that would stand before the test runner's own (`pytest.py`); modules that the patch itself makes
+        pytest plugins, and new ones that it has pytest import for a filter of warnings (`patched_settings`); files
+        that collect as tests, which means that they are named like tests and define some.
 Doubted left out at first, applied in a second try where the first fails (`grader`): other files in a folder of tests
         (one called `tests`, or one that holds reference tests below a test-like name: `testing/`, `test/`; a package
         such as `django/test` is none), and modules that the tree's own configuration or conftest names as plugins.
@@ -13,11 +14,14 @@ Stays   everything else; so does a new module whose name stands in what the patc
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from paddock.resources_servers.swe.grading.patched_settings import added_settings
 from paddock.resources_servers.swe.grading.patches import Section, join, sections
+from paddock.resources_servers.swe.grading.pytest_settings import PytestSettings
 
 Reason = str
 _STARTUP = frozenset({"conftest.py", "sitecustomize.py", "usercustomize.py"})
@@ -27,13 +31,9 @@ TEST_NAME = re.compile(r"^(test_.*|.*_test|tests)\.py$|^.*\.(test|spec)\.[jt]sx?
 DEFINES_TESTS = "^[ \t]*(async[ \t]+)?def[ \t]+test|^[ \t]*(it|test|describe)[ \t]*[.(]"
 """What a file of tests has in it; `git grep -E` reads it too."""
 _DEFINES = re.compile(DEFINES_TESTS.encode(), re.MULTILINE)
+_IMPORTABLE = ("test", "in a folder of tests", "imported by pytest's configuration")
+"""Reasons that do not hold of a new file that code of the project uses."""
 _MODULES = frozenset({".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs"})
-_CONFIG = frozenset(
-    {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml"}
-)
-_PLUGIN = re.compile(rb"(?:^|[\s\"'=])-p[\s=\"',]*(?!no:)([A-Za-z_][\w.]*)")
-_PLUGINS = re.compile(rb"pytest_plugins\s*=?\s*[(\[]?((?:\s*[\"'][\w.]+[\"']\s*,?)+)")
-_WORD = re.compile(rb"[A-Za-z_][\w.]*")
 
 
 class Dropped(NamedTuple):
@@ -64,13 +64,16 @@ class Guard:
         fix: bytes = b"",
         hidden: Iterable[str] = (),
         plugins: Iterable[str] = (),
+        configs: Mapping[str, bytes] | None = None,
         collected: Iterable[str] | None = None,
     ) -> None:
-        """`tests`, `hidden` and `collected` are paths below the tree, `plugins` module names. `collected` are the
-        tree's files that define tests; None: all that are named like tests."""
+        """`tests`, `hidden`, `configs` and `collected` are paths below the tree, `plugins` module names. `configs` are
+        the reference's configuration files of pytest; `collected` are the tree's files that define tests; None: all
+        that are named like tests."""
         self.tests = frozenset(tests)
         self._hidden = tuple(hidden)
         self._plugins = frozenset(plugins)
+        self._configs = configs or {}
         self._collected = None if collected is None else frozenset(collected)
         self._fix = frozenset(path for section in sections(fix) for path in section.paths)
         self._folders = frozenset(folder for path in self.tests for folder in _test_folders(path))
@@ -82,7 +85,7 @@ class Guard:
             return "reference test"
         if ".git" in parts.parts:
             return "git's own"
-        if parts.name in _STARTUP or parts.suffix == ".pth" or any(one.endswith(".egg-info") for one in parts.parts):
+        if parts.name in _STARTUP or parts.suffix == ".pth" or _is_installed(parts):
             return "runs before tests"
         if any(path == one or path.startswith(f"{one}/") for one in self._hidden):
             return "hidden"
@@ -93,8 +96,8 @@ class Guard:
     def split(self, patch: bytes) -> Split:
         """The patch without sections that touch what the reference owns."""
         parts = sections(patch)
-        named = plugins(b"\n".join(line for part in parts for line in _config_lines(part)))
-        told = [self._drop(part, named) for part in parts]
+        settings = added_settings(parts, self._configs)
+        told = [self._drop(part, settings) for part in parts]
         self._keep_imported(parts, told)
         pairs = list(zip(parts, told, strict=True))
         return Split(
@@ -103,28 +106,33 @@ class Guard:
             whole=join([part for part, drop in pairs if drop is None or not drop.owned]),
         )
 
-    def _drop(self, part: Section, named: frozenset[str]) -> Dropped | None:
+    def _drop(self, part: Section, settings: PytestSettings) -> Dropped | None:
         """Why a section is left out, by its most guarded name."""
-        found = [one for path in sorted(part.paths) if (one := self._reason(path, part, named)) is not None]
+        found = [one for path in sorted(part.paths) if (one := self._reason(path, part, settings)) is not None]
         chosen = next((one for one in found if one.owned), next(iter(found), None))
         return None if chosen is None else chosen._replace(path=part.path)
 
-    def _reason(self, path: str, part: Section, named: frozenset[str]) -> Dropped | None:
+    def _reason(self, path: str, part: Section, settings: PytestSettings) -> Dropped | None:
         if (always := self.always(path, adds=part.adds)) is not None:
             return Dropped(path, always)
         if path in self._fix:
             return None
         parts = PurePosixPath(path)
-        if _is_module(parts, named | self._plugins):
+        named = settings.plugins | settings.entry_points
+        if _is_module(parts, named | self._plugins, adds=part.adds):
             return Dropped(path, "pytest plugin", owned=part.adds or _is_module(parts, named))
-        if self._collects(path, part):
+        if self._collects(path, part, settings.test_names):
             return Dropped(path, "test")
+        if part.adds and _is_module(parts, settings.categories, adds=True):
+            return Dropped(path, "imported by pytest's configuration")
         in_tests = any(str(one) in self._folders or one.name == "tests" for one in parts.parents)
         return Dropped(path, "in a folder of tests", owned=False) if in_tests else None
 
-    def _collects(self, path: str, part: Section) -> bool:
-        """A file that is named like a test and defines tests."""
-        if not TEST_NAME.match(PurePosixPath(path).name):
+    def _collects(self, path: str, part: Section, patterns: Iterable[str]) -> bool:
+        """A file that is named like a test, or as the patch has tests be named, and defines tests."""
+        name = PurePosixPath(path).name
+        chosen = part.adds and any(fnmatch(path if "/" in one else name, one) for one in patterns)
+        if not (chosen or TEST_NAME.match(name)):
             return False
         if part.adds:
             return _DEFINES.search(b"\n".join(part.added_lines())) is not None
@@ -135,7 +143,7 @@ class Guard:
         unread = {
             index: _importing(part.path)
             for index, part in enumerate(parts)
-            if part.adds and (drop := told[index]) is not None and drop.reason in ("test", "in a folder of tests")
+            if part.adds and (drop := told[index]) is not None and drop.reason in _IMPORTABLE
         }
         texts = [b"\n".join(part.added_lines()) for part, drop in zip(parts, told, strict=True) if drop is None]
         while texts:
@@ -158,23 +166,23 @@ def _importing(path: str) -> re.Pattern[bytes]:
     )
 
 
-def plugins(configuration: bytes) -> frozenset[str]:
-    """Modules that pytest would load as plugins for this configuration or conftest text."""
-    found = set(_PLUGIN.findall(configuration))
-    for listed in _PLUGINS.findall(configuration):
-        found |= set(_WORD.findall(listed))
-    return frozenset(name.decode() for name in found)
+def _is_installed(path: PurePosixPath) -> bool:
+    """A distribution's metadata that may name plugins; Python reads folders' names in any case."""
+    folders = [part.lower() for part in path.parts]
+    if any(one.endswith(".egg-info") for one in folders):
+        return True
+    return folders[-1] == "entry_points.txt" and any(one.endswith(".dist-info") for one in folders)
 
 
-def _config_lines(part: Section) -> list[bytes]:
-    return part.added_lines() if any(PurePosixPath(path).name in _CONFIG for path in part.paths) else []
-
-
-def _is_module(path: PurePosixPath, names: frozenset[str]) -> bool:
+def _is_module(path: PurePosixPath, names: frozenset[str], *, adds: bool = False) -> bool:
+    """A module of these names; one that is new also where it is a package that would be imported for one of them."""
     if path.suffix != ".py" or not names:
         return False
     parts = path.with_suffix("").parts
-    dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    package = parts[-1] == "__init__"
+    dotted = ".".join(parts[:-1] if package else parts)
+    if adds and package:
+        names |= {name[: at.start()] for name in names for at in re.finditer(r"\.", name)}
     return any(dotted == name or dotted.endswith(f".{name}") for name in names)
 
 

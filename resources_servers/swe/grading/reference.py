@@ -9,7 +9,7 @@ Errors  VerifierError when the reference tests can't be made: the row and the im
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.applying import GIT_APPLY
 from paddock.resources_servers.swe.grading.bench import Bench
-from paddock.resources_servers.swe.grading.guard import DEFINES_TESTS, TEST_NAME, Guard, plugins
+from paddock.resources_servers.swe.grading.guard import DEFINES_TESTS, TEST_NAME, Guard
 from paddock.resources_servers.swe.grading.patches import sections
+from paddock.resources_servers.swe.grading.pytest_settings import CONFIG_FILES, listed_plugins, read_settings
 from paddock.resources_servers.swe.grading.reading import SIGNALS
 from paddock.resources_servers.swe.grading.shared import Shared
 from paddock.resources_servers.swe.instance import Instance
@@ -26,7 +27,8 @@ from paddock.resources_servers.swe.instance import Instance
 REMEMBERED = 256
 """Instances whose reference is kept."""
 _STARTUP = ("conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth")
-_CONFIGS = ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")
+_CONFIGS_AT_MOST = 200
+"""Configuration files of pytest that are read of a tree: those nearest to its root."""
 _TEST_PATHS = ("*test*.py", "*.test.*", "*.spec.*")
 
 
@@ -71,8 +73,8 @@ def digest(instance: Instance) -> str:
 async def make_reference(bench: Bench, instance: Instance) -> Reference:
     """The reference of an instance, from a fresh sandbox."""
     startup = await _startup(bench)
-    configs = [await bench.read(bench.below(name)) or b"" for name in _CONFIGS]
-    named = plugins(b"\n".join([*configs, *(file.data for file in startup.values())]))
+    configs = await _configs(bench)
+    named = _plugins(configs, startup)
     collected = await _collected(bench)
     tests: dict[str, File | None] = {}
     if instance.test_patch:
@@ -84,7 +86,7 @@ async def make_reference(bench: Bench, instance: Instance) -> Reference:
         raise VerifierError("the row puts no reference test into the tree", kind="reference_empty", retryable=False)
     below = f"{instance.workdir}/"
     hidden = [path.removeprefix(below) for path in instance.hidden_paths if path.startswith(below)]
-    guard = Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named, collected=collected)
+    guard = Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named, configs=configs, collected=collected)
     return Reference(tests, startup, guard, collected or frozenset())
 
 
@@ -123,16 +125,30 @@ async def _collected(bench: Bench) -> frozenset[str] | None:
 
 
 async def _startup(bench: Bench) -> dict[str, File]:
-    names = [word for name in _STARTUP for word in ("-o", "-name", name)][1:]
+    paths = await _find(bench, _STARTUP)
+    return {path: File(await bench.read(bench.below(path)) or b"", None) for path in paths}
+
+
+async def _configs(bench: Bench) -> dict[str, bytes]:
+    paths = sorted(await _find(bench, sorted(CONFIG_FILES)), key=lambda path: (path.count("/"), path))
+    return {path: await bench.read(bench.below(path)) or b"" for path in paths[:_CONFIGS_AT_MOST]}
+
+
+async def _find(bench: Bench, patterns: Sequence[str]) -> list[str]:
+    """Files of such names, by path below the workdir."""
+    names = [word for name in patterns for word in ("-o", "-name", name)][1:]
     listed = await bench.must(
         ("find", ".", "-path", "./.git", "-prune", "-o", "-type", "f", "(", *names, ")", "-printf", "%P\\0"),
-        "listing conftest files",
+        "listing conftest and configuration files",
     )
-    found: dict[str, File] = {}
-    for raw in filter(None, listed.split(b"\0")):
-        path = raw.decode("utf-8", "surrogateescape")
-        found[path] = File(await bench.read(bench.below(path)) or b"", None)
-    return found
+    return [raw.decode("utf-8", "surrogateescape") for raw in listed.split(b"\0") if raw]
+
+
+def _plugins(configs: Mapping[str, bytes], startup: Mapping[str, File]) -> frozenset[str]:
+    """Modules that the tree's own configuration and conftest files make plugins."""
+    listed = [listed_plugins(file.data.decode(errors="replace")) for file in startup.values()]
+    at_root = {path: data.decode(errors="replace") for path, data in configs.items() if "/" not in path}
+    return frozenset().union(*listed, *(read_settings(path, text).plugins for path, text in at_root.items()))
 
 
 async def _from_patch(bench: Bench, patch: bytes) -> dict[str, File | None]:

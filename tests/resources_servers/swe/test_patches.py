@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.resources_servers.swe.grading.guard import Guard, plugins
+from paddock.resources_servers.swe.grading.guard import Guard
 from paddock.resources_servers.swe.grading.patches import join, sections
 
 
@@ -112,21 +112,6 @@ def test_a_path_that_the_fix_changes_is_no_test_whatever_its_name() -> None:
     guard = Guard(["tests/test_a.py"], fix=fix.encode())
     assert kept(guard, section("lib/tests/helper.py")) == section("lib/tests/helper.py")
     assert kept(guard, section("conftest.py")) == ""
-
-
-@pytest.mark.parametrize(
-    "config",
-    ["+[pytest]\n+addopts = -p lib.cheat\n", '+addopts = ["-p", "lib.cheat"]\n', '+addopts = "-plib.cheat"\n'],
-)
-def test_a_plugin_that_a_configuration_names_is_not_applied(config: str) -> None:
-    patch = section("lib/cheat.py", new=True) + section("pytest.ini", new=True, body="@@ -0,0 +1,2 @@\n" + config)
-    split = TESTS.split(patch.encode())
-    assert [(one.path, one.reason) for one in split.dropped] == [("lib/cheat.py", "pytest plugin")]
-
-
-def test_a_plugin_that_is_switched_off_is_no_plugin() -> None:
-    assert plugins(b"addopts = -p no:cacheprovider -p lib.real") == {"lib.real"}
-    assert plugins(b"pytest_plugins = ['a.b', \"c\"]") == {"a.b", "c"}
 
 
 def test_a_new_module_in_the_runners_place_is_not_applied() -> None:
