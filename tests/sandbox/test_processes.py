@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import signal
 import subprocess
 import time
@@ -10,7 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from paddock.sandbox.processes import Process, descendants, kill_below, kill_tree, signal_process, started_at
+from paddock.sandbox.processes import (
+    Process,
+    descendants,
+    kill_below,
+    kill_tree,
+    process_of,
+    signal_process,
+    started_at,
+)
 
 
 @contextmanager
@@ -22,7 +29,7 @@ def running(script: str) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield process
         finally:
-            for one in descendants(process.pid):
+            for one in descendants(process_of(process.pid)):
                 signal_process(one, signal.SIGKILL)
             process.kill()
 
@@ -33,7 +40,7 @@ def parent_of(pid: int) -> int:
 
 async def soon(pid: int, count: int) -> list[Process]:
     deadline = time.monotonic() + 60
-    while len(found := descendants(pid)) != count:
+    while len(found := descendants(process_of(pid))) != count:
         assert time.monotonic() < deadline, f"{found} are not {count} processes"
         await asyncio.sleep(0.01)
     return found
@@ -84,7 +91,7 @@ async def test_no_part_of_a_killed_tree_goes_on_when_another_dies() -> None:
     for _ in range(5):
         with running("echo up; sleep 60; echo after; sh -c 'sleep 60; echo after'; echo after") as process:
             await soon(process.pid, 1)
-            assert await kill_tree(process.pid)
+            assert await kill_tree(process_of(process.pid))
             assert process.stdout
             assert process.stdout.read() == b""
             assert process.wait(60) == -signal.SIGKILL
@@ -94,9 +101,9 @@ async def test_what_ignores_signals_or_goes_on_forking_is_killed() -> None:
     script = "trap '' TERM INT HUP; f() { sleep 60 & sleep 0.01; f & }; f; echo up; while :; do sleep 60; done"
     with running(script) as process:
         await asyncio.sleep(0.1)
-        assert await kill_tree(process.pid)
+        assert await kill_tree(process_of(process.pid))
         assert process.wait(60) == -signal.SIGKILL
-        assert descendants(process.pid) == []
+        assert descendants(process_of(process.pid)) == []
 
 
 async def test_what_is_spared_lives_and_the_top_goes_on() -> None:
@@ -106,12 +113,23 @@ async def test_what_is_spared_lives_and_the_top_goes_on() -> None:
         process.stdin.write(b"go\n")
         process.stdin.flush()
         await soon(process.pid, 4)
-        assert await kill_below(process.pid, spare=before)
+        assert await kill_below(process_of(process.pid), spare=before)
         assert await asyncio.to_thread(process.stdout.readline) == b"still here\n"
         assert {one for one in before if started_at(one.pid) == one.started} == set(before)
 
 
 async def test_a_process_that_is_gone_has_nothing_to_kill() -> None:
-    free = 2**22 - random.randrange(1, 100)
-    assert await kill_tree(free)
-    assert await kill_below(free)
+    with running("echo up; read x") as process:
+        gone = process_of(process.pid)
+    for one in (gone, None):
+        assert descendants(one) == []
+        assert await kill_tree(one)
+        assert await kill_below(one)
+
+
+def test_the_children_of_another_with_the_same_id_are_not_below() -> None:
+    with running("sleep 60 & echo up; wait") as process:
+        top = process_of(process.pid)
+        assert top
+        assert descendants(top)
+        assert descendants(Process(top.pid, top.started - 1)) == []

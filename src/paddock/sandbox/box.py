@@ -215,14 +215,14 @@ class Box:
             raise
 
     async def _kill(self, command: Command) -> None:
-        dead = await processes.kill_tree(command.pid)
+        dead = await processes.kill_tree(command.process)
         if not dead:
             raise BudgetExceeded("pids", "its processes multiplied faster than they could be killed")
         try:
             async with asyncio.timeout(processes.KILL_TIMEOUT_S):
                 await asyncio.shield(command.exited)
         except TimeoutError:
-            raise SandboxError(f"process {command.pid} survives SIGKILL", kind="unkillable") from None
+            raise SandboxError(f"{command.process} survives SIGKILL", kind="unkillable") from None
 
     async def lasted(self) -> None:
         """SandboxGone unless it lives, or was killed for its own budget: what the host finds in its layers is what was

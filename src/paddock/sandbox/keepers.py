@@ -16,7 +16,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from paddock.sandbox import processes
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.keeper import messages, shortage
 from paddock.signals import interrupts_held
@@ -51,6 +53,21 @@ class ZygoteError(SandboxError):
         super().__init__(message, kind="keeper_lost")
 
 
+class Keeper(NamedTuple):
+    """A new one; both descriptors are whoever's asked for it."""
+
+    link: socket.socket
+    """Its packets tell who sent them."""
+    pid: int
+    life: int
+    """Its process, held: readable when it has ended."""
+
+    def close(self) -> None:
+        """It ends then."""
+        self.link.close()
+        os.close(self.life)
+
+
 class Keepers:
     """Starts keepers; one per provider. `timeout_s`: for one parent to fork one; `command`: as `COMMAND`."""
 
@@ -60,8 +77,7 @@ class Keepers:
         self._asking = asyncio.Lock()
         self._zygote = Zygote(command)
 
-    async def fork(self) -> socket.socket:
-        """The socket of a new keeper."""
+    async def fork(self) -> Keeper:
         async with self._asking:
             for start in range(STARTS + 1):
                 try:
@@ -108,19 +124,20 @@ class Zygote:
             text = f"the keepers' parent can't be started: {shortage.explained(error)}"
             raise SandboxError(text, kind="keeper_lost") from error
 
-    async def fork(self, timeout_s: float) -> socket.socket:
+    async def fork(self, timeout_s: float) -> Keeper:
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
             raise SandboxError(f"no keeper: {shortage.explained(error)}", kind="keeper_refused") from error
-        ours.setblocking(False)
         try:
             with theirs:
-                await self._fork(theirs, timeout_s)
+                ours.setblocking(False)
+                messages.ask_for_senders(ours)
+                pid = await self._fork(theirs, timeout_s)
+            return Keeper(ours, pid, self._held(pid))
         except BaseException:
             ours.close()
             raise
-        return ours
 
     def close(self) -> None:
         """Blocks until it has ended; one that goes on without its socket is killed."""
@@ -132,7 +149,21 @@ class Zygote:
             self._process.wait()
         self._stderr.close()
 
-    async def _fork(self, theirs: socket.socket, timeout_s: float) -> None:
+    def _held(self, pid: int) -> int:
+        try:
+            life = os.pidfd_open(pid)
+        except ProcessLookupError:
+            raise SandboxError("a keeper ended before it was asked anything", kind="keeper_lost") from None
+        except OSError as error:
+            raise SandboxError(f"no keeper: {shortage.explained(error)}", kind="keeper_refused") from error
+        found = processes.state(pid)
+        if found is None or found.parent != self._process.pid:
+            os.close(life)
+            raise SandboxError("a keeper ended before it was asked anything", kind="keeper_lost")
+        return life
+
+    async def _fork(self, theirs: socket.socket, timeout_s: float) -> int:
+        """The new keeper's process id."""
         number = next(self._ids)
         try:
             async with asyncio.timeout(timeout_s):
@@ -145,6 +176,8 @@ class Zygote:
             raise ZygoteError(await asyncio.to_thread(self._end)) from error
         if answer["op"] == "refused":
             raise SandboxError(f"no keeper: {answer['error']}", kind="keeper_refused")
+        pid: int = answer["pid"]
+        return pid
 
     async def _answer(self, number: int) -> JsonObject:
         """Of the wish `number`; those of cancelled ones are passed over."""

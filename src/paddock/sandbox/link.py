@@ -2,11 +2,15 @@
 
 Errors  SandboxError when the keeper or its sandbox ended, whatever was being waited for; `Refused` when a command could
         not be started and its own words are to blame.
+Trust   a message counts only when the keeper itself has sent it, and a process that it names only when it is in the
+        sandbox's pid namespace (`Members`). Anything else ends the sandbox as failed, with one line in the log.
 """
 
 import asyncio
 import contextlib
 import itertools
+import json
+import logging
 import os
 import signal
 import socket
@@ -15,12 +19,24 @@ from typing import Any, NamedTuple
 from paddock.sandbox import processes
 from paddock.sandbox.failures import SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.keeper import messages, shortage
+from paddock.sandbox.keepers import Keeper
+from paddock.sandbox.members import Foreign, Members
+from paddock.sandbox.processes import Process
 from paddock.types import JsonObject
+
+MESSAGE_BYTES = 1 << 20
+"""A keeper's messages are short."""
+MESSAGES_AT_ONCE = 64
+"""Then the event loop has its turn."""
+_WITH_DESCRIPTOR = ("opened", "listening")
+_log = logging.getLogger(__name__)
 
 
 class _Answer(NamedTuple):
     message: JsonObject
     fds: list[int]
+    process: Process | None = None
+    """That was started; None: it has ended."""
 
 
 class Refused(Exception):  # noqa: N818 - read as what it is
@@ -42,8 +58,8 @@ class Broken(SandboxError):  # noqa: N818 - read as what it is
 class Command(NamedTuple):
     """A command that runs."""
 
-    pid: int
-    """As the host sees it."""
+    process: Process | None
+    """As the host sees it; None: it had ended when it was told of."""
     terminal: int | None
     """Ours to close."""
     exited: "asyncio.Future[int]"
@@ -53,9 +69,11 @@ class Command(NamedTuple):
 class Link:
     """One keeper."""
 
-    def __init__(self, sandbox_id: str, link: socket.socket) -> None:
+    def __init__(self, sandbox_id: str, keeper: Keeper) -> None:
         self.sandbox_id = sandbox_id
-        self._socket = link
+        self._keeper = keeper
+        self._members = Members(keeper.pid)
+        self._socket = keeper.link
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[_Answer]] = {}
@@ -69,11 +87,18 @@ class Link:
         self.gone = asyncio.Event()
         """The keeper has ended, and all of its sandbox before it."""
         self._last = ""
-        self._loop.add_reader(link, self._receive)
+        self._loop.add_reader(self._socket, self._receive)
 
     async def start(self, plan: JsonObject) -> JsonObject:
         """Send the start message; the `ready` answer."""
-        return (await self._ask(0, {"op": "start", **plan}))[0]
+        ready = (await self._ask(0, {"op": "start", **plan})).message
+        container = (plan.get("container") or {}).get("pid")
+        try:
+            self._members.begin(ready["init"], ready["pid"], ready["pid_ns"], container)
+        except (Foreign, KeyError, TypeError) as error:
+            self._break(f"{type(error).__name__}: {error}" if not isinstance(error, Foreign) else str(error))
+            raise SandboxGone(self.sandbox_id, self.ended.result()) from error
+        return ready
 
     async def exec(
         self, argv: list[str], env: dict[str, str], cwd: str, fds: list[int], *, terminal: list[int] | None = None
@@ -90,7 +115,7 @@ class Link:
         try:
             answer = await self._sent(number, wish, fds)
             try:
-                told, passed = await asyncio.shield(answer)
+                _, passed, process = await asyncio.shield(answer)
             except asyncio.CancelledError:
                 await asyncio.shield(_unstarted(answer))
                 raise
@@ -98,7 +123,7 @@ class Link:
             self._exits.pop(number, None)
             exited.cancel()
             raise
-        return Command(told["pid"], passed[0] if passed else None, exited)
+        return Command(process, passed[0] if passed else None, exited)
 
     async def alive(self) -> None:
         """SandboxGone unless the sandbox lives, though nothing has told yet that it ended."""
@@ -108,8 +133,8 @@ class Link:
     async def listen(self, port: int) -> socket.socket:
         """A listening socket of the sandbox's network."""
         number = next(self._ids)
-        _, passed = await self._ask(number, {"op": "listen", "id": number, "port": port})
-        listener = socket.socket(fileno=passed[0])
+        answer = await self._ask(number, {"op": "listen", "id": number, "port": port})
+        listener = socket.socket(fileno=answer.fds[0])
         listener.setblocking(False)
         return listener
 
@@ -117,12 +142,10 @@ class Link:
         """A descriptor of a regular file inside; OSError as of the file."""
         number = next(self._ids)
         try:
-            _, passed = await self._ask(
-                number, {"op": "open", "id": number, "path": path, "write": write, "mode": mode}
-            )
+            answer = await self._ask(number, {"op": "open", "id": number, "path": path, "write": write, "mode": mode})
         except Broken as broken:
             raise OSError(broken.errno, broken.message) from None
-        return passed[0]
+        return answer.fds[0]
 
     def close(self, why: str = "it was destroyed") -> None:
         """Tell the keeper to end its sandbox; `gone` tells when it has."""
@@ -158,25 +181,64 @@ class Link:
                 raise SandboxGone(self.sandbox_id, str(error)) from error
 
     def _receive(self) -> None:
-        while True:
+        for _ in range(MESSAGES_AT_ONCE):
             try:
-                message, fds = messages.receive(self._socket)
+                packet = messages.take(self._socket, MESSAGE_BYTES)
             except BlockingIOError:
+                return
+            except messages.Malformed as error:
+                self._break(f"it sent what is no message: {error}")
                 return
             except (EOFError, OSError) as error:
                 if isinstance(error, OSError) and not isinstance(error, ConnectionError):
                     self._last = self._last or shortage.explained(error)
-                self._loop.remove_reader(self._socket)
-                self._socket.close()
+                self._stop_listening()
                 self._fail(self._last or "its keeper was killed")
+                os.close(self._keeper.life)
                 self.gone.set()
                 return
-            self._take(message, fds)
+            if (wrong := self._attempt(packet)) is not None:
+                for fd in packet.fds:
+                    os.close(fd)
+                self._break(wrong)
+                return
+
+    def _attempt(self, packet: messages.Packet) -> str | None:
+        """Take a packet; else what is wrong with it."""
+        if packet.sender != self._keeper.pid:
+            return f"process {packet.sender} spoke in the place of its keeper, {self._keeper.pid}"
+        try:
+            self._take(json.loads(packet.body), packet.fds)
+        except Foreign as error:
+            return str(error)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            return f"it sent what makes no sense: {type(error).__name__}: {str(error)[:200]}"
+        return None
+
+    def _break(self, why: str) -> None:
+        """End a sandbox whose keeper can't be believed: it is killed, and all of it dies with it."""
+        if self._socket.fileno() < 0:
+            return
+        _log.error("sandbox %s is ended, its keeper can't be believed: %s", self.sandbox_id, ascii(why)[1:-1])
+        self._stop_listening()
+        self._fail(f"its keeper can't be believed: {why}")
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._keeper.life, signal.SIGKILL)
+        self._loop.add_reader(self._keeper.life, self._on_keeper_end)
+
+    def _on_keeper_end(self) -> None:
+        self._loop.remove_reader(self._keeper.life)
+        os.close(self._keeper.life)
+        self.gone.set()
+
+    def _stop_listening(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
 
     def _take(self, message: JsonObject, fds: list[int]) -> None:
         op: str = message["op"]
         if op in ("failed", "died"):
-            self._last = message["error"]
+            self._last = str(message["error"])
             return
         number = message.get("id", 0)
         if op == "exited":
@@ -187,9 +249,14 @@ class Link:
             else:
                 self._exited(number, message["code"])
             return
+        if len(fds) != 1 if op in _WITH_DESCRIPTOR else len(fds) > 1:
+            raise ValueError(f"`{op}` with {len(fds)} descriptors")
         if op == "opened":
+            if number in self._opened:
+                raise ValueError(f"`opened` a second time for {number}")
             self._opened[number] = fds
             return
+        process = self._members.find(message["pid"]) if op == "started" else None
         fds = fds or self._opened.pop(number, [])
         answer = self._answers.pop(number, None)
         if answer is None or answer.done():
@@ -198,7 +265,7 @@ class Link:
         elif op in ("refused", "broken"):
             answer.set_exception(_error(self.sandbox_id, message))
         else:
-            answer.set_result(_Answer(message, fds))
+            answer.set_result(_Answer(message, fds, process))
 
     async def _killed(self, number: int) -> None:
         """A command was killed: where that was the end of its sandbox, it is none of its own."""
@@ -229,12 +296,12 @@ class Link:
 async def _unstarted(answer: "asyncio.Future[_Answer]") -> None:
     """Kill the command that nobody wants any more, once it has started."""
     try:
-        told, passed = await answer
+        _, passed, process = await answer
     except (SandboxGone, Refused, Broken):
         return
     for fd in passed:
         os.close(fd)
-    await processes.kill_tree(told["pid"])
+    await processes.kill_tree(process)
 
 
 def _error(sandbox_id: str, message: dict[str, Any]) -> Exception:

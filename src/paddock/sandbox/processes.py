@@ -22,26 +22,57 @@ class Process(NamedTuple):
     """Clock ticks since boot."""
 
 
-def started_at(pid: int) -> int | None:
-    """Clock ticks since boot; None: there is no such process, or it is a zombie."""
+class State(NamedTuple):
+    """What `/proc` says of a process, which every user may read."""
+
+    ended: bool
+    """A zombie, at least its first thread."""
+    parent: int
+    started: int
+    """Clock ticks since boot."""
+
+
+def state(pid: int) -> State | None:
+    """None: there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (OSError, ValueError):
         return None
     fields = text[text.rindex(b")") + 2 :].split()
-    return None if fields[0] == b"Z" else int(fields[19])
+    return State(fields[0] == b"Z", int(fields[1]), int(fields[19]))
 
 
-def descendants(pid: int) -> list[Process]:
-    """Living processes below one, parents before children."""
+def started_at(pid: int) -> int | None:
+    """Clock ticks since boot; None: there is no such process, or it is a zombie."""
+    found = state(pid)
+    return None if found is None or found.ended else found.started
+
+
+def process_of(pid: int) -> Process | None:
+    """The living process that has this id now."""
+    started = started_at(pid)
+    return None if started is None else Process(pid, started)
+
+
+def descendants(top: Process | None) -> list[Process]:
+    """Living processes below one, parents before children; None has none, nor has one that is gone."""
     found: list[Process] = []
-    waiting = [pid]
+    waiting = [] if top is None else [top]
     while waiting:
-        for child in _children(waiting.pop()):
-            started = started_at(child)
-            if started is not None:
-                found.append(Process(child, started))
-            waiting.append(child)
+        parent = waiting.pop()
+        children = _children(parent.pid)
+        known = state(parent.pid)
+        if known is None or known.started != parent.started:
+            continue  # its id may have come to mean another, whose children those are
+        for child in children:
+            below = state(child)
+            # An orphan goes to the nearest that adopts, most often the top.
+            if top is None or below is None or below.parent not in (parent.pid, top.pid):
+                continue
+            process = Process(child, below.started)
+            if not below.ended:
+                found.append(process)
+            waiting.append(process)
     return found
 
 
@@ -62,39 +93,35 @@ def signal_process(process: Process, number: int) -> bool:
     return True
 
 
-async def kill_tree(pid: int) -> bool:
-    """Kill `pid` and everything below it; False when it outran us."""
-    started = started_at(pid)
-    top = None if started is None else Process(pid, started)
-    dead = await _kill_stopped(pid, top, ())
+async def kill_tree(top: Process | None) -> bool:
+    """Kill it and everything below it; False when it outran us. None is one that has ended."""
+    dead = await _kill_stopped(top, ())
     if top:
         signal_process(top, signal.SIGKILL)
     return dead
 
 
-async def kill_below(pid: int, *, spare: Collection[Process] = ()) -> bool:
-    """Kill everything below `pid` but `spare` and what descends from it; `pid` goes on then. False: it outran us."""
-    started = started_at(pid)
-    top = None if started is None else Process(pid, started)
-    dead = await _kill_stopped(pid, top, spare)
+async def kill_below(top: Process | None, *, spare: Collection[Process] = ()) -> bool:
+    """Kill everything below it but `spare` and what descends from it; `top` goes on then. False: it outran us."""
+    dead = await _kill_stopped(top, spare)
     if top:
         signal_process(top, signal.SIGCONT)
     return dead
 
 
-async def _kill_stopped(pid: int, top: Process | None, spare: Collection[Process]) -> bool:
+async def _kill_stopped(top: Process | None, spare: Collection[Process]) -> bool:
     deadline = time.monotonic() + KILL_TIMEOUT_S
     if top:
         signal_process(top, signal.SIGSTOP)
     stopped: set[Process] = set()
-    while fresh := [one for one in _outside(descendants(pid), spare) if one not in stopped]:
+    while fresh := [one for one in _outside(descendants(top), spare) if one not in stopped]:
         if time.monotonic() > deadline:
             return False
         for process in fresh:
             signal_process(process, signal.SIGSTOP)
         stopped.update(fresh)
         await asyncio.sleep(0)
-    while victims := _outside(descendants(pid), spare):
+    while victims := _outside(descendants(top), spare):
         if time.monotonic() > deadline:
             return False
         for victim in victims:
@@ -106,7 +133,7 @@ async def _kill_stopped(pid: int, top: Process | None, spare: Collection[Process
 def _outside(all_below: list[Process], spare: Collection[Process]) -> list[Process]:
     kept = {process for process in spare if process in all_below}
     for process in list(kept):
-        kept.update(descendants(process.pid))
+        kept.update(descendants(process))
     return [process for process in all_below if process not in kept]
 
 

@@ -57,7 +57,7 @@ class Shell:
     @property
     def pid(self) -> int | None:
         """As the host sees it; None: it is closed."""
-        return self._open.command.pid if self._open else None
+        return self._open.command.process.pid if self._open and self._open.command.process else None
 
     async def open(self) -> None:
         lines_read, lines_write = os.pipe2(os.O_CLOEXEC)
@@ -98,7 +98,7 @@ class Shell:
         if "\0" in line:
             raise SandboxRequestError("a shell line can't hold a NUL byte", kind="shell_line")
         self._serial += 1
-        self._line = _Line(self._serial, processes.descendants(shell.command.pid))
+        self._line = _Line(self._serial, processes.descendants(shell.command.process))
         shell.expect(self._serial)
         try:
             await shell.send(
@@ -138,7 +138,7 @@ class Shell:
     async def close(self) -> None:
         """End the shell and everything below it."""
         if self._open is not None:
-            await processes.kill_below(self._open.command.pid)
+            await processes.kill_below(self._open.command.process)
             self.abandon()
 
     def abandon(self) -> None:
@@ -158,7 +158,7 @@ class Shell:
             if await shell.answered(first):
                 return True
             wait_s = None if wait_s is None else wait_s - first
-            if not processes.descendants(shell.command.pid):
+            if not processes.descendants(shell.command.process):
                 await shell.send(self._report())
         return await shell.answered(wait_s)
 
@@ -171,7 +171,7 @@ class Shell:
         deadline = time.monotonic() + RECOVERY_S
         while line is not None and time.monotonic() < deadline:
             shell.signal(signal.SIGINT)
-            await processes.kill_below(shell.command.pid, spare=line.before)
+            await processes.kill_below(shell.command.process, spare=line.before)
             await shell.send(self._report())
             if await shell.answered(_NUDGE_S):
                 return self._result(why)
@@ -260,7 +260,6 @@ class _Open:
         self._pending: tuple[int, str] | None = None
         self._fenced = False
         self._changed = asyncio.Event()
-        self._born = processes.started_at(command.pid)
         self._loop = asyncio.get_running_loop()
         for fd in (lines, told, self._terminal):
             os.set_blocking(fd, False)
@@ -291,8 +290,8 @@ class _Open:
         await self._write(self._terminal, data)
 
     def signal(self, number: int) -> None:
-        if self._born is not None:
-            processes.signal_process(processes.Process(self.command.pid, self._born), number)
+        if self.command.process is not None:
+            processes.signal_process(self.command.process, number)
 
     def take(self, fresh: Kept) -> Output:
         output = self._kept.output()

@@ -23,6 +23,8 @@ from . import adopt, files, launch, messages, seccomp, shortage, spawn
 
 END_S = 5.0
 """For a sandbox whose first process was killed to be gone."""
+ERROR_CHARS = 4000
+"""Of an error's text, in which a path of any length may stand."""
 SETTLE_S = 0.003
 """For a signal that went to all of a sandbox to have reached its first process too."""
 
@@ -119,9 +121,10 @@ class _Keeper:
                     port = listener.getsockname()[1]
                     self._send({"op": "listening", "id": name, "port": port}, [listener.fileno()])
         except spawn.Refused as refusal:
-            self._send({"op": "refused", "id": name, "errno": refusal.errno, "error": str(refusal)})
+            self._send({"op": "refused", "id": name, "errno": refusal.errno, "error": str(refusal)[:ERROR_CHARS]})
         except OSError as error:
-            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": shortage.explained(error)})
+            text = shortage.explained(error)[:ERROR_CHARS]
+            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": text})
 
     def _reap(self) -> None:
         """Tell of commands that ended."""

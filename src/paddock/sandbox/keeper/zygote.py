@@ -2,7 +2,7 @@
 
 Started as `python -S -E -s -c ... FD`: the provider's socket is its only descriptor. Ends when that closes; the keepers
 then see their own sockets close, and end too.
-Each wish is answered by its `id`: `forked`, or `refused` with what this machine lacks.
+Each wish is answered by its `id`: `forked` with the keeper's process id, or `refused` with what this machine lacks.
 Its stderr is the provider's to read, and no keeper's.
 """
 
@@ -27,9 +27,9 @@ def serve(fd: int) -> None:
             message, fds = messages.receive(link)
         except (EOFError, ConnectionError):
             return
-        answer = {"op": "forked", "id": message["id"]}
         try:
             child = os.fork()
+            answer = {"op": "forked", "id": message["id"], "pid": child}
         except OSError as error:
             child = -1
             answer = {"op": "refused", "id": message["id"], "error": shortage.explained(error)}

@@ -1,0 +1,101 @@
+"""Which of the host's processes are a sandbox's: what its keeper says of them is asked of the kernel.
+
+Law     a process that a keeper names is signalled or read only when it is in the sandbox's pid namespace, which it
+        can't leave. It is held while it is looked at: its id can't come to mean another meanwhile.
+User    one that is not root can't see the namespace of a process that may not be traced (its program can't be read, or
+        it asked for that); such a one is the sandbox's where the keeper is its parent, who has no other children.
+Errors  Foreign: the keeper named a process that is none of its sandbox's.
+"""
+
+import os
+import select
+from pathlib import Path
+
+from paddock.sandbox import processes
+from paddock.sandbox.processes import Process
+
+MOST_ANCESTORS = 64
+"""Of the waiting shell up to the sandbox's first process."""
+
+
+class Foreign(Exception):  # noqa: N818 - read as what it is
+    """The process is none of the sandbox's."""
+
+
+class Members:
+    """Of one sandbox; `keeper` is its keeper's process id, which its parent told."""
+
+    def __init__(self, keeper: int) -> None:
+        self._keeper = keeper
+        self._pid_ns = 0
+
+    def begin(self, init: int, shell: int, pid_ns: int, container: int | None = None) -> None:
+        """The sandbox that a keeper says it has started; Foreign unless it can be. `init`: its first process; `shell`:
+        the one that waits inside; `pid_ns`: inode of the pid namespace of commands; `container`: the first process of
+        the container that the keeper was told to join."""
+        if pid_ns == _namespace("self"):
+            raise Foreign("it says that commands are in our own pid namespace")
+        if container is not None and init != container:
+            raise Foreign(f"it says that process {init} is its first, and not the container's, {container}")
+        if container is None and _parent(init) != self._keeper:
+            raise Foreign(f"it says that process {init} is its first, which is no child of the keeper, {self._keeper}")
+        if not _descends(shell, init):
+            raise Foreign(f"it says that process {shell} waits inside, which does not descend from its first, {init}")
+        found = _namespace(shell)
+        if found not in (None, pid_ns):
+            raise Foreign(f"it says that process {shell} waits inside, which is in another pid namespace")
+        self._pid_ns = pid_ns
+
+    def find(self, pid: int) -> Process | None:
+        """The sandbox's process that has this id; None: it has ended. Foreign where it is another's."""
+        try:
+            held = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        except OSError as error:
+            raise Foreign(f"it says that it started {pid}, which is no process: {error.strerror}") from error
+        try:
+            state = processes.state(pid)
+            inside = state is not None and self._is_inside(pid, state.parent)
+            if state is None or _has_ended(held):
+                return None
+        finally:
+            os.close(held)
+        if not inside:
+            raise Foreign(f"it says that it started process {pid}, which is not in its pid namespace")
+        return Process(pid, state.started)
+
+    def _is_inside(self, pid: int, parent: int) -> bool:
+        found = _namespace(pid)
+        return parent == self._keeper if found is None else found == self._pid_ns
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _namespace(pid: int | str) -> int | None:
+    """Inode of its pid namespace; None: it can't be read."""
+    try:
+        return Path(f"/proc/{pid}/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
+def _parent(pid: int) -> int:
+    """0: there is no such process."""
+    state = processes.state(pid)
+    return state.parent if state else 0
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    """Also where it is the same."""
+    for _ in range(MOST_ANCESTORS):
+        if pid == ancestor:
+            return True
+        pid = _parent(pid)
+        if pid <= 1:
+            return False
+    return False

@@ -1,0 +1,152 @@
+"""A keeper is believed only where the kernel says that it is the keeper, and that what it names is its sandbox's."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.sandbox import SandboxGone
+from paddock.sandbox.keeper import messages
+from paddock.sandbox.keepers import Keeper
+from paddock.sandbox.link import Link
+from paddock.sandbox.processes import kill_tree, started_at
+
+pytestmark = pytest.mark.sandbox
+KEEPER = """
+import json, os, signal, socket, sys
+from paddock.sandbox.keeper import messages, syscalls
+link, lies, by_another = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), sys.argv[3] == "another"
+syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWPID)
+if (init := os.fork()) == 0:
+    syscalls.die_with_parent(signal.SIGKILL)
+    signal.pause()
+while True:
+    try:
+        message, fds = messages.receive(link)
+    except EOFError:
+        break
+    for fd in fds:
+        os.close(fd)
+    if message["op"] == "start":
+        answer = {"op": "ready", "pid": init, "init": init, "pid_ns": os.stat(f"/proc/{init}/ns/pid").st_ino}
+    else:
+        if (child := os.fork()) == 0:
+            os.execvp("sleep", ["sleep", "60"])
+        answer = {"op": "started", "id": message["id"], "pid": child}
+    answer.update(lies.get(answer["op"], {}))
+    if by_another and message["op"] != "start":
+        if os.fork() == 0:
+            messages.send(link, answer, [0])
+            os._exit(0)
+        os.wait()
+    elif "raw" in answer:
+        link.send(answer["raw"].encode())
+    else:
+        messages.send(link, answer)
+os.kill(init, signal.SIGKILL)
+"""
+"""A keeper over namespaces alone, that tells lies."""
+Start = Callable[..., Awaitable[Link]]
+
+
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.fixture
+async def linked() -> AsyncIterator[Start]:
+    """A link to such a keeper; `lies` replace parts of its answers, by their `op`."""
+    async with AsyncExitStack() as stack:
+
+        async def start(*, by: str = "keeper", **lies: Any) -> Link:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.setblocking(False)
+            messages.ask_for_senders(ours)
+            words = [sys.executable, "-c", KEEPER, str(theirs.fileno()), json.dumps(lies), by]
+            process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: ASYNC220
+            theirs.close()
+            link = Link("one", Keeper(ours, process.pid, os.pidfd_open(process.pid)))
+
+            async def end() -> None:
+                link.close()
+                await asyncio.wait_for(link.gone.wait(), 30)
+                process.wait(30)
+
+            stack.push_async_callback(end)
+            return link
+
+        yield start
+
+
+async def exec_in(link: Link) -> Any:
+    return await link.exec(["sleep", "60"], {}, "/", [])
+
+
+async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(linked: Start) -> None:
+    link = await linked()
+    await link.start({})
+    process = (await exec_in(link)).process
+    assert started_at(process.pid) == process.started
+    assert await kill_tree(process)
+    async with asyncio.timeout(30):
+        while started_at(process.pid) is not None:
+            await asyncio.sleep(0.01)
+
+
+async def test_what_another_process_says_ends_the_sandbox_with_one_line(
+    linked: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = await linked(by="another")
+    await link.start({})
+    before = open_descriptors()
+    with pytest.raises(SandboxGone, match="spoke in the place of its keeper"):
+        await exec_in(link)
+    await asyncio.wait_for(link.gone.wait(), 30)
+    assert open_descriptors() == before - 2  # the socket's and the keeper's; what came with the message is closed
+    assert len(caplog.records) == 1
+    with pytest.raises(SandboxGone):
+        await exec_in(link)
+
+
+async def test_a_process_of_the_host_is_not_taken_for_a_command(linked: Start) -> None:
+    with subprocess.Popen(["sleep", "60"]) as foreign:  # noqa: ASYNC220
+        link = await linked(started={"pid": foreign.pid})
+        await link.start({})
+        asking = asyncio.ensure_future(exec_in(link))
+        await asyncio.sleep(0)
+        asking.cancel()  # a command that nobody wants any more is killed when it has started
+        with pytest.raises((SandboxGone, asyncio.CancelledError)):
+            await asking
+        await asyncio.wait_for(link.gone.wait(), 30)
+        assert "is not in its pid namespace" in link.ended.result()
+        assert foreign.poll() is None
+        foreign.send_signal(signal.SIGKILL)
+
+
+async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed(linked: Start) -> None:
+    ours = Path("/proc/self/ns/pid").stat().st_ino  # noqa: ASYNC240 - the kernel's, at once
+    for lie in ({"init": os.getpid()}, {"pid": os.getpid()}, {"pid_ns": ours}, {"pid_ns": 1}, {"init": None}):
+        link = await linked(ready=lie)
+        with pytest.raises(SandboxGone, match="can't be believed"):
+            await link.start({})
+        await asyncio.wait_for(link.gone.wait(), 30)
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "@", "{", "[]", "1", '"x"', "{}", "[" * 50_000, '{"op": "started"}', '{"op": "opened", "id": 1}',
+            '{"op": "started", "id": 1, "pid": "x"}', '{"op": [], "id": {}}', '{"op": "exited", "id": [], "code": 0}']
+)  # fmt: skip
+async def test_what_is_no_message_ends_the_sandbox(linked: Start, raw: str) -> None:
+    link = await linked(started={"raw": raw})
+    await link.start({})
+    with pytest.raises(SandboxGone, match="can't be believed"):
+        await exec_in(link)
