@@ -56,14 +56,31 @@ def row(published: Open, diff: Open) -> JsonObject:
             },
             marks=pytest.mark.slow,
         ),
+        pytest.param(
+            {
+                "shapes/__init__.py": "from .self_test import product\n" + AREA + PERIMETER,
+                "shapes/self_test.py": PRODUCT + "\n\ndef test_product():\n    assert product(2, 3) == 6\n",
+            },
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {
+                "shapes/__init__.py": "from shapes.tests import util\n\nproduct = util.product\n" + AREA + PERIMETER,
+                "shapes/tests/__init__.py": "",
+                "shapes/tests/util.py": PRODUCT,
+                "shapes/tests/test_util.py": "def test_mine():\n    pass\n",
+            },
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["named like a test", "in a folder called tests"],
+    ids=["named like a test", "in a folder called tests", "with tests of itself", "beside the project's own tests"],
 )
 async def test_a_new_module_that_the_project_imports_is_applied(
     stand: Open, row: JsonObject, diff: Open, files: Any
 ) -> None:
     grade = await stand(official=False).grade(row, diff(files))
-    assert (grade.reason, grade.dropped) == ("resolved", ()), grade
+    own = tuple(path for path in files if path == "shapes/tests/test_util.py")
+    assert (grade.reason, tuple(one.path for one in grade.dropped)) == ("resolved", own), grade
 
 
 async def test_a_failing_patch_is_tried_again_with_what_may_be_the_projects(
