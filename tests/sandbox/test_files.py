@@ -1,13 +1,14 @@
 """Claims about whose failure a file is: the sandbox's own errors are the policy's, those of the host's disk are not."""
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from paddock.sandbox import SandboxError
-from paddock.sandbox.files import read, write
+from paddock.sandbox.files import READ_BYTES, read, write
 
 
 class Link:
@@ -40,3 +41,12 @@ async def test_other_errors_are_the_files() -> None:
         await read(box("/no/such/file"), "a.txt")
     with pytest.raises(IsADirectoryError):
         await read(box("/"), "a.txt")
+
+
+async def test_a_file_is_read_with_a_bound_always(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, READ_BYTES + 1)
+    with pytest.raises(OSError, match="more than 256 MiB: give max_bytes"):
+        await read(box(str(path)), "a.txt")
+    assert await read(box(str(path)), "a.txt", 3) == bytes(3)

@@ -67,14 +67,14 @@ async def linked() -> AsyncIterator[Start]:
     """A link to such a keeper; `lies` replace parts of its answers, by their `op`."""
     async with AsyncExitStack() as stack:
 
-        async def start(*, by: str = "keeper", **lies: Any) -> Link:
+        async def start(*, by: str = "keeper", timeout_s: float = 60.0, **lies: Any) -> Link:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setblocking(False)
             messages.ask_for_senders(ours)
             words = [sys.executable, "-c", KEEPER, str(theirs.fileno()), json.dumps(lies), by]
             process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: ASYNC220
             theirs.close()
-            link = Link("one", Keeper(ours, process.pid, os.pidfd_open(process.pid)))
+            link = Link("one", Keeper(ours, process.pid, os.pidfd_open(process.pid)), timeout_s)
 
             async def end() -> None:
                 link.close()
@@ -150,3 +150,12 @@ async def test_what_is_no_message_ends_the_sandbox(linked: Start, raw: str) -> N
     await link.start({})
     with pytest.raises(SandboxGone, match="can't be believed"):
         await exec_in(link)
+
+
+async def test_a_keeper_that_hangs_ends_its_sandbox(linked: Start) -> None:
+    link = await linked(timeout_s=0.3)
+    await link.start({})
+    os.kill(link._keeper.pid, signal.SIGSTOP)
+    with pytest.raises(SandboxGone, match=r"its keeper hangs: it did not answer `exec` in 0\.3 s"):
+        await exec_in(link)
+    await asyncio.wait_for(link.gone.wait(), 30)

@@ -129,7 +129,9 @@ class Box:
         except Refused as refusal:
             return _refused(refusal, time.monotonic() - started)
         try:
-            killed_by = await self._finish(command, request.timeout_s)
+            spent_s = time.monotonic() - started
+            left_s = None if request.timeout_s is None else max(0.0, request.timeout_s - spent_s)
+            killed_by = await self._finish(command, left_s)
             code = command.exited.result()
             if killed_by is None and code == -signal.SIGKILL:
                 await self.look()

@@ -22,8 +22,12 @@ _OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _SHM = PurePosixPath("/dev/shm")  # noqa: S108 - a place inside of sandboxes
 
 
+READ_BYTES = 256 << 20
+"""The most that is read of a file where the caller gives no bound."""
+
+
 async def read(box: "Box", path: str, max_bytes: int | None = None) -> bytes:
-    """The file's bytes, at most `max_bytes` of them."""
+    """The file's bytes, at most `max_bytes` of them; None: OSError EFBIG of a file with more than `READ_BYTES`."""
     place = _absolute(box, path)
     with _attributed(place):
         fd = await box.link.open(place, write=False)
@@ -56,7 +60,10 @@ def _absolute(box: "Box", path: str) -> str:
 
 def _read_all(fd: int, max_bytes: int | None) -> bytes:
     with os.fdopen(fd, "rb") as file:
-        return file.read(-1 if max_bytes is None else max_bytes)
+        data = file.read(READ_BYTES + 1 if max_bytes is None else max_bytes)
+    if max_bytes is None and len(data) > READ_BYTES:
+        raise OSError(errno.EFBIG, f"a file of more than {READ_BYTES >> 20} MiB: give max_bytes to read its start")
+    return data
 
 
 def _write_all(fd: int, data: bytes) -> None:

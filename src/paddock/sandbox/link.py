@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import socket
+import stat
 from typing import Any, NamedTuple
 
 from paddock.sandbox import processes
@@ -69,9 +70,11 @@ class Command(NamedTuple):
 class Link:
     """One keeper."""
 
-    def __init__(self, sandbox_id: str, keeper: Keeper) -> None:
+    def __init__(self, sandbox_id: str, keeper: Keeper, timeout_s: float) -> None:
+        """`timeout_s`: for each answer but that to `start`; past it the sandbox is ended."""
         self.sandbox_id = sandbox_id
         self._keeper = keeper
+        self._timeout_s = timeout_s
         self._members = Members(keeper.pid)
         self._socket = keeper.link
         self._loop = asyncio.get_running_loop()
@@ -163,10 +166,15 @@ class Link:
             raise SandboxGone(self.sandbox_id, self.ended.result())
         answer: asyncio.Future[_Answer] = self._loop.create_future()
         self._answers[number] = answer
+        if number:
+            overdue = f"it did not answer `{message['op']}` in {self._timeout_s:g} s"
+            timer = self._loop.call_later(self._timeout_s, self._break, overdue, "hangs")
+            answer.add_done_callback(lambda _: timer.cancel())
         try:
             await self._send(message, fds)
         except BaseException:
             self._answers.pop(number, None)
+            answer.cancel()
             raise
         return answer
 
@@ -215,13 +223,13 @@ class Link:
             return f"it sent what makes no sense: {type(error).__name__}: {str(error)[:200]}"
         return None
 
-    def _break(self, why: str) -> None:
-        """End a sandbox whose keeper can't be believed: it is killed, and all of it dies with it."""
+    def _break(self, why: str, fault: str = "can't be believed") -> None:
+        """End a sandbox whose keeper can't be used: it is killed, and all of it dies with it."""
         if self._socket.fileno() < 0:
             return
-        _log.error("sandbox %s is ended, its keeper can't be believed: %s", self.sandbox_id, ascii(why)[1:-1])
+        _log.error("sandbox %s is ended, its keeper %s: %s", self.sandbox_id, fault, ascii(why)[1:-1])
         self._stop_listening()
-        self._fail(f"its keeper can't be believed: {why}")
+        self._fail(f"its keeper {fault}: {why}")
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._keeper.life, signal.SIGKILL)
         self._loop.add_reader(self._keeper.life, self._on_keeper_end)
@@ -254,6 +262,8 @@ class Link:
         if op == "opened":
             if number in self._opened:
                 raise ValueError(f"`opened` a second time for {number}")
+            if not stat.S_ISREG(os.fstat(fds[0]).st_mode):
+                raise ValueError("`opened` with what is no regular file")
             self._opened[number] = fds
             return
         process = self._members.find(message["pid"]) if op == "started" else None

@@ -225,7 +225,7 @@ class LocalProvider:
         try:
             cgroup = await self._make_cgroup(handle)
             folder = self._make_folder(handle, image)
-            return Box(handle, image, folder, Link(handle.sandbox_id, keeper), cgroup)
+            return Box(handle, image, folder, Link(handle.sandbox_id, keeper, self.settings.answer_timeout_s), cgroup)
         except BaseException as error:
             keeper.close()
             if cgroup is not None:

@@ -66,7 +66,10 @@ class Provider(Protocol):
         ...
 
     async def read(self, sandbox_id: str, path: str, *, max_bytes: int | None = None) -> bytes:
-        """A file's bytes; FileNotFoundError, IsADirectoryError, PermissionError as of the file inside."""
+        """A file's bytes, at most `max_bytes`; None: all of them, OSError EFBIG where they are more than 256 MiB.
+
+        FileNotFoundError, IsADirectoryError, PermissionError as of the file inside.
+        """
         ...
 
     async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:

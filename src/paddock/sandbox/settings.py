@@ -68,6 +68,8 @@ class SandboxSettings(BaseModel):
     """Sandboxes that may be starting at the same time."""
     start_timeout_s: float = Field(default=60.0, gt=0)
     """From wish to first command."""
+    answer_timeout_s: float = Field(default=60.0, gt=0)
+    """For a command to have started, or a file or port to be open; then the sandbox is ended as failed."""
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """For a sandbox to be gone."""
     watchdog: WatchdogSettings = WatchdogSettings()
