@@ -30,7 +30,7 @@ message = {
     "argv": ["true"], "env": {"PATH": "/-:" * 35_000 + "/usr/bin:/bin"}, "cwd": "/", "terminal": None,
 }
 null = os.open("/dev/null", os.O_RDWR)
-plan = SimpleNamespace(cgroup_fds=[kept[0][1]], open_files=256, file_bytes=None)
+plan = SimpleNamespace(cgroup_fds=[kept[0][1]], open_files=256, file_bytes=None, spawn_timeout_s=30)
 for _ in range(30):
     started = spawn.spawn(plan, message, [null] * 3)
     os.waitpid(started.pid, 0)
@@ -46,3 +46,35 @@ print(*seen, sep=chr(10))
 def test_a_command_that_is_about_to_start_has_its_own_descriptors_and_a_pipe_for_complaints() -> None:
     done = subprocess.run([sys.executable, "-c", SPAWN], capture_output=True, text=True, check=False, timeout=60)
     assert "0 1 2 3" in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+HANGING = """
+import os
+from types import SimpleNamespace
+from paddock.sandbox.keeper import spawn
+
+read, full = os.pipe()
+os.set_blocking(full, False)
+try:
+    while True:
+        os.write(full, bytes(65536))
+except BlockingIOError:
+    os.set_blocking(full, True)
+plan = SimpleNamespace(cgroup_fds=[full], open_files=256, file_bytes=None, spawn_timeout_s=0.2)
+try:
+    spawn.spawn(plan, {"argv": ["true"], "env": {}, "cwd": "/", "terminal": None}, [0, 1, 2])
+except OSError as error:
+    print(error)
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no child is left")
+"""
+
+
+def test_a_child_that_hangs_before_it_is_its_command_is_killed() -> None:
+    done = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == [
+        "[Errno 110] start within 0.2 s: Connection timed out",
+        "no child is left",
+    ], done.stderr

@@ -278,6 +278,7 @@ class LocalProvider:
             "open_files": limits.open_files,
             "file_bytes": None if limits.disk_mib is None else limits.disk_mib << 20,
             "timeout_s": self.settings.start_timeout_s,
+            "spawn_timeout_s": self.settings.answer_timeout_s / 2,
             "programs": [str(self._program(name)) for name in spec.programs],
             "cgroups": [str(path) for path in cgroup.procs_files] if cgroup else [],
         }

@@ -158,6 +158,7 @@ def _falling() -> bool:
             return True
         if pid == 0:
             os._exit(0)
+        os.kill(pid, signal.SIGKILL)  # something inside may have stopped it
         os.waitpid(pid, 0)
         time.sleep(SETTLE_S)
     return False

@@ -55,6 +55,8 @@ class Plan:
         self.open_files: int = message["open_files"]
         self.file_bytes: int | None = message["file_bytes"]
         self.timeout_s: float = message["timeout_s"]
+        self.spawn_timeout_s: float = message["spawn_timeout_s"]
+        """For a child to become its command."""
         self.programs: list[str] = message["programs"]
         """Folders of the host, each below the name that it is seen by."""
         self.cgroup_fds: list[int] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in message["cgroups"]]

@@ -12,8 +12,11 @@ import errno
 import fcntl
 import os
 import resource
+import select
+import signal
 import struct
 import termios
+import time
 import tty
 import warnings  # noqa: F401 - `os.execvpe` imports it, and inside there may be no library, or one of the sandbox's
 from typing import Any, NamedTuple, NoReturn
@@ -58,17 +61,33 @@ def spawn(plan: Plan, message: dict[str, Any], fds: list[int]) -> Started:
     os.close(told_write)
     if terminal:
         os.close(terminal[1])
-    with os.fdopen(told_read, "rb") as told:
-        complaint = told.read()
+    try:
+        complaint = _complaint(told_read, plan.spawn_timeout_s)
+    finally:
+        os.close(told_read)
     if not complaint:
         return Started(pid, terminal[0] if terminal else None)
+    # Whatever holds it: something inside may have stopped it.
+    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     if terminal:
         os.close(terminal[0])
-    number, _, what = complaint.decode().partition(" ")
+    number, _, what = complaint.decode(errors="replace").partition(" ")
     if int(number) in _BLAME:
         raise Refused(int(number), what)
     raise OSError(int(number), f"{what}: {os.strerror(int(number))}")
+
+
+def _complaint(told: int, timeout_s: float) -> bytes:
+    """What a child says that can't become its command; empty: it has become it."""
+    deadline = time.monotonic() + timeout_s
+    heard = b""
+    while select.select([told], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        chunk = os.read(told, 65536)
+        if not chunk:
+            return heard
+        heard += chunk
+    return b"%d start within %g s" % (errno.ETIMEDOUT, timeout_s)
 
 
 def _open_terminal(size: list[int]) -> tuple[int, int]:
