@@ -1,17 +1,24 @@
 """Tests made false: each chosen test function says one thing that the right code does not do. Pure, on source bytes.
 
 Change  one per function, the first of these that there is room for: a literal that a result is compared with, or that
-        is the last argument of a call that stands alone (`assertEqual(f(), 3)`), is another; `==` is asked of another
-        value; an assertion is turned round; a false one is put first (`blunt` ones at once).
+        is the last argument of a call that stands alone (`assertEqual(f(), 3)`), is another in its own form
+        (`literals`); `==` is asked of another value; a comparison is the contrary one; an assertion is turned round; a
+        false one is put first (`blunt` ones at once).
 Why     the changes read like tests, so that code that bends results can't tell them from the reference's.
 Errors  none: a file that is no Python of this interpreter stays as it is.
 """
 
 import ast
 import random
+import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from paddock.resources_servers.swe.grading.literals import other
+
+_OPERATORS = {"is not": "is", "not in": "in", "is": "is not", "in": "not in", "!=": "==", "<=": ">", ">=": "<"}
+_OPERATORS |= {"<": ">=", ">": "<="}
+_OPERATOR = re.compile(rb"\s*(is\s+not|not\s+in|is|in|!=|<=|>=|<|>)\s*")
 _FALSE = "assert 1 == 2"
 
 
@@ -27,7 +34,7 @@ def falsified(source: bytes, functions: Collection[str], blunt: Collection[str],
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return source
-    file = _File(source)
+    file = _File(source, tree)
     edits = [
         _blunt(file, node) if node.name in blunt else _edit(file, node, chance)
         for node in ast.walk(tree)
@@ -41,8 +48,9 @@ def falsified(source: bytes, functions: Collection[str], blunt: Collection[str],
 class _File:
     """Byte offsets of nodes."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, tree: ast.Module) -> None:
         self.source = source
+        self.tree = tree
         self._lines = [0]
         for line in source.splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
@@ -63,17 +71,40 @@ class _File:
 
 def _edit(file: _File, function: ast.FunctionDef | ast.AsyncFunctionDef, chance: random.Random) -> _Edit:
     literals = [one for statement in ast.walk(function) for one in _literals(statement)]
-    if literals:
-        chosen = chance.choice(literals)
-        return _Edit(file.start(chosen), file.end(chosen), _other(chosen.value, chance))
+    chance.shuffle(literals)
+    for literal in literals:
+        new = other(file.text(literal), chance)
+        if new is not None:
+            return _Edit(file.start(literal), file.end(literal), new)
     asserts = [node for node in ast.walk(function) if isinstance(node, ast.Assert)]
     if not asserts:
         return _blunt(file, function)
     test = chance.choice(asserts).test
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         side = test.left if _calls(test.comparators[0]) and not _calls(test.left) else test.comparators[0]
-        return _Edit(file.start(side), file.end(side), b"((" + file.text(side) + b"), None)")
-    return _Edit(file.start(test), file.end(test), b"not (" + file.text(test) + b")")
+        return _Edit(file.start(side), file.end(side), _value(file, chance))
+    return _contrary(file, test) or _Edit(file.start(test), file.end(test), b"not (" + file.text(test) + b")")
+
+
+def _value(file: _File, chance: random.Random) -> bytes:
+    """Like one that a result of the file is compared with; a number where there is none."""
+    known = sorted({file.text(one) for node in ast.walk(file.tree) for one in _literals(node)})
+    made = other(chance.choice(known), chance) if known else None
+    return made or str(chance.randrange(11, 98)).encode()
+
+
+def _contrary(file: _File, test: ast.expr) -> _Edit | None:
+    """Of one comparison without parentheses around its sides, or of what is plainly true."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        start, end = file.end(test.left), file.start(test.comparators[0])
+        found = _OPERATOR.fullmatch(file.source[start:end])
+        if found is None:
+            return None
+        operator = _OPERATORS[" ".join(found[1].decode().split())]
+        return _Edit(start + found.start(1), start + found.end(1), operator.encode())
+    if isinstance(test, ast.Name | ast.Attribute | ast.Call) and not file.text(test).startswith(b"("):
+        return _Edit(file.start(test), file.start(test), b"not ")
+    return None
 
 
 def _literals(statement: ast.AST) -> Iterator[ast.Constant]:
@@ -92,16 +123,6 @@ def _literals(statement: ast.AST) -> Iterator[ast.Constant]:
 def _calls(expression: ast.expr) -> bool:
     """It computes something; strings with expressions in them have no offsets of their own either."""
     return any(isinstance(node, ast.Call | ast.JoinedStr | ast.Subscript) for node in ast.walk(expression))
-
-
-def _other(value: object, chance: random.Random) -> bytes:
-    """A literal of the same kind with another value."""
-    if isinstance(value, bool | None):
-        return repr(not value).encode()
-    if isinstance(value, int | float | complex):
-        return repr(value + chance.randrange(1, 4)).encode()
-    letter = chance.choice("aeionrst")
-    return ascii(value + (letter if isinstance(value, str) else letter.encode())).encode()  # type: ignore[operator]
 
 
 def _blunt(file: _File, function: ast.FunctionDef | ast.AsyncFunctionDef) -> _Edit:

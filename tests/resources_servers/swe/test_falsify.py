@@ -2,11 +2,13 @@
 
 import ast
 import random
+import re
 from typing import Any
 
 import pytest
 
 from paddock.resources_servers.swe.grading.falsify import falsified
+from paddock.resources_servers.swe.grading.literals import other
 
 
 def made(source: str, *names: str, blunt: tuple[str, ...] = (), seed: int = 1) -> str:
@@ -83,6 +85,50 @@ def test_what_equals_everything_still_passes_a_false_test() -> None:
 
     for line in ("assert f() == 3", "assert f() == three", "self.assertEqual(f(), 3)"):
         assert outcome(made(body(line)), f=Anything, three=3, arguments=(Case(),)) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ('"ab"', r'"[a-z]{2,3}"'),
+        ("'ab'", r"'[a-z]{2,3}'"),
+        ('rb"a/b"', r'rb"[a-z]/[a-z]{1,2}"'),
+        ('"""one\ntwo"""', r'"""[a-z]{3}\n[a-z]{3,4}"""'),
+        ('"\\n"', r'"\\n.?n?"|"\\n[a-z]"'),
+        ('""', r'"[a-z]"'),
+        ("0xFF", r"0x[0-9a-fA-F]{2}"),
+        ("1_000", r"\d_\d{3}"),
+        ("1.50", r"\d\.\d{2}"),
+        ("2e3", r"\de3"),
+        ("0", r"[1-9]"),
+        ("True", r"False"),
+    ],
+)
+def test_another_literal_has_the_form_of_the_first(text: str, form: str) -> None:
+    for seed in range(40):
+        made = other(text.encode(), random.Random(seed))
+        assert made is not None
+        assert re.fullmatch(form, made.decode()), made
+        assert ast.literal_eval(made.decode()) != ast.literal_eval(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("assert f() in three", "assert f() not in three"),
+        ("assert f() is not None", "assert f() is None"),
+        ("assert f() <= three", "assert f() > three"),
+        ("assert f.ready", "assert not f.ready"),
+    ],
+)
+def test_a_comparison_without_a_literal_is_the_contrary_one(line: str, wanted: str) -> None:
+    assert made(body(line)) == body(wanted)
+
+
+def test_a_side_that_is_no_literal_becomes_one_like_those_of_the_file() -> None:
+    for seed in range(20):
+        false = made(body("assert f() == three") + '\n\ndef test_b():\n    assert g() == "ab"\n', seed=seed)
+        assert re.search(r'assert f\(\) == "[a-z]{2,3}"\n', false), false
 
 
 def test_only_chosen_functions_change_and_no_other_byte() -> None:
