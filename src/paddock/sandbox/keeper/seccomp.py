@@ -177,7 +177,7 @@ def check() -> None:
 
 
 def load() -> None:
-    """For this process and all that it starts, for good; needs NO_NEW_PRIVS."""
+    """For this process and all that it starts, for good; needs NO_NEW_PRIVS, or all rights in its user namespace."""
     assert _HERE is not None
     syscalls.seccomp(_HERE.numbers["seccomp"], _SET_MODE_FILTER, _SPEC_ALLOW, _LOADED)
 
@@ -204,6 +204,6 @@ def _instruction(code: int, if_so: int, if_not: int, value: int) -> bytes:
 
 
 _HERE = MACHINES.get(os.uname().machine)
-# Once for all sandboxes: a command is started by a copy of this process.
+# Once for all sandboxes: their keepers are copies of this process.
 _FILTER = program(_HERE) if _HERE else b""
 _LOADED = syscalls.filter_program(_FILTER)

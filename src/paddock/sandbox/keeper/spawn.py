@@ -1,11 +1,11 @@
 """Starting one command inside.
 
 The child joins the sandbox's cgroups, leads a session (with a terminal of the sandbox's own, where asked), adopts the
-orphans among its descendants, closes what is not the command's, gives up every capability and the system calls that
-`seccomp` denies, and becomes the command. What goes wrong before that is told through a pipe that exec closes:
-`Refused` for what the command's own words are to blame for, OSError for the rest. Whatever runs inside has the child's
-uid, and must find none of the keeper's descriptors in it: the keeper forbids tracing, and so its children until they
-exec (`syscalls.forbid_tracing`).
+orphans among its descendants, closes what is not the command's, gives up every capability, and becomes the command.
+What goes wrong before that is told through a pipe that exec closes: `Refused` for what the command's own words are to
+blame for, OSError for the rest. Whatever runs inside has the child's uid, and must find none of the keeper's
+descriptors in it: the keeper forbids tracing, and so its children until they exec (`syscalls.forbid_tracing`). The
+filter of system calls is the keeper's too (`seccomp`).
 """
 
 import errno
@@ -21,7 +21,7 @@ import tty
 import warnings  # noqa: F401 - `os.execvpe` imports it, and inside there may be no library, or one of the sandbox's
 from typing import Any, NamedTuple, NoReturn
 
-from . import seccomp, syscalls
+from . import syscalls
 from .launch import Plan
 
 _BLAME = {
@@ -130,7 +130,6 @@ def _become(
         os.chdir(what)
         syscalls.become_subreaper()
         syscalls.drop_privileges()
-        seccomp.load()
         what = message["argv"][0]
         os.execvpe(what, message["argv"], message["env"])
     except OSError as error:
