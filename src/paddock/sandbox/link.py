@@ -245,6 +245,9 @@ class Link:
 
     def _take(self, message: JsonObject, fds: list[int]) -> None:
         op: str = message["op"]
+        most = 1 if op in _WITH_DESCRIPTOR or op == "started" else 0
+        if len(fds) > most or (op in _WITH_DESCRIPTOR and not fds):
+            raise ValueError(f"`{op}` with {len(fds)} descriptors")
         if op in ("failed", "died"):
             self._last = str(message["error"])
             return
@@ -257,8 +260,6 @@ class Link:
             else:
                 self._exited(number, message["code"])
             return
-        if len(fds) != 1 if op in _WITH_DESCRIPTOR else len(fds) > 1:
-            raise ValueError(f"`{op}` with {len(fds)} descriptors")
         if op == "opened":
             if number in self._opened:
                 raise ValueError(f"`opened` a second time for {number}")
