@@ -84,7 +84,8 @@ async def test_servers_do_not_start_where_no_sandbox_does(home: Path) -> None:
     settings = SandboxSettings(home=home)
     await (await open_provider(settings)).close()
     for layer in (home / "probe" / "layers").iterdir():
-        shutil.rmtree(layer / "fs" / "usr" / "bin")  # its shell
+        shutil.rmtree(layer / "fs" / "proc", ignore_errors=True)
+        (layer / "fs" / "proc").write_text("")  # no folder to mount on
     with pytest.raises(SandboxError, match=r"no sandbox can be started: sandbox of .* did not start: ") as caught:
         await shared_provider(settings)
     assert (caught.value.kind, caught.value.retryable) == ("not_ready", False)
