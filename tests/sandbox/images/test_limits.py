@@ -182,7 +182,7 @@ FORGED = {
     "long name": (summed(header(size=40 * MIB, kind=tarfile.GNUTYPE_LONGNAME)) + bytes(40 * MIB), "image_unsafe"),
     "extended header": (summed(header(size=40 * MIB, kind=tarfile.XHDTYPE)) + bytes(40 * MIB), "image_unsafe"),
     "size": (summed(header(size=1 << 50)), "image_too_large"),
-    "negative size": (summed(header(size=-1024)) + bytes(1024), "image_unsafe"),
+    "negative size": (summed(header(size=-1024)) + bytes(1024), "image_unsafe image_damaged"),
     "negative long name": (
         summed(header(size=-1024, kind=tarfile.GNUTYPE_LONGNAME)) + bytes(2048),
         "image_unsafe image_damaged",
