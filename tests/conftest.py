@@ -48,6 +48,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(limit_s))
 
 
+@pytest.fixture
+def token_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where servers leave tokens for clients, empty; none is in the environment."""
+    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[None]:
     """Ours where none answers."""

@@ -14,13 +14,7 @@ from paddock.http import headers_for, token_for
 from paddock.http.access import find_token, leave_token, left_token, withdraw_token
 
 URL = "http://127.0.0.1:9"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("token_cache")
 
 
 @pytest.fixture
@@ -58,10 +52,10 @@ def test_what_is_given_comes_first_then_the_variable_then_what_was_left(monkeypa
     assert headers_for(URL, "given") == {"authorization": "Bearer given"}
 
 
-def test_what_is_left_is_for_this_user_alone_and_goes_with_the_server(cache: Path) -> None:
+def test_what_is_left_is_for_this_user_alone_and_goes_with_the_server(token_cache: Path) -> None:
     path = leave_token(URL, "first")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert path.is_relative_to(cache)
+    assert path.is_relative_to(token_cache)
     assert path.read_text() == "Authorization: Bearer first\n"
     assert leave_token(URL, "second") == path
     withdraw_token(URL, "first")
@@ -83,7 +77,7 @@ def test_a_token_is_sent_to_the_address_that_it_is_of_and_to_no_other(heard: str
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770])
-def test_no_token_is_left_where_others_may_look(cache: Path, mode: int) -> None:
+def test_no_token_is_left_where_others_may_look(token_cache: Path, mode: int) -> None:
     folder = leave_token(URL, "first").parent
     folder.chmod(mode)
     with pytest.raises(
@@ -96,11 +90,13 @@ def test_no_token_is_left_where_others_may_look(cache: Path, mode: int) -> None:
 def test_what_killed_servers_have_left_goes_when_the_next_one_starts(heard: str) -> None:
     kept = leave_token(heard, "alive")
     gone = leave_token(URL, "dead")
+    half = gone.with_name(f".{gone.name}")
+    half.touch()
     other = kept.with_name("notes-1.txt")
     other.touch()
     new = leave_token("http://127.0.0.1:10", "new")
     assert sorted(kept.parent.iterdir()) == sorted([kept, other, new])
-    assert not gone.exists()
+    assert not gone.exists() and not half.exists()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

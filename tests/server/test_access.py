@@ -25,19 +25,13 @@ from paddock.types import JsonObject, Row
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}, "cue": "answer"}
 BODY = {**ROW, "response": {"output": []}}
+pytestmark = pytest.mark.usefixtures("token_cache")
 
 
 def config(**serve: Any) -> Config:
     cue: JsonObject = {"resources_servers": {"paddock.testing.servers:CueServer": {}}}
     model: JsonObject = {"models_servers": {"paddock.testing.servers:EchoModel": {}}}
     return load([], extra={"serve": serve, "cue": cue, "model": model})
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -113,19 +107,21 @@ async def test_a_model_server_of_ours_behind_another_is_given_it_beside_its_key(
     assert b'"output"' in whole.content
 
 
-async def test_it_is_another_at_each_start_and_gone_at_the_end(cache: Path) -> None:
+async def test_it_is_another_at_each_start_and_gone_at_the_end(token_cache: Path) -> None:
     tokens = []
     for _ in range(2):
         async with open_runtime(config(), listen=True) as runtime:
             tokens.append(runtime.token)
             assert set(runtime.token_files) == {"cue", "model"}
-            assert sorted(runtime.token_files.values()) == files(cache)
-        assert files(cache) == []
+            assert sorted(runtime.token_files.values()) == files(token_cache)
+        assert files(token_cache) == []
     assert len(set(tokens)) == 2
     assert all(len(token or "") > 40 for token in tokens)
 
 
-async def test_none_is_made_where_nobody_listens_or_the_config_says_so(cache: Path, client: httpx.AsyncClient) -> None:
+async def test_none_is_made_where_nobody_listens_or_the_config_says_so(
+    token_cache: Path, client: httpx.AsyncClient
+) -> None:
     async with open_runtime(config()) as inside:
         assert inside.token is None
     async with open_runtime(config(), listen=True, token="own") as configured:
@@ -137,7 +133,7 @@ async def test_none_is_made_where_nobody_listens_or_the_config_says_so(cache: Pa
         assert (await client.post(f"{url}/verify", content=b"{}", headers={"content-type": "text/plain"})).is_error
         refused = await client.post(f"{url}/verify", json=BODY, headers={"origin": "http://page.example"})
         assert refused.status_code == 403
-    assert files(cache) == []
+    assert files(token_cache) == []
 
 
 async def test_servers_that_nobody_could_call_do_not_start_but_those_of_a_run_do(

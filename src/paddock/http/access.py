@@ -4,15 +4,14 @@ Order   what was given, the variable PADDOCK_TOKEN, then the file that a server 
 File    `<address>-<port>` in `paddock/run/<name of the machine>` below `$XDG_CACHE_HOME` or `~/.cache`: one line, the
         header that goes with a request, as `curl -H @FILE` reads it. Mode 0600, in a folder of mode 0700.
 Law     a file's token is sent to that address of loopback alone, and to no name: `localhost` has two addresses, and at
-        the other one somebody else may listen. It is good for one start of the server; what a killed one has left is
-        removed by the next server that starts, once nobody listens there.
+        the other one somebody else may listen. It is good for one start of the server; what a killed one has left,
+        half written or whole, is removed by the next server that starts, once nobody listens there.
 Errors  ConfigError: a token that can't be read, left or sent.
 """
 
 import errno
 import os
 import socket
-import tempfile
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,6 +26,8 @@ SCHEME = "Bearer "
 CONNECT_TIMEOUT_S = 1.0
 """To loopback, which answers at once."""
 _LINE = f"Authorization: {SCHEME}"
+_DRAFT = "."
+"""Before the name of a file that is being written."""
 
 
 class _Address(NamedTuple):
@@ -90,11 +91,12 @@ def leave_token(url: str, token: str) -> Path:
         if not is_private(folder):
             raise PermissionError(f"{folder} is not this user's alone (mode 0700)")
         _sweep(folder)
-        # A new file (which has mode 0600), moved there whole: nobody reads half of it or holds an earlier one open.
-        handle, path = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "w") as file:
+        # A new file, moved there whole: nobody reads half of it or holds an earlier one open.
+        draft = address.file.with_name(f"{_DRAFT}{address.file.name}")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
             file.write(f"{_LINE}{token}\n")
-        return Path(path).replace(address.file)
+        return draft.replace(address.file)
     except (OSError, RuntimeError) as error:
         raise ConfigError(
             f"the token that callers of {url} bring can't be left for them: {error}; give one with --token-file or "
@@ -134,7 +136,7 @@ def _address(url: str) -> _Address | None:
 def _sweep(folder: Path) -> None:
     """Remove what killed servers have left: a server listens from before it leaves a token until after that is gone."""
     for path in folder.iterdir():
-        host, _, port = path.name.rpartition("-")
+        host, _, port = path.name.removeprefix(_DRAFT).rpartition("-")
         if port.isdigit() and _is_free(host, int(port)):
             path.unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ from paddock.sandbox import processes
 from paddock.sandbox.processes import Process
 
 MOST_ANCESTORS = 64
-"""Of the waiting shell up to the sandbox's first process."""
+"""Of the first process inside up to the sandbox's outer one."""
 
 
 class Foreign(Exception):  # noqa: N818 - read as what it is
@@ -29,21 +29,21 @@ class Members:
         self._keeper = keeper
         self._pid_ns = 0
 
-    def begin(self, init: int, shell: int, pid_ns: int, container: int | None = None) -> None:
-        """The sandbox that a keeper says it has started; Foreign unless it can be. `init`: its first process; `shell`:
-        the one that waits inside; `pid_ns`: inode of the pid namespace of commands; `container`: the first process of
-        the container that the keeper was told to join."""
+    def begin(self, init: int, inside: int, pid_ns: int, container: int | None = None) -> None:
+        """The sandbox that a keeper says it has started; Foreign unless it can be. `init`: the process whose end is the
+        sandbox's; `inside`: the first process inside (`keeper.pid1`); `pid_ns`: inode of the pid namespace of commands;
+        `container`: the first process of the container that the keeper was told to join."""
         if pid_ns == _namespace("self"):
             raise Foreign("it says that commands are in our own pid namespace")
         if container is not None and init != container:
             raise Foreign(f"it says that process {init} is its first, and not the container's, {container}")
         if container is None and _parent(init) != self._keeper:
             raise Foreign(f"it says that process {init} is its first, which is no child of the keeper, {self._keeper}")
-        if not _descends(shell, init):
-            raise Foreign(f"it says that process {shell} waits inside, which does not descend from its first, {init}")
-        found = _namespace(shell)
+        if not _descends(inside, init):
+            raise Foreign(f"it says that process {inside} is the first inside, which does not descend from {init}")
+        found = _namespace(inside)
         if found not in (None, pid_ns):
-            raise Foreign(f"it says that process {shell} waits inside, which is in another pid namespace")
+            raise Foreign(f"it says that process {inside} is the first inside, which is in another pid namespace")
         self._pid_ns = pid_ns
 
     def find(self, pid: int) -> Process | None:
