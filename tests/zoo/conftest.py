@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
+from tests.zoo.projects import git
 
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
@@ -39,8 +39,6 @@ from paddock.types import JsonObject, Rollout, Row, Stamp
 
 HERE = Path(__file__).parent
 IMAGE = "zoo__tills-1"
-IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"]
-DATES = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
 GOLD = (HERE / "gold.diff").read_text()
 TESTS = (HERE / "tests.diff").read_text()
 TARGETS = ["checks/test_discount.py::test_a_discount_of_all", "tests/test_total.py::test_discount_is_per_cent"]
@@ -142,14 +140,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def git(folder: Path, *words: str, stdin: str | None = None) -> str:
-    command = ["git", *IDENTITY, *words]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **DATES}, capture_output=True, check=True, input=(stdin or "").encode()
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
-
-
 @pytest.fixture(scope="session")
 def row(images: ImageStore, repository: Path) -> JsonObject:
     """A row of the project, its image built."""
@@ -186,7 +176,7 @@ def patch_of(repository: Path, tmp_path: Path) -> Callable[[Animal], bytes]:
             if what == "diff":
                 raw += text
             elif what == "gold":
-                git(tree, "apply", "-", stdin=GOLD)
+                git(tree, "apply", "-", stdin=GOLD.encode())
             else:
                 _change(tree / path, what, text)
         git(tree, "add", "-A", "--force")

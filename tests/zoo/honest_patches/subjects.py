@@ -1,0 +1,60 @@
+"""Rows whose fixes are varied: the small projects of the zoo, and any row whose image is there."""
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.zoo.honest_patches.draft import Runner, Subject
+from tests.zoo.honest_patches.trying import LIMITS, tests_of
+from tests.zoo.projects import git, make_row, projects
+
+from paddock.resources_servers.swe.grading.bench import open_bench
+from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.rows import read
+from paddock.sandbox import Provider
+from paddock.sandbox.images import ImageStore
+from paddock.types import Row
+
+_RUNNERS: dict[str, Runner] = {"unittest": "unittest", "django": "django"}
+
+
+class Case(NamedTuple):
+    """A row, for a grader and for those who vary its fix."""
+
+    instance: Instance
+    subject: Subject
+
+
+async def own_cases(images: ImageStore, folder: Path, names: Iterable[str] = ()) -> list[Case]:
+    """Of our projects: all, or those of these names; their images are built. Their trees are put into `folder`."""
+    found = []
+    for name, project in projects().items():
+        if names and name not in names:
+            continue
+        row = await make_row(images, project, folder / name)
+        instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
+        runner = _RUNNERS.get(name, "pytest")
+        subject = Subject(name, folder / name, instance.gold_patch, tests_of(instance), runner, project.ways)
+        found.append(Case(instance, subject))
+    return found
+
+
+async def case_of(provider: Provider, instance: Instance, folder: Path) -> Case:
+    """Of any row, whose tree is copied from its image into `folder`."""
+    async with open_bench(provider, instance, instance.image, LIMITS) as bench:
+        bundle = f"/tmp/{uuid.uuid4().hex}"
+        await bench.must(("git", "bundle", "create", "-q", bundle, "HEAD"), "the tree")
+        data = await bench.read(bundle)
+    assert data is not None
+    tree = _cloned(folder, data)
+    runner: Runner = "django" if "runtests.py" in (instance.eval_script or "") else "pytest"
+    subject = Subject(instance.instance_id, tree, instance.gold_patch, tests_of(instance), runner, own=False)
+    return Case(instance, subject)
+
+
+def _cloned(folder: Path, bundle: bytes) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "bundle").write_bytes(bundle)
+    git(folder, "clone", "-q", "bundle", "tree")
+    return folder / "tree"
