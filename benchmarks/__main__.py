@@ -23,9 +23,10 @@ NAMES = (
     "sandboxes",
     "tokens",
     "judging",
+    "grading",
     "training",
 )
-CAMPAIGNS = ("grading", "runs")
+CAMPAIGNS = ("grading", "runs", "payload")
 """Of `faults`, by their own arguments: not among the benchmarks, which run all where none is named."""
 OUT = Path("runs/bench")
 

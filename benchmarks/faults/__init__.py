@@ -2,9 +2,10 @@
 
     python -m benchmarks faults grading [--cases N] [--seed S]
     python -m benchmarks faults runs [--environment pivot|swe] [--rollouts N] [--repeats N] [--seed S]
+    python -m benchmarks faults payload [--sandboxes N] [--minutes M] [--seed S]
 
 Each has `run(words)`, whose figures name what must be 0 as `BAD` does.
 """
 
-BAD = ("wrong", "lost", "doubled", "hung", "traces", "left")
+BAD = ("wrong", "lost", "doubled", "hung", "traces", "left", "grown")
 """Figures that must be 0, as far as a campaign has them."""

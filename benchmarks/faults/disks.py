@@ -1,7 +1,8 @@
-"""A small disk of a campaign's own (tmpfs, root's to mount), and filling it."""
+"""A small disk of a campaign's own (root's to mount), in memory or in a file; and filling it."""
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,3 +39,18 @@ class Ballast:
 
     def free(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def loop_disk(folder: Path, size_mib: int) -> Iterator[None]:
+    """An ext4 of its own over `folder`, in a file beside it that takes no more room than is written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(prefix="disk-", dir=folder.parent) as file:
+        file.truncate(size_mib << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", file.name], check=True)
+        subprocess.run(["mount", "-o", "loop", file.name, str(folder)], check=True)
+        folder.chmod(0o711)
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=True)  # as above

@@ -129,7 +129,7 @@ async def _case(
     delay_s = chance.uniform(0.0, chance.choice(DELAYS_S[at_end]))
     moment = Moment(chance.randrange(PATCHES[name].runs + 1), at_end, delay_s)
     layer = chance.choice(store.get(resolve_image(instance)).record.layers)
-    patch, began = _patch(instance, name), time.monotonic()
+    patch, began = patch_of(instance, name), time.monotonic()
     stages.begin(instance, patch)
     fault = Fault(kind, moment, machine, layer, stages)
     fault.start()
@@ -175,7 +175,8 @@ async def _graded(grader: Grader, instance: Instance, patch: bytes) -> tuple[flo
     return float(reason == "resolved"), reason
 
 
-def _patch(instance: Instance, name: str) -> bytes:
+def patch_of(instance: Instance, name: str) -> bytes:
+    """One of `PATCHES`."""
     gold = instance.gold_patch if instance.gold_patch.endswith(b"\n") else instance.gold_patch + b"\n"
     lines = gold.split(b"\n")
     first = next(nth for nth, line in enumerate(lines) if line.startswith(b"+") and not line.startswith(b"+++"))
