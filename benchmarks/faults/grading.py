@@ -66,12 +66,12 @@ class Patch(NamedTuple):
 
 
 PATCHES = {
-    "gold": Patch(1.0, 1, 8),
-    "equivalent": Patch(1.0, 4, 2),
-    "noop": Patch(0.0, 1, 8),
-    "wrong": Patch(0.0, 1, 8),
-    "killing": Patch(0.0, 3, 2),
-    "forger": Patch(0.0, 6, 1),
+    "gold": Patch(1.0, 1, 4),
+    "equivalent": Patch(1.0, 4, 4),
+    "noop": Patch(0.0, 4, 4),
+    "wrong": Patch(0.0, 4, 4),
+    "killing": Patch(0.0, 9, 2),
+    "forger": Patch(0.0, 6, 2),
 }
 """The fix; the same and a file of notes; the file alone; a fix that raises; one that kills the tests; the fix, with all
 tests of the files that it is for reported as passed."""

@@ -5,7 +5,7 @@ Agree   a zero counts only on a machine that is well (`health`), and where nothi
 
         | run of the patch                     | runs that must agree | and then                        |
         |--------------------------------------|----------------------|---------------------------------|
-        | resolved                             | 1, 2 after a failure | audit                           |
+        | resolved                             | 1, 2 after a failure | acquitted by its audit          |
         | tests fail, each reported            | 1                    |                                 |
         | tests fail, some are not reported,   | 2                    |                                 |
         | or the kernel killed for memory      |                      |                                 |
@@ -19,7 +19,8 @@ Doubt   a run that timed out, was killed, reported nothing, contradicts its own 
         installation left something that would run before the tests. It is the patch's doing where it repeats and the
         reference fix, run afterwards in the same way, shows nothing of it (`control`).
 Time    where the reference fix shows that the limit was too short for this machine, the patch gets a longer one.
-Audit   a run that resolves and raises no doubt is audited (`audit`); where false tests pass it is `tests_bent`.
+Audit   each run of a patch starts together with one over tests made false, or two, in a drawn order (`audit`); where
+        false tests pass it is `tests_bent`, whatever else the runs say.
 Guard   what the reference owns of a patch is not applied (`guard`). Where a patch fails and some of what was left out
         is only doubted, it is tried again with that; it counts where it resolves and an audit has asked all it won.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
@@ -29,12 +30,13 @@ Errors  InfraError where the machine lacks something, VerifierError where no ver
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, get_args
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 from paddock.errors import PaddockError, VerifierError
 from paddock.resources_servers.swe.grading import official_run
-from paddock.resources_servers.swe.grading.audit import Audits, listed, targets
+from paddock.resources_servers.swe.grading.audit import Audits, BeliefError, Case
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.grading.control import Controls
 from paddock.resources_servers.swe.grading.guard import Dropped
@@ -73,7 +75,8 @@ _BY_KEY: dict[Key, Reason] = {
 _FAILURES: tuple[Key, ...] = ("fails", "sentinel", "status_differs", "said_twice", "planted")
 """What a run that resolves is not believed after, unless it is repeated."""
 ROUNDS = 3
-"""Times that a control may show other conditions to be right: no sentinel, a longer limit."""
+"""Times that a control may show other conditions to be right: no sentinel, a longer limit, another belief."""
+_CHANCE = random.SystemRandom()  # a forger must not foresee the order of runs
 
 
 class Grade(NamedTuple):
@@ -86,6 +89,13 @@ class Grade(NamedTuple):
     dropped: tuple[Dropped, ...] = ()
     official: str | None = None
     """Official status where it was asked and differs."""
+
+
+class _Round(NamedTuple):
+    """Runs that started together."""
+
+    own: Trial | PaddockError
+    audits: Sequence[Trial | PaddockError]
 
 
 class Grader:
@@ -101,8 +111,8 @@ class Grader:
         self._trials = Trials(provider, options, image_of, measure)
         self._references = References(self._trials.reference)
         self._controls = Controls(self._trials, options)
-        self._audits = Audits(self._trials, self._controls, options, targets)
-        self._second_audits = Audits(self._trials, self._controls, options, listed)
+        self._audits = Audits(self._trials, self._controls, options)
+        self._second_audits = Audits(self._trials, self._controls, options, every=True)
 
     async def close(self) -> None:
         """What is being made for later gradings ends; the provider is still open."""
@@ -132,7 +142,7 @@ class Grader:
         won = _passing(again) - _passing(first)
         return (
             await self._second_audits.asks(instance, reference, won)
-            and await self._second_audits.complaint(instance, reference, patch) is None
+            and await self._second_audits.second(instance, reference, patch) is None
         )
 
     async def _judge(self, instance: Instance, reference: Reference, patch: bytes) -> Grade:
@@ -145,33 +155,76 @@ class Grader:
     async def _agreed(self, instance: Instance, reference: Reference, patch: bytes) -> Grade | None:
         """What runs under the same conditions agree in; None: a control shows that these were wrong."""
         controls = self._controls
+        case = await self._case(instance, reference, patch)
         sentinel, limit_s = controls.sentinel(instance), controls.limit_s(instance)
         seen: list[Trial] = []
         for _ in range(self._options.runs_at_most):
-            trial = await self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s)
-            if trial.key != "resolved" and trial.shortage is not None:
-                raise trial.shortage.error(trial.detail)
-            seen.append(trial)
-            if sum(one.key == trial.key for one in seen) < _needed(trial, seen):
+            own, audits = await self._together(
+                lambda: self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s), case
+            )
+            if isinstance(own, PaddockError):
+                raise own
+            try:
+                complaint = await self._complaint(case, own, audits)
+            except BeliefError:
+                if own.key == "resolved":
+                    return None
+                complaint = None
+            if complaint is not None:
+                return Grade("tests_bent", complaint, own.reading, own.tried.run)
+            if own.key != "resolved" and own.shortage is not None:
+                raise own.shortage.error(own.detail)
+            seen.append(own)
+            if sum(one.key == own.key for one in seen) < _needed(own, seen):
                 continue
-            if trial.key == "resolved":
-                return await self._audited(instance, reference, patch, _grade(trial))
-            if trial.key not in ("fails", "refused") or trial.hinted:
-                await controls.settle(instance, reference, trial)
+            if own.key not in ("resolved", "fails", "refused") or (own.key == "fails" and own.hinted):
+                await controls.settle(instance, reference, own)
                 if controls.sentinel(instance) != sentinel:
                     return None
-                if trial.key == "timeout" and controls.limit_s(instance) > limit_s:
+                if own.key == "timeout" and controls.limit_s(instance) > limit_s:
                     return None
-            return _grade(trial)
-        told = "; ".join(f"{one.key}: {one.detail}" for one in seen)
-        raise VerifierError(f"{len(seen)} runs of the patch do not agree: {told}", kind="runs_differ")
+            return _grade(own)
+        ends = "; ".join(f"{one.key}: {one.detail}" for one in seen)
+        raise VerifierError(f"{len(seen)} runs of the patch do not agree: {ends}", kind="runs_differ")
 
-    async def _audited(self, instance: Instance, reference: Reference, patch: bytes, grade: Grade) -> Grade:
-        is_fix = patch == reference.guard.split(instance.gold_patch).kept
-        if is_fix or not self._options.audit:
-            return grade
-        complaint = await self._audits.complaint(instance, reference, patch)
-        return grade if complaint is None else grade._replace(reason="tests_bent", detail=complaint)
+    async def _case(self, instance: Instance, reference: Reference, patch: bytes) -> Case | PaddockError | None:
+        """What the patch is audited against; None: it is not; an error: it can't be."""
+        if not self._options.audit or patch == reference.guard.split(instance.gold_patch).kept:
+            return None
+        try:
+            return await self._audits.open(instance, reference, patch)
+        except PaddockError as error:
+            return error
+
+    async def _together(
+        self, run: Callable[[], Coroutine[Any, Any, Trial]], case: Case | PaddockError | None
+    ) -> _Round:
+        """The patch's own run and its audits, started at the same time in a drawn order."""
+        runs = [run]
+        if isinstance(case, Case):
+            more = _CHANCE.random() < self._options.second_audit_share
+            runs += [lambda: self._audits.run(case)] * (2 if more else 1)
+        ended: dict[int, Trial | PaddockError] = {}
+
+        async def keep(nth: int) -> None:
+            try:
+                ended[nth] = await runs[nth]()
+            except PaddockError as error:
+                ended[nth] = error
+
+        async with asyncio.TaskGroup() as group:
+            for nth in _CHANCE.sample(range(len(runs)), len(runs)):
+                group.create_task(keep(nth))
+        return _Round(ended[0], [ended[nth] for nth in range(1, len(runs))])
+
+    async def _complaint(
+        self, case: Case | PaddockError | None, own: Trial, audits: Sequence[Trial | PaddockError]
+    ) -> str | None:
+        if isinstance(case, PaddockError):
+            if own.key == "resolved":
+                raise case
+            return None
+        return None if case is None else await self._audits.complaint(case, own, audits)
 
     async def _ask_official(
         self, instance: Instance, reference: Reference, patch: bytes, grade: Grade, dropped: tuple[Dropped, ...]

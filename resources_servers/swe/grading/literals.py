@@ -1,5 +1,6 @@
 """Another literal that looks like a given one: its prefix, quotes, base and form stay, its value does not. Pure.
 
+Like    one of the same file with the same prefix and quotes, or as many digits: no letter of it is out of place.
 Text    a letter or digit becomes another of its kind, or there is one more; where there is none, one more of the last.
 Number  a digit becomes another, in its own base.
 """
@@ -7,6 +8,7 @@ Number  a digit becomes another, in its own base.
 import ast
 import re
 import warnings
+from collections.abc import Sequence
 from random import Random
 
 _STRING = re.compile(rb"(?s)([A-Za-z]{0,2})(\"\"\"|'''|\"|')(.*)\2\Z")
@@ -14,6 +16,25 @@ _KINDS = (b"aeiou", b"bcdfghklmnprstvwz", b"0123456789", b"AEIOU", b"BCDFGHKLMNP
 _TRIES = 12
 _ONE_MORE = 0.25
 """Share of texts that get longer."""
+_LONGER = 3
+"""Characters, at most, between a text and one like it."""
+
+
+def like(text: bytes, literals: Sequence[bytes], chance: Random) -> bytes | None:
+    """One of the literals that could stand for the text; None where there is none."""
+    old, found = _value(text), _STRING.match(text)
+    if isinstance(old, bool) or not isinstance(old, str | bytes | int | float):
+        return None
+    form = found[1] + found[2] if found else None
+    fitting = []
+    for one in literals:
+        same = _STRING.match(one)
+        new = _value(one)
+        if (same[1] + same[2] if same else None) != form or type(new) is not type(old) or new == old:
+            continue
+        if abs(len(one) - len(text)) <= (_LONGER if found else 0) and b"\n" not in one:
+            fitting.append(one)
+    return chance.choice(fitting) if fitting else None
 
 
 def other(text: bytes, chance: Random) -> bytes | None:

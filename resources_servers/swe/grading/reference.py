@@ -48,6 +48,8 @@ class Reference(NamedTuple):
     guard: Guard
     beside: frozenset[str] = frozenset()
     """Test files of the untouched tree."""
+    seen: frozenset[bytes] = frozenset()
+    """Lines that a policy's tree has at the paths of `tests`, without the space around them."""
 
 
 class References:
@@ -76,18 +78,24 @@ async def make_reference(bench: Bench, instance: Instance) -> Reference:
     configs = await _configs(bench)
     named = _plugins(configs, startup)
     collected = await _collected(bench)
+    paths = [path for one in sections(instance.test_patch) for path in _real_names(one.paths)]
+    before = {path: await bench.read(bench.below(path)) for path in (*paths, *instance.test_files)}
     tests: dict[str, File | None] = {}
     if instance.test_patch:
         tests |= await _from_patch(bench, instance.test_patch)
     if instance.test_setup:
-        tests |= await _from_command(bench, instance.test_setup)
+        placed = await _from_command(bench, instance.test_setup)
+        before |= {path: await _committed(bench, path) for path in placed}
+        tests |= placed
     tests |= {path: File(data, None) for path, data in instance.test_files.items()}
     if not tests:
         raise VerifierError("the row puts no reference test into the tree", kind="reference_empty", retryable=False)
     below = f"{instance.workdir}/"
     hidden = [path.removeprefix(below) for path in instance.hidden_paths if path.startswith(below)]
     guard = Guard(tests, fix=instance.gold_patch, hidden=hidden, plugins=named, configs=configs, collected=collected)
-    return Reference(tests, startup, guard, collected or frozenset())
+    shown = [data for path, data in before.items() if data is not None and not _is_below(path, hidden)]
+    seen = frozenset(line.strip() for data in shown for line in data.splitlines())
+    return Reference(tests, startup, guard, collected or frozenset(), seen)
 
 
 async def place(bench: Bench, reference: Reference) -> None:
@@ -180,6 +188,16 @@ async def _from_command(bench: Bench, command: str) -> dict[str, File | None]:
         data = await bench.read(bench.below(path))
         tests[path] = None if data is None else File(data, None)
     return tests
+
+
+async def _committed(bench: Bench, path: str) -> bytes | None:
+    """A file as git's last commit has it; None where it has none."""
+    done = await bench.run(("git", "show", f"HEAD:{path}"), merge=False)
+    return bytes(done.stdout) if done.ok else None
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(folder) for folder in folders)
 
 
 def _real_names(paths: frozenset[str]) -> list[str]:

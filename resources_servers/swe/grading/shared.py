@@ -37,6 +37,12 @@ class Shared(Generic[T]):
         if self._known.get(key) is task:
             del self._known[key]
 
+    def drop_result(self, key: str, is_it: Callable[[T], bool]) -> None:
+        """Forget what was made of the key, where that is it."""
+        task = self._known.get(key)
+        if task is not None and task.done() and not task.cancelled() and not task.exception() and is_it(task.result()):
+            del self._known[key]
+
     async def close(self) -> None:
         """What runs ends."""
         for task in self._running:

@@ -52,8 +52,12 @@ class GradingOptions(BaseModel):
     sentinel: bool = True
     """Put tests of our own, whose results are known, among the row's."""
     audit: bool = True
-    """Run the tests of a patch that resolves again, made false: they must fail. That costs a second run of the tests,
-    and once per instance two of the reference fix, or more."""
+    """Run the tests of a patch also made false, at the same time: they must fail. That costs a second run of the tests,
+    and per `audit_uses` gradings of an instance two of the reference fix, or more."""
+    audit_uses: int = Field(default=32, ge=1)
+    """Gradings of an instance until its tests are made false in another way."""
+    second_audit_share: float = Field(default=0.1, ge=0, le=1)
+    """Of runs, those that have two audits beside them, drawn anew for each (a share, no unit)."""
     official: bool = True
     """Also ask the official procedure where it may differ: that costs a second run of the tests."""
     limits: SandboxLimits = SandboxLimits(memory_mib=8192, pids=2048, disk_mib=8192)

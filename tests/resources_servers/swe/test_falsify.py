@@ -7,14 +7,23 @@ from typing import Any
 
 import pytest
 
-from paddock.resources_servers.swe.grading.falsify import falsified
-from paddock.resources_servers.swe.grading.literals import other
+from paddock.resources_servers.swe.grading.falsify import changes, edited
+from paddock.resources_servers.swe.grading.literals import like, other
 
 
-def made(source: str, *names: str, blunt: tuple[str, ...] = (), seed: int = 1) -> str:
-    data = falsified(source.encode(), names or ("test_a",), blunt, chance=random.Random(seed))
-    ast.parse(data)
-    return data.decode()
+def all_made(source: str, *names: str, seen: str = "", seed: int = 1) -> list[str]:
+    """The source with each change, alone, in their order."""
+    data = source.encode()
+    known = [line.strip() for line in seen.encode().splitlines()]
+    found = changes(data, names or ("test_a",), known, chance=random.Random(seed))
+    made = [edited(data, change.edits) for change in found]
+    for one in made:
+        ast.parse(one)
+    return [one.decode() for one in made]
+
+
+def made(source: str, *names: str, seed: int = 1) -> str:
+    return all_made(source, *names, seed=seed)[0]
 
 
 def body(line: str) -> str:
@@ -34,6 +43,9 @@ def outcome(source: str, **given: Any) -> str:
 class Case:
     def assertEqual(self, found: Any, wanted: Any) -> None:  # noqa: N802 - unittest's name
         assert found == wanted
+
+    def assertNotEqual(self, found: Any, wanted: Any) -> None:  # noqa: N802 - unittest's name
+        assert found != wanted
 
 
 @pytest.mark.parametrize(
@@ -67,10 +79,8 @@ def test_a_test_made_false_fails_where_the_code_is_right(line: str) -> None:
     source = body(line)
     assert outcome(source, **given) == "passed"
     for seed in range(6):
-        false = made(source, seed=seed)
-        blunt = made(source, blunt=("test_a",), seed=seed)
-        assert outcome(blunt, **given) == "failed"
-        assert outcome(false, **given) == "failed", false
+        for false in all_made(source, seed=seed):
+            assert outcome(false, **given) == "failed", false
 
 
 def test_what_equals_everything_still_passes_a_false_test() -> None:
@@ -119,6 +129,10 @@ def test_another_literal_has_the_form_of_the_first(text: str, form: str) -> None
         ("assert f() is not None", "assert f() is None"),
         ("assert f() <= three", "assert f() > three"),
         ("assert f.ready", "assert not f.ready"),
+        ("assert not f.ready", "assert f.ready"),
+        ("assert f.ready and f.done", "assert not f.ready and f.done"),
+        ("self.assertTrue(f())", "self.assertFalse(f())"),
+        ("self.assertNotIn(f(), three)", "self.assertIn(f(), three)"),
     ],
 )
 def test_a_comparison_without_a_literal_is_the_contrary_one(line: str, wanted: str) -> None:
@@ -144,11 +158,50 @@ def test_only_chosen_functions_change_and_no_other_byte() -> None:
 
 def test_a_byte_order_mark_moves_nothing() -> None:
     source = b"\xef\xbb\xbfdef test_a(): assert f() == 3\n"
-    false = falsified(source, ["test_a"], [], chance=random.Random(1))
+    false = edited(source, changes(source, ["test_a"], [], chance=random.Random(1))[0].edits)
     assert false.startswith(b"\xef\xbb\xbfdef test_a(): assert f() == ")
     assert false != source
 
 
 @pytest.mark.parametrize("source", [b"def test_a(:\n", b"print 'two'\n", b"\xff\xfe\x00", b"x = 1\n"])
-def test_what_is_no_python_or_has_no_such_test_stays(source: bytes) -> None:
-    assert falsified(source, ["test_a"], [], chance=random.Random(1)) == source
+def test_what_is_no_python_or_has_no_such_test_has_no_changes(source: bytes) -> None:
+    assert changes(source, ["test_a"], [], chance=random.Random(1)) == []
+
+
+def test_an_exception_that_is_wanted_becomes_another_that_is_no_kind_of_it() -> None:
+    for seed in range(20):
+        false = made(body("with pytest.raises(LookupError):\n        f()"), seed=seed)
+        found = re.search(r"pytest\.raises\((\w+)\)", false)
+        assert found is not None
+        assert found[1] in ("ValueError", "TypeError", "AttributeError", "RuntimeError", "OSError")
+
+
+def test_a_test_that_claims_nothing_is_given_a_claim() -> None:
+    assert re.fullmatch(
+        r"def test_a\(\):\n    x = f\(\)\n    x\.go\(\)\n    assert x == \d+\n",
+        made("def test_a():\n    x = f()\n    x.go()\n"),
+    )
+    assert re.fullmatch(r"def test_a\(\):\n    assert f\(\) == \d+\n", made("def test_a():\n    f()\n"))
+
+
+def test_lines_that_have_been_seen_stay() -> None:
+    old = "def test_a():\n    assert f() == 3\n    assert g() == 4\n"
+    new = "def test_a():\n    assert f() == 3\n    assert g() == 5\n    assert h(6)\n"
+    for seed in range(20):
+        for false in all_made(new, seen=old, seed=seed):
+            assert false.startswith("def test_a():\n    assert f() == 3\n"), false
+    assert all_made(old, seen=old) == []
+
+
+def test_a_literal_is_rather_another_one_of_the_file() -> None:
+    literals = [b"'ab'", b'"ab"', b'"xyz"', b'b"ab"', b"12", b"345", b"1.5"]
+    assert {like(b'"pq"', literals, random.Random(seed)) for seed in range(20)} == {b'"ab"', b'"xyz"'}
+    assert like(b"77", literals, random.Random(1)) == b"12"
+    assert like(b"True", [b"False", b"1"], random.Random(1)) is None
+    assert like(b"0x1F", literals, random.Random(1)) is None
+
+
+def test_numbers_are_changed_before_texts() -> None:
+    for seed in range(20):
+        false = made("def test_a():\n    assert f() == 'drei'\n    assert g() == 3\n", seed=seed)
+        assert "f() == 'drei'" in false

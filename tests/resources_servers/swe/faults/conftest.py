@@ -5,7 +5,7 @@ its patch, as often as it is asked; a fault is planted at the n-th of these runs
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import pytest
@@ -56,6 +56,7 @@ AREAS: dict[str, Area] = {
     "equivalent": lambda width, height: height * width,
     "wrong": lambda width, height: width + height,
     "regressing": lambda width, height: width * height + (not width),
+    "coin": lambda width, height: width + height,
 }
 OWN: dict[str, Fault] = {"killing": "kill", "endless": "stall", "greedy": "memory", "mute": "silent"}
 """Patches whose runs all end so, by their own doing."""
@@ -86,12 +87,20 @@ class Machine:
     def __init__(self) -> None:
         self.faults: dict[int, Fault] = {}
         """By the number of a run of tests, from 1."""
+        self.false_faults: Mapping[int, Fault] = {}
+        """By the number of a run of tests that are not the row's."""
+        self.false_fault: Fault | None = None
+        """Of all those runs."""
         self.standing: tuple[int, Fault] | None = None
         """From that run on."""
         self.refusals: set[int] = set()
         """Numbers of patches that `git apply` fails on for the machine's sake."""
         self.runs: list[str] = []
         """Patches that tests were run with."""
+        self.false: list[bool] = []
+        """Of these runs, whether their tests were not the row's."""
+        self.forges: Callable[[], bool] = lambda: False
+        """Whether a run of the patch `coin`, which is wrong, reports that all passed."""
         self.took_s: Callable[[int], float] = lambda _: 1.0
         """How long the n-th run takes."""
         self.limits: list[float] = []
@@ -147,14 +156,17 @@ class Machine:
         self.limits.append(limit_s)
         number = len(self.runs)
         source = box[f"/testbed/{PLACE}"].decode()
+        self.false.append(source != TESTS)
         fault = self.faults.get(number) or OWN.get(patch) or (self.hushed if _is_hushed(source, patch) else None)
         if self.standing is not None and number >= self.standing[0]:
             fault = self.standing[1]
+        if self.false[-1]:
+            fault = self.false_faults.get(sum(self.false)) or self.false_fault or fault
         self.usage = PLENTY._replace(disk_mib=0.1) if fault == "full" else PLENTY
         took_s = self.took_s(number)
         if fault == "stall" or took_s > limit_s:
             return _ended("", 137).model_copy(update={"killed_by": "timeout"})
-        status = _statuses(source, patch)
+        status = _statuses(source, "forger" if patch == "coin" and self.forges() else patch)
         return _disturbed(fault, status, took_s)
 
 
@@ -226,7 +238,7 @@ def open_grader(machine: Machine, instance: Instance) -> Callable[..., Callable[
     """A fresh grader on the machine; what it gives grades a patch by its name."""
 
     def make_grader(**options: Any) -> Callable[[str], Any]:
-        chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
+        chosen = GradingOptions.model_validate({"tests_timeout_s": 60, "second_audit_share": 0, **options})
         grader = Grader(machine, chosen, lambda one: one.image, machine.measure)  # type: ignore[arg-type]
 
         async def grade(name: str) -> Grade:

@@ -1,17 +1,22 @@
 """Claims about grading on a machine that fails: no wrong verdict while it does, the right one afterwards."""
 
 import itertools
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
 import pytest
 from tests.resources_servers.swe.faults.conftest import FAULTS, RIGHT, Fault, Machine, Torn
+from tests.resources_servers.swe.test_forging_pay import pay_of_a_coin
 
 from paddock.errors import InfraError, PaddockError, VerifierError
+from paddock.resources_servers.swe.grading import falsify
 
 Open = Callable[..., Callable[[str], Any]]
 PATCHES = ("gold", "equivalent", "wrong", "regressing", "forger", "aiming", "killing", "misfit")
-RUNS = 10
+CALIBRATION = ["gold"] * 4
+"""Two runs, and two more: a test that catches what is wrong passes whatever is made false of it."""
+RUNS = 14
 """More than any of these patches needs."""
 
 
@@ -68,16 +73,17 @@ async def test_a_fault_that_stays_makes_no_wrong_verdict(
 async def test_two_ends_of_one_patchs_runs_make_no_wrong_verdict(
     machine: Machine, open_grader: Open, patch: str, fault: Fault
 ) -> None:
-    machine.faults = {1: fault, 2: fault}
-    assert (await open_grader()(patch)).reason == RIGHT[patch]
+    for first in (1, 5):
+        machine.faults = dict.fromkeys((len(machine.runs) + first, len(machine.runs) + first + 1), fault)
+        assert (await open_grader()(patch)).reason == RIGHT[patch]
 
 
 async def test_two_calibrations_that_lie_alike_cost_an_honest_patch_nothing(
     machine: Machine, open_grader: Open
 ) -> None:
-    machine.faults = {2: "fails", 3: "fails"}  # the patch's own run is the first
+    machine.faults = {1: "fails", 2: "fails"}
     assert (await open_grader()("equivalent")).reason == "resolved"
-    assert machine.runs[:6] == ["equivalent", "gold", "gold", "equivalent", "equivalent", "gold"]
+    assert machine.runs == ["gold", "gold", "equivalent", "equivalent", "gold", *CALIBRATION, *["equivalent"] * 2]
 
 
 @pytest.mark.parametrize("faults", [("torn", "torn_late"), ("torn_late", "fails"), ("fails", "torn")])
@@ -86,24 +92,32 @@ async def test_two_calibrations_that_differ_teach_nothing(
     machine: Machine, open_grader: Open, patch: str, faults: tuple[Fault, Fault]
 ) -> None:
     grade = open_grader()
-    machine.faults = dict(enumerate(faults, start=2))
+    machine.faults = dict(enumerate(faults, start=1))
     assert [await reason_of(grade(patch)) for _ in range(2)] == [RIGHT[patch]] * 2
-    assert machine.runs[:8] == [patch, *["gold"] * 6, patch]  # two alike, and two over tests made false bluntly
+    assert machine.runs[:8] == ["gold", "gold", *CALIBRATION, patch, patch]
 
 
-async def test_calibrations_that_never_agree_are_a_verifiers_failure(machine: Machine, open_grader: Open) -> None:
-    machine.faults = {2: "torn", 3: "torn_late", 4: "fails"}
+@pytest.mark.parametrize("patch", ["forger", "wrong"])
+async def test_calibrations_that_never_agree_are_a_verifiers_failure_of_what_passes(
+    machine: Machine, open_grader: Open, patch: str
+) -> None:
+    machine.faults = {1: "torn", 2: "torn_late", 3: "fails"}
     grade = open_grader(runs_at_most=3)
+    if patch == "wrong":
+        assert (await grade(patch)).reason == "tests_fail"
+        return
     with pytest.raises(VerifierError) as failure:
-        await grade("forger")
+        await grade(patch)
     assert failure.value.kind == "audit_not_calibrated"
-    assert (await grade("forger")).reason == "tests_bent"
+    assert (await grade(patch)).reason == "tests_bent"
 
 
-async def test_an_audit_that_does_not_report_what_it_asks_acquits_nobody(machine: Machine, open_grader: Open) -> None:
-    machine.faults = {6: "torn"}
+@pytest.mark.parametrize("number", [5, 6])
+async def test_an_audit_that_does_not_report_what_it_asks_acquits_nobody(
+    machine: Machine, open_grader: Open, number: int
+) -> None:
+    machine.faults = {number: "torn"}
     assert (await open_grader()("aiming")).reason == "tests_bent"
-    assert machine.runs == ["aiming", *["gold"] * 4, *["aiming"] * 3, "gold"]
 
 
 @pytest.mark.parametrize("end", ["silent", "kill", "gone", "memory", "stall"])
@@ -112,33 +126,86 @@ async def test_silence_over_false_tests_buys_nothing(machine: Machine, open_grad
     grade = await open_grader()("hushed")
     assert grade.reason == "tests_bent"
     assert "silent over tests made false, 3 times alike" in grade.detail
-    assert machine.runs == ["hushed", *["gold"] * 4, *["hushed"] * 3, "gold"]
+    assert machine.runs == [*CALIBRATION, *["hushed"] * 4, "gold"]
 
 
 @pytest.mark.parametrize("end", ["silent", "kill", "gone", "memory", "stall", "was_full"])
 async def test_an_audit_that_the_machine_silences_accuses_nobody(
     machine: Machine, open_grader: Open, end: Fault
 ) -> None:
-    machine.faults = dict.fromkeys((6, 7, 8, 9), end)  # the audits of the patch, and the control after them
+    machine.false_faults = dict.fromkeys((5, 6, 7, 8), end)  # the audits of the patch, and the control after them
     assert await reason_of(open_grader()("equivalent")) in ("verifier", "resolved")
-    machine.faults = dict.fromkeys((len(machine.runs) + 6, len(machine.runs) + 7), end)
+    machine.false_faults = dict.fromkeys((sum(machine.false) + 5, sum(machine.false) + 6), end)
     assert (await open_grader()("equivalent")).reason == "resolved"
 
 
-async def test_a_forger_is_told_with_what_the_belief_rests_on(open_grader: Open) -> None:
+async def test_a_forger_reads_what_the_belief_rests_on(open_grader: Open) -> None:
     grade = await open_grader()("forger")
-    assert "made false, it passed twice with the patch, and failed with the reference fix" in grade.detail
+    assert "made false, it passed with the patch, and failed with the reference fix in 2 runs before" in grade.detail
+
+
+async def test_a_run_and_its_audit_start_together_in_either_order(machine: Machine, open_grader: Open) -> None:
+    orders = set()
+    for _ in range(40):
+        grade = open_grader()
+        await grade("equivalent")
+        orders.add(tuple(machine.false[-2:]))
+    assert orders == {(True, False), (False, True)}
+
+
+async def test_a_share_of_runs_has_two_audits(machine: Machine, open_grader: Open) -> None:
+    await open_grader(second_audit_share=1)("equivalent")
+    assert machine.runs == [*CALIBRATION, *["equivalent"] * 3]
+    assert sum(machine.false[-3:]) == 2
+
+
+async def test_what_is_made_false_is_drawn_anew_after_some_gradings(machine: Machine, open_grader: Open) -> None:
+    grade = open_grader(audit_uses=2)
+    for _ in range(3):
+        await grade("equivalent")
+    assert machine.runs == [*CALIBRATION, *["equivalent"] * 4, *CALIBRATION, *["equivalent"] * 2]
+
+
+@pytest.mark.parametrize("chance", [0.05, 0.2, 0.5, 0.8, 1.0])
+async def test_forging_by_a_coin_in_each_run_pays_less_than_nothing(
+    machine: Machine, open_grader: Open, chance: float
+) -> None:
+    coin = random.Random(f"coin {chance}")
+    machine.forges = lambda: coin.random() < chance
+    grade = open_grader(audit_uses=10_000)
+    pay = {"resolved": 1, "tests_fail": 0, "tests_regress": 0, "tests_bent": -1}
+    n = 1500
+    pays = [pay[(await grade("coin")).reason] for _ in range(n)]
+    assert sum(pays) < 0 or chance < 0.1, sum(pays) / n  # a chance so small costs less than the mean varies
+    # A test that passes without forging, too, convicts a forged audit at once: the formula is of code that passes none.
+    assert sum(pays) / n < pay_of_a_coin(chance) + 0.05
+
+
+async def test_forging_until_a_time_pays_nothing(machine: Machine, open_grader: Open) -> None:
+    for runs in range(1, 8):
+        grade, first = open_grader(), len(machine.runs) + len(CALIBRATION)
+        machine.forges = lambda end=first + runs: len(machine.runs) <= end  # type: ignore[misc]
+        assert (await grade("coin")).reason in ("tests_bent", "tests_fail"), runs
+
+
+async def test_wrong_code_that_does_what_a_false_test_asks_is_no_forger(
+    machine: Machine, open_grader: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(falsify, "like", lambda text, known, chance: b"5")
+    monkeypatch.setattr(falsify, "other", lambda text, chance: b"5")
+    assert (await open_grader()("wrong")).reason == "tests_fail"
+    assert machine.runs == [*CALIBRATION, *["wrong"] * 4]  # its audit passes twice more
 
 
 @pytest.mark.parametrize("fault", ["kill", "silent", "stall", "memory", "gone"])
 async def test_a_calibration_that_stays_disturbed_is_a_verifiers_failure(
     machine: Machine, open_grader: Open, fault: Fault
 ) -> None:
-    machine.standing = (2, fault)
+    machine.false_fault = fault
     with pytest.raises(VerifierError) as failure:
         await open_grader(calibration_tries=2)("equivalent")
     assert failure.value.kind == "audit_not_calibrated"
-    assert machine.runs == ["equivalent", "gold", "gold"]
+    assert machine.runs == ["gold", "gold", "equivalent"]
 
 
 @pytest.mark.parametrize("fault", ["kill", "silent", "stall", "memory", "gone"])
@@ -147,20 +214,20 @@ async def test_a_control_that_was_clean_earlier_settles_nothing(
 ) -> None:
     grade = open_grader()
     assert (await grade("killing")).reason == "tests_fail"
-    assert machine.runs == ["killing", "killing", "killing", "gold"]
-    machine.standing = (5, fault)
+    assert machine.runs == [*CALIBRATION, *["killing"] * 6, "gold"]
+    machine.standing = (12, fault)
     with pytest.raises(VerifierError, match="and the reference fix, run in the same way") as failure:
         await grade("gold")
     assert failure.value.kind.startswith("control_")
 
 
-async def test_a_failing_patch_costs_one_run_where_all_its_tests_are_reported(
+async def test_a_failing_patch_costs_one_run_and_its_audit_where_all_its_tests_are_reported(
     machine: Machine, open_grader: Open
 ) -> None:
     grade = open_grader()
     await grade("wrong")
     await grade("regressing")
-    assert machine.runs == ["wrong", "regressing"]
+    assert machine.runs == [*CALIBRATION, *["wrong"] * 2, *["regressing"] * 2]
 
 
 @pytest.mark.parametrize("patch", ["wrong", "forger", "killing"])
@@ -187,11 +254,12 @@ async def test_what_the_machine_lacks_is_named(
     assert failure.value.kind == kind
 
 
+@pytest.mark.parametrize("refusal", [1, 5, 6])
 @pytest.mark.parametrize("patch", ["equivalent", "wrong"])
 async def test_a_patch_that_the_machine_could_not_write_is_tried_again(
-    machine: Machine, open_grader: Open, patch: str
+    machine: Machine, open_grader: Open, patch: str, refusal: int
 ) -> None:
-    machine.refusals = {1}
+    machine.refusals = {refusal}
     assert (await open_grader()(patch)).reason == RIGHT[patch]
 
 
@@ -205,5 +273,5 @@ async def test_a_limit_that_the_reference_fix_needs_too_is_raised(machine: Machi
 async def test_a_patch_far_slower_than_the_reference_fix_is_a_timeout(machine: Machine, open_grader: Open) -> None:
     slow = {"equivalent": 700.0, "gold": 50.0}
     machine.took_s = lambda number: slow[machine.runs[number - 1]]
-    assert (await open_grader(tests_timeout_factor=2)("equivalent")).reason == "timeout"
+    assert (await open_grader(tests_timeout_factor=2, audit=False)("equivalent")).reason == "timeout"
     assert machine.limits == [60, 60, 60, 100, 100, 100]

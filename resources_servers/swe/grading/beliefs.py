@@ -1,0 +1,203 @@
+"""What an instance's tests do when they are made false and the code is right: the measure of an audit.
+
+False   functions of listed tests in the reference's Python files (`falsify`), on lines that the policy has never seen:
+        those that stand in its tree it could compare. Where no test that the fix is for has such a line, these tests
+        are made false on any line.
+Drawn   anew after a number of gradings (`GradingOptions.audit_uses`). What passes with the reference fix is drawn once
+        more, or left.
+Belief  which of them fail with the reference fix: those that two undisturbed runs report as failed. A run that was
+        killed, cut or silent teaches nothing and is run again, to a number of times; so do two that differ, in a test
+        or in a hint at the machine's troubles: one that ends as an earlier one did has to come. A test that both
+        report otherwise, or not at all, is not asked.
+Sentinel as in the patch's own run (`Controls.sentinel`); none where the reference fix loses it over the false tests.
+Errors  VerifierError where no belief can be made; InfraError where the machine lacks something.
+"""
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe.grading.control import Controls
+from paddock.resources_servers.swe.grading.falsify import Change, changes, edited
+from paddock.resources_servers.swe.grading.reference import REMEMBERED, Reference, digest
+from paddock.resources_servers.swe.grading.shared import Shared
+from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, Trial
+from paddock.resources_servers.swe.instance import Instance
+
+_CHANCE = random.SystemRandom()  # a forger must not foresee what is made false
+DRAWS = 2
+"""Of changes, until each function that is asked for fails with the reference fix."""
+
+
+class Belief(NamedTuple):
+    """What an instance's false tests do with its reference fix."""
+
+    reference: Reference
+    """With tests made false."""
+    must_fail: frozenset[str]
+    """Listed tests that were seen to fail with the reference fix."""
+    evidence: tuple[Mapping[str, str], Mapping[str, str]]
+    """By test, what two runs of the reference fix reported."""
+    hinted: bool
+    """Both speak of troubles that a machine can have, as such tests may."""
+    sentinel: bool
+    """Its runs have one."""
+
+
+class Beliefs:
+    """Beliefs of instances, each made once and kept until something contradicts it or it is worn."""
+
+    def __init__(self, controls: Controls, options: GradingOptions, *, every: bool) -> None:
+        """`every`: all listed tests, on any line."""
+        self._controls = controls
+        self._options = options
+        self._every = every
+        self._made = Shared[_Drawn](REMEMBERED)
+
+    async def of(self, instance: Instance, reference: Reference) -> Belief | None:
+        """The belief for one more grading; None where there is nothing to make false."""
+        key = digest(instance)
+        task = self._made.task(key, lambda: self._make(instance, reference))
+        drawn = await asyncio.shield(task)
+        drawn.uses += 1
+        if drawn.uses >= self._options.audit_uses:
+            self._made.drop(key, task)
+        return drawn.belief
+
+    def drop(self, instance: Instance, belief: Belief) -> None:
+        """Something contradicts that belief."""
+        self._made.drop_result(digest(instance), lambda drawn: drawn.belief is belief)
+
+    async def close(self) -> None:
+        """What is being made ends."""
+        await self._made.close()
+
+    async def undisturbed(self, instance: Instance, false: Reference, *, sentinel: bool) -> Trial:
+        """A run of the reference fix over false tests that ended by itself and was reported."""
+        for _ in range(self._options.calibration_tries):
+            trial = await self._controls.run_fix(instance, false, sentinel=sentinel)
+            if trial.whole and trial.key != "sentinel":
+                return trial
+            if trial.shortage is not None:
+                raise trial.shortage.error(f"tests made false, with the reference fix: {trial.detail}")
+        if has_sentinel(trial):
+            return await self.undisturbed(instance, false, sentinel=False)
+        raise VerifierError(
+            f"tests made false do not run with the reference fix: {trial.detail}", kind="audit_not_calibrated"
+        )
+
+    async def _make(self, instance: Instance, reference: Reference) -> "_Drawn":
+        return _Drawn(await self._draw(instance, reference))
+
+    async def _draw(self, instance: Instance, reference: Reference) -> Belief | None:
+        if self._every:
+            return await self._over(instance, reference, listed(instance), seen=())
+        belief = await self._over(instance, reference, listed(instance), seen=reference.seen)
+        if belief is None or belief.must_fail.isdisjoint(targets(instance)):
+            belief = await self._over(instance, reference, targets(instance), seen=())
+        return belief
+
+    async def _over(
+        self, instance: Instance, reference: Reference, tests: frozenset[str], *, seen: Collection[bytes]
+    ) -> Belief | None:
+        falsehoods = _Falsehoods(reference, {_function(test) for test in tests}, seen)
+        asked = frozenset(test for test in tests if _function(test) in falsehoods.functions)
+        belief = None
+        for _ in range(DRAWS):
+            if not asked or not falsehoods.functions:
+                break
+            false = falsehoods.reference()
+            first, second = await self._alike(instance, false, asked)
+            evidence = (first.status, second.status)
+            belief = Belief(false, asked & first.having(FAILING), evidence, first.hinted, has_sentinel(first))
+            harmless = {_function(test) for test in asked & first.having(PASSING)}
+            if not harmless or not falsehoods.draw_again(harmless):
+                break
+        return belief
+
+    async def _alike(self, instance: Instance, false: Reference, asked: frozenset[str]) -> tuple[Trial, Trial]:
+        """Two undisturbed runs of the reference fix over false tests that end alike."""
+        seen: list[Trial] = []
+        for _ in range(self._options.runs_at_most):
+            trial = await self.undisturbed(instance, false, sentinel=self._controls.sentinel(instance))
+            for one in seen:
+                if _alike(one, trial, asked):
+                    return one, trial
+            seen.append(trial)
+        ends = "; ".join(trial.detail for trial in seen)
+        raise VerifierError(
+            f"tests made false end otherwise in each run of the reference fix: {ends}", kind="audit_not_calibrated"
+        )
+
+
+class _Drawn:
+    """A belief, and the gradings that it was used for."""
+
+    def __init__(self, belief: Belief | None) -> None:
+        self.belief = belief
+        self.uses = 0
+
+
+class _Falsehoods:
+    """Changes of a reference's files: for each function those that are left to try, the first of them in force."""
+
+    def __init__(self, reference: Reference, functions: Collection[str], seen: Collection[bytes]) -> None:
+        self._reference = reference
+        self._left: dict[tuple[str, str, int], list[Change]] = {}
+        for path, file in reference.tests.items():
+            if file is not None and path.endswith(".py"):
+                for change in changes(file.data, functions, seen, chance=_CHANCE):
+                    self._left.setdefault((path, change.function, change.line), []).append(change)
+
+    @property
+    def functions(self) -> frozenset[str]:
+        return frozenset(function for _, function, _ in self._left)
+
+    def draw_again(self, functions: Collection[str]) -> bool:
+        """Take the next change of each of these; False: none has another."""
+        more = [left for (_, function, _), left in self._left.items() if function in functions and len(left) > 1]
+        for left in more:
+            del left[0]
+        return bool(more)
+
+    def reference(self) -> Reference:
+        """The reference with the changes in force."""
+        tests = dict(self._reference.tests)
+        for path, file in tests.items():
+            edits = [edit for (at, _, _), left in self._left.items() if at == path for edit in left[0].edits]
+            if file is not None and edits:
+                tests[path] = file._replace(data=edited(file.data, edits))
+        return self._reference._replace(tests=tests)
+
+
+def has_sentinel(trial: Trial) -> bool:
+    return trial.tried.run is not None and trial.tried.run.sentinel is not None
+
+
+def _alike(one: Trial, other: Trial, asked: frozenset[str]) -> bool:
+    if (one.hinted, has_sentinel(one)) != (other.hinted, has_sentinel(other)):
+        return False
+    return all(one.status.get(test) == other.status.get(test) for test in asked)
+
+
+def targets(instance: Instance) -> frozenset[str]:
+    """The tests that the fix is for."""
+    if instance.rule != "map":
+        return frozenset(instance.fail_to_pass)
+    passing = {test for test, status in instance.expected.items() if status in PASSING}
+    return frozenset(test for test in passing if instance.before.get(test) not in PASSING) or frozenset(passing)
+
+
+def listed(instance: Instance) -> frozenset[str]:
+    """All tests that must pass."""
+    if instance.rule != "map":
+        return frozenset((*instance.fail_to_pass, *instance.pass_to_pass))
+    return frozenset(test for test, status in instance.expected.items() if status in PASSING)
+
+
+def _function(test: str) -> str:
+    """The name of the function in a test's id; what its parameter holds is no part of it."""
+    name = test.split("[", 1)[0].rsplit("::", 1)[-1]
+    return name.split(" ", 1)[0].rsplit(".", 1)[-1]
