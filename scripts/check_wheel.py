@@ -31,6 +31,7 @@ for package, file in (
     ("agents.swe", "prompt.jinja"),
     ("agents.swe", "prompts/root_cause.jinja"),
     ("harnesses.codex_cli", "package-lock.json"),
+    ("harnesses.openhands_sdk", "requirements.lock"),
     ("sandbox.blocklist", "rules.yaml"),
     ("models_servers.genrm", "configs/genrm_model.yaml"),
     ("sandbox.keeper", "zygote.py"),

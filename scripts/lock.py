@@ -1,10 +1,12 @@
 """Makes the files that say of all that is installed which version and which hash: run after a version has changed.
 
-Usage   python scripts/lock.py [npm] [python] [--upgrade]: both unless one is named; needs npm, and uv (`dev` has it)
+Usage   python scripts/lock.py [npm] [pip] [python] [--upgrade]: all unless one is named; needs npm and uv (of `dev`)
 Python  requirements.lock: what `make setup` installs, with the hashes of all files of each release, for Python 3.11 and
         newer on any processor. Versions stay as they are where they fit; --upgrade takes the newest.
 Npm     harnesses/NAME/package-lock.json, of the version that the harness names; without addresses, as each machine has
         its own registry.
+Pip     harnesses/NAME/requirements.lock, of the version that the harness names, for its Python and newer on Linux: the
+        hashes of the wheels that x86_64 and aarch64 may take, of the source where there is no wheel.
 """
 
 import json
@@ -13,17 +15,27 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from packaging.markers import Marker
 
 from paddock.harness.programs.choosing import known
+from paddock.harness.programs.pip import BUILT
 from paddock.harness.programs.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = "# Versions and hashes of all that `make setup` installs: python scripts/lock.py python\n"
-COMPILE = (
-    *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config", "--no-annotate", "--no-header"),
-    *("--universal", "--generate-hashes", "--python-version", "3.11"),
-)
+UV = (sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config", "--universal")
+COMPILE = (*UV, "--no-annotate", "--no-header", "--generate-hashes", "--python-version", "3.11")
+BUILDER = "setuptools"
+"""What source distributions are built with that say nothing of it."""
+LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
+MACHINES = ("x86_64", "aarch64")
+NEWEST = 15
+"""Minor version of Python 3 up to which conditions are looked at."""
+FITTING = re.compile(r"-(any|\S*linux\S*_(x86_64|aarch64))\.whl$")
 
 
 def lock_npm(program: Program) -> None:
@@ -52,6 +64,51 @@ def _there(optional: dict[str, str], packages: dict[str, object]) -> dict[str, s
     return {name: version for name, version in optional.items() if f"node_modules/{name}" in packages}
 
 
+def lock_pip(program: Program) -> None:
+    python = program.python or "3.11"
+    packages = _resolved(program.wanted, python)
+    if any("wheels" not in package for package in packages):
+        packages = _resolved([*program.wanted, BUILDER], python)
+    wheels, sources = [], []
+    for package in packages:
+        if fitting := [file for file in package.get("wheels", ()) if FITTING.search(file["url"])]:
+            wheels.append(_line(package, fitting))
+        else:
+            sources.append(_line(package, [package["sdist"]]))
+    head = f"# Of {program.words}: python scripts/lock.py pip\n--only-binary :all:\n"
+    assert program.lock is not None
+    lock = program.lock.resolve()
+    lock.write_text("".join([head, *wheels, *([BUILT] if sources else []), *sources]))
+    print(f"{lock.relative_to(ROOT)}: {len(wheels)} packages as wheels, {len(sources)} as sources")
+
+
+def _resolved(wanted: Sequence[str], python: str) -> list[dict[str, Any]]:
+    """Packages as pylock.toml has them, of which Linux needs some file."""
+    with tempfile.TemporaryDirectory() as name:
+        asked, answer = Path(name, "wanted.in"), Path(name, "pylock.toml")
+        asked.write_text("\n".join(wanted))
+        words = [*UV, "--format", "pylock.toml", "--python-version", python, "--output-file", str(answer)]
+        subprocess.run([*words, str(asked)], check=True)
+        packages: list[dict[str, Any]] = tomllib.loads(answer.read_text())["packages"]
+    pythons = [f"3.{minor}" for minor in range(int(python.removeprefix("3.")), NEWEST + 1)]
+    for package in packages:
+        marker = Marker(package.pop("marker", "os_name == 'posix'"))
+        holds = [
+            marker.evaluate({**LINUX, "platform_machine": one, "python_version": at, "python_full_version": f"{at}.0"})
+            for one in MACHINES
+            for at in pythons
+        ]
+        package["condition"] = "" if all(holds) else f" ; {marker}"
+        package["needed"] = any(holds)
+    return [package for package in packages if package["needed"]]
+
+
+def _line(package: dict[str, Any], files: Sequence[dict[str, Any]]) -> str:
+    hashes = sorted(file["hashes"]["sha256"] for file in files)
+    pin = f"{package['name']}=={package['version']}{package['condition']}"
+    return " \\\n    --hash=sha256:".join([pin, *hashes]) + "\n"
+
+
 def lock_python(*flags: str) -> None:
     lock = ROOT / "requirements.lock"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -75,13 +132,13 @@ def lock_python(*flags: str) -> None:
 def main(*words: str) -> None:
     flags = [word for word in words if word == "--upgrade"]
     named = [word for word in words if word not in flags]
-    if unknown := set(named) - {"npm", "python"}:
-        sys.exit(f"lock.py: {', '.join(sorted(unknown))}: there are npm, python and --upgrade")
+    if unknown := set(named) - {"npm", "pip", "python"}:
+        sys.exit(f"lock.py: {', '.join(sorted(unknown))}: there are npm, pip, python and --upgrade")
     if not named or "python" in named:
         lock_python(*flags)
-    for program in known().programs.values() if not named or "npm" in named else ():
-        if program.lock is not None:
-            lock_npm(program)
+    for program in known().programs.values():
+        if program.lock is not None and (not named or program.source in named):
+            (lock_npm if program.source == "npm" else lock_pip)(program)
 
 
 if __name__ == "__main__":

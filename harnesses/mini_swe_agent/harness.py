@@ -80,6 +80,7 @@ class MiniSweAgentHarness(OutsideHarness):
             source="pip",
             # litellm imports mcp where it is asked for a model, and does not say that it needs it.
             packages=("mini-swe-agent=={version}", "mcp"),
+            lock=Path(__file__).with_name("requirements.lock"),
             commands={"python": "bin/python"},
             licence="MIT",
             memory_mib=MEMORY_MIB,

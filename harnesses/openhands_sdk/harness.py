@@ -96,6 +96,7 @@ class OpenHandsSdkHarness(OutsideHarness):
             where="outside",
             source="pip",
             packages=("openhands-sdk=={version}", "openhands-tools=={version}"),
+            lock=Path(__file__).with_name("requirements.lock"),
             commands={"python": "bin/python"},
             python="3.12",
             licence="MIT",

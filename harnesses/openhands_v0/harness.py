@@ -86,6 +86,7 @@ class OpenHandsV0Harness(OutsideHarness):
             source="pip",
             # Its look for binary files (binaryornot 0.4) can't read what later ones answer.
             packages=("openhands-ai=={version}", "chardet<6"),
+            lock=Path(__file__).with_name("requirements.lock"),
             commands={"python": "bin/python"},
             python="3.12",
             licence="MIT",

@@ -23,7 +23,7 @@ from paddock.harness.programs.npm import read_lock
 from paddock.harness.programs.store import ProgramStore
 
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="no npm on PATH: apt-get install npm")
-LOCKED = sorted(name for name, program in known().programs.items() if program.lock is not None)
+LOCKED = sorted(name for name, program in known().programs.items() if program.source == "npm" and program.lock)
 
 
 class Package:

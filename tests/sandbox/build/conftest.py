@@ -1,16 +1,12 @@
 """One store for all tests here (`PADDOCK_HOME`, or a folder of the session), and a package index on loopback."""
 
 import asyncio
-import gzip
 import hashlib
-import io
 import os
 import shutil
-import tarfile
 import tempfile
 import threading
-import zipfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +22,7 @@ from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import staged
 from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import HOME_VARIABLE, PAYLOAD_ID
+from paddock.testing import distributions
 
 
 class Inside(Protocol):
@@ -138,38 +135,11 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalInde
     server.server_close()
 
 
-def sdist(name: str, files: dict[str, str]) -> bytes:
-    """A source distribution of these files."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        for path, text in files.items():
-            member = tarfile.TarInfo(f"{name}/{path}")
-            member.size = len(text.encode())
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return gzip.compress(data.getvalue(), mtime=0)
-
-
-def wheel(project: str, version: str, files: dict[str, str], requires: Sequence[str] = ()) -> bytes:
-    """A pure wheel of these files."""
-    info = f"{project}-{version}.dist-info"
-    meta = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n"
-        + "".join(f"Requires-Dist: {one}\n" for one in requires),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for path, text in {**files, **meta}.items():
-            archive.writestr(path, text)
-        archive.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in [*files, *meta, f"{info}/RECORD"]))
-    return data.getvalue()
-
-
 @pytest.fixture
 def make_sdist() -> Callable[[str, dict[str, str]], bytes]:
-    return sdist
+    return distributions.make_sdist
 
 
 @pytest.fixture
 def make_wheel() -> Callable[[str, str, dict[str, str]], bytes]:
-    return wheel
+    return distributions.make_wheel

@@ -3,11 +3,15 @@
 Place   its scripts name the folder that they were made in, so it is made where it stays.
 Python  the one that the program asks for: `python3.12` on PATH, else one of pyenv's; for a program that asks for none
         the one that runs paddock.
+Lock    every package in one version, its file checked by its hash before it is unpacked. Source distributions are built
+        by what was installed before them: nothing is fetched for that. A version that the lock is not of comes with
+        what the index has on the day.
 Rest    what came beside is in `requirements.txt`.
 Index   pip's own settings, as the user has them.
 Errors  ConfigError: no such Python, or one that can't make environments; InfraError: venv or pip failed.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +22,9 @@ from paddock.harness.programs.program import Program
 
 TIMEOUT_S = 3600.0
 ASK_TIMEOUT_S = 60.0
+BUILT = "# Source distributions, built by what is above:\n"
+"""Divides a lock: what is below it is installed after what is above."""
+_CHECKED = ("--require-hashes", "--no-deps", "--no-build-isolation")
 _PROBE = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -29,8 +36,24 @@ def install(program: Program, folder: Path, commands: Commands) -> None:
     _run(commands, [python, "-m", "venv", str(folder)], f"{python} -m venv")
     pip = [str(folder / "bin" / "python"), "-m", "pip"]
     flags = ["--no-input", "--disable-pip-version-check", "--quiet"]
-    _run(commands, [*pip, "install", *flags, *program.wanted], f"pip install {program.words}")
+    what = f"pip install {program.words}"
+    lock = read_lock(program)
+    if lock is None:
+        _run(commands, [*pip, "install", *flags, *program.wanted], what)
+    for number, part in enumerate(lock.split(BUILT) if lock else ()):
+        pins = folder / f"lock-{number}.txt"
+        pins.write_text(part)
+        _run(commands, [*pip, "install", *flags, *_CHECKED, "-r", pins], f"{what} by its lock")
     (folder / "requirements.txt").write_text(_run(commands, [*pip, "freeze"], "pip freeze"))
+
+
+def read_lock(program: Program) -> str | None:
+    """The program's lock, where it is one of this version."""
+    if program.lock is None:
+        return None
+    text = program.lock.read_text()
+    locked = set(re.findall(r"^[^\s#]+==[^\s;]+", text, re.MULTILINE))
+    return text if locked.issuperset(one for one in program.wanted if "==" in one) else None
 
 
 def find_python(version: str | None, commands: Commands) -> str | None:

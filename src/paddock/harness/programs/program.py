@@ -27,8 +27,9 @@ class Program(Record):
     packages: tuple[str, ...] = Field(min_length=1)
     """What is installed, as the installer takes it; `{version}` stands for the version."""
     lock: Path | None = None
-    """npm: a `package-lock.json` that says of every package the version and the hash; made by `scripts/lock.py`. None,
-    or one of another version or processor: what comes beside the packages is what the registry says on the day."""
+    """Of every package the version and the hash, made by `scripts/lock.py`: npm's `package-lock.json`, or requirements
+    as pip reads them. None, or one of another version or processor: what comes beside the packages is what the registry
+    or index says on the day."""
     commands: dict[str, str]
     """Where each command is: a path below the folder that may have wildcards, and is the only one that fits."""
     python: str | None = None

@@ -29,6 +29,7 @@ from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import PROGRAMS, default_home
 
 INSTALLERS: dict[str, Callable[[Program, Path, Commands], None]] = {"npm": npm.install, "pip": pip.install}
+LOCKS: dict[str, Callable[[Program], str | None]] = {"npm": npm.read_lock, "pip": pip.read_lock}
 IN_PLACE = frozenset({"pip"})
 """Sources whose folders can't be moved."""
 _LOCKS, _MAKING = ".locks", ".making"
@@ -77,10 +78,8 @@ class ProgramStore:
             making = folder if program.source in IN_PLACE else self.root / _MAKING / program.folder
             try:
                 making.mkdir(mode=0o755)
-                unlocked = program.lock is not None and npm.read_lock(program) is None
-                note = (
-                    " (there is no lock for this version here: what comes beside it is not checked)" if unlocked else ""
-                )
+                unlocked = LOCKS[program.source](program) is None
+                note = " (there is no lock for this version here: what comes is not checked)" if unlocked else ""
                 say(f"{program.source} installs {program.words}{note}")
                 INSTALLERS[program.source](program, making, Commands(self._environ, held=[lock]))
                 finish(program, making)
