@@ -12,7 +12,7 @@ import select
 import signal
 import stat
 
-from . import launch, network, pid1, programs, settle, syscalls
+from . import child, launch, network, pid1, programs, settle, syscalls
 
 
 def adopt(plan: "launch.Plan") -> "launch.Joined":
@@ -48,26 +48,14 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
 
 def _cgroup_namespace(cgroup_fds: "list[int]") -> int:
     """Descriptor of one in which cgroup paths begin at the sandbox's own cgroups."""
-    read, write = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child == 0:
-        try:
-            for fd in cgroup_fds:
-                os.write(fd, b"0")
-            syscalls.unshare(syscalls.CLONE_NEWCGROUP)
-            os.write(write, b"x")
-            signal.pause()
-        finally:
-            os._exit(1)
-    os.close(write)
-    try:
-        if not os.read(read, 1):
-            raise OSError("no cgroup namespace could be made")
-        return os.open(f"/proc/{child}/ns/cgroup", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        os.close(read)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+
+    def enter() -> None:
+        for fd in cgroup_fds:
+            os.write(fd, b"0")
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)
+
+    with child.that_has(enter) as pid:
+        return os.open(f"/proc/{pid}/ns/cgroup", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _shared_folders(engine_layer: str, layers: "list[str]") -> "list[tuple[str, int]]":

@@ -1,0 +1,35 @@
+"""A child whose namespaces others are to have: the kernel makes one only for who enters it."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+from . import syscalls
+
+
+@contextlib.contextmanager
+def that_has(entered: "Callable[[], None]") -> "Iterator[int]":
+    """Process id of a child that has called `entered`; it ends with the block. OSError where the call fails."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            syscalls.die_with_parent(signal.SIGKILL)
+            entered()
+            os.write(write, b"x")
+            signal.pause()
+        except OSError as error:
+            os.write(write, f"{error}".encode())
+        finally:
+            os._exit(1)
+    os.close(write)
+    try:
+        said = os.read(read, 4096)
+        if said != b"x":
+            raise OSError(f"no namespace could be made: {said.decode(errors='replace')}")
+        yield child
+    finally:
+        os.close(read)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
