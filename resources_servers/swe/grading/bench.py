@@ -98,7 +98,8 @@ async def open_bench(
         env={"HOME": HOME, "TZ": "UTC", "LANG": "C.UTF-8", **instance.env, **(env or {})},
         limits=limits,
         network=instance.network,
-        labels={"instance": instance.instance_id, "for": "grading"},
+        purpose="grading",
+        labels={"instance": instance.instance_id},
     )
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
     try:

@@ -42,7 +42,7 @@ def _list(home: Path) -> int:
                 _say(f"  {folder.name}")
                 continue
             labels = "".join(f"  {name}={value}" for name, value in sorted(handle.spec.labels.items()))
-            _say(f"  {handle.sandbox_id}  {handle.runtime}  {handle.spec.image}{labels}")
+            _say(f"  {handle.sandbox_id}  {handle.runtime}  {handle.spec.purpose}  {handle.spec.image}{labels}")
     return 0
 
 

@@ -92,9 +92,9 @@ class Link:
         self._last = ""
         self._loop.add_reader(self._socket, self._receive)
 
-    async def start(self, plan: JsonObject) -> JsonObject:
-        """Send the start message; the `ready` answer."""
-        ready = (await self._ask(0, {"op": "start", **plan})).message
+    async def start(self, plan: JsonObject, held: list[int] | None = None) -> JsonObject:
+        """Send the start message; the `ready` answer. `held`: descriptors that the keeper has open until it ends."""
+        ready = (await self._ask(0, {"op": "start", **plan}, held)).message
         container = (plan.get("container") or {}).get("pid")
         try:
             self._members.begin(ready["init"], ready["pid"], ready["pid_ns"], container)

@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +38,7 @@ from paddock.sandbox.requests import Requests
 from paddock.sandbox.runtimes import Runtime, Wish
 from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox.sweeping import sweep
+from paddock.sandbox.uids import Uid, drawn, why_shared
 from paddock.sandbox.watchdog import Watchdog, Watched
 from paddock.types import JsonObject
 
@@ -62,6 +64,7 @@ class LocalProvider:
         self._dog = Watchdog(settings.watchdog)
         self._dog.start()
         self._sweeping = asyncio.ensure_future(asyncio.to_thread(self._sweep))
+        self._why_shared = asyncio.ensure_future(asyncio.to_thread(why_shared, settings, type(runtime)))
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         return await self._requests.once(
@@ -175,7 +178,7 @@ class LocalProvider:
     async def close(self) -> None:
         await asyncio.gather(*(self.destroy(name) for name in list(self._boxes)))
         await self._dog.close()
-        await self._sweeping
+        await asyncio.wait([self._sweeping, self._why_shared])
         await asyncio.to_thread(self._keepers.close)
         if self.cgroups:
             await asyncio.to_thread(self.cgroups.remove_owner, self._owner.id)
@@ -199,6 +202,15 @@ class LocalProvider:
 
     async def _start(self, handle: SandboxHandle, image: LocalImage) -> Box:
         """Nothing of it stays when it does not start."""
+        with await self._uid(handle.spec) as uid:
+            return await self._start_as(uid, handle, image)
+
+    async def _uid(self, spec: SandboxSpec) -> AbstractContextManager[Uid]:
+        if self.settings.uids is None or await asyncio.shield(self._why_shared) is not None:
+            return contextlib.nullcontext(Uid(self.store.payload_id, []))
+        return drawn(self.settings.uids, spec.purpose)
+
+    async def _start_as(self, uid: Uid, handle: SandboxHandle, image: LocalImage) -> Box:
         box = await self._make_box(handle, image)
         folder = box.folder
         try:
@@ -206,7 +218,8 @@ class LocalProvider:
                 wish = Wish(handle.sandbox_id, self._owner.id, handle.spec, image, folder.root, self.store.payload_id)
                 begun = await self.runtime.begin(wish)
                 box.folder = folder._replace(engine_upper=begun.upper)
-                ready = await box.link.start({**self._plan(handle.spec, image, folder, box.cgroup), **begun.plan})
+                plan = {**self._plan(handle.spec, image, folder, box.cgroup), "uid": uid.number, **begun.plan}
+                ready = await box.link.start(plan, uid.lock)
             await self._dog.watch(self._watched(box, ready))
             box.look = lambda: self._dog.look(handle.sandbox_id)
         except BaseException as error:
@@ -271,7 +284,7 @@ class LocalProvider:
             "upper": str(folder.upper),
             "work": str(folder.work),
             "merged": str(folder.merged),
-            "uid": self.store.payload_id,
+            "stored_uid": self.store.payload_id,
             "hostname": spec.hostname,
             "blackhole": spec.network == "blackhole",
             "shm_bytes": limits.shm_mib << 20,

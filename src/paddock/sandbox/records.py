@@ -14,6 +14,7 @@ from paddock.types import Record
 
 RuntimeName = Literal["apptainer", "bubblewrap", "podman", "docker"]
 Network = Literal["none", "blackhole"]
+Purpose = Literal["agent", "grading"]
 KilledBy = Literal["timeout", "memory", "cpu", "interrupt"]
 
 
@@ -48,6 +49,8 @@ class SandboxSpec(Record):
     limits: SandboxLimits = SandboxLimits()
     network: Network = "none"
     """`none`: loopback only. `blackhole`: also routes on which packets vanish, for tests that wait for a timeout."""
+    purpose: Purpose = "agent"
+    """Which of the host's users it may run as: a grading shares no limit of a user's with any agent's sandbox."""
     hostname: str = "sandbox"
     programs: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]] = []
     """Folders below `<home>/programs`, seen read-only as `/opt/paddock/<name>`."""

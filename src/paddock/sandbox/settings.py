@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from paddock.errors import ConfigError
 from paddock.limits import lack_of_disk
-from paddock.sandbox.records import RuntimeName
+from paddock.sandbox.records import Purpose, RuntimeName
 from paddock.sandbox.watchdog import WatchdogSettings
 
 HOME_VARIABLE = "PADDOCK_HOME"
@@ -20,6 +20,9 @@ PROGRAMS = "programs"
 """Below a home."""
 PAYLOAD_ID = 59734
 """Above the ids that Debian gives to users, below those of systemd and of subordinate ranges."""
+FIRST_UID = 2_100_000_000
+"""Above subordinate ranges, those of systemd's containers and those that sssd gives to users of a domain."""
+NOBODY = 65534
 
 
 def default_home() -> Path:
@@ -49,6 +52,36 @@ def check_home(home: Path, min_free_disk_mib: int = 0) -> None:
             )
 
 
+class UidRanges(BaseModel):
+    """Users of this machine that sandboxes run as, one each: first those of agents, then those of gradings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first: int = Field(default=FIRST_UID, ge=1000)
+    agents: int = Field(default=10_000, ge=1)
+    """Sandboxes of agents, and all but gradings, that can live at the same time on this machine."""
+    gradings: int = Field(default=10_000, ge=1)
+    """The same of gradings."""
+
+    def of(self, purpose: Purpose) -> range:
+        first_grading = self.first + self.agents
+        if purpose == "agent":
+            return range(self.first, first_grading)
+        return range(first_grading, first_grading + self.gradings)
+
+    @property
+    def whole(self) -> range:
+        return range(self.first, self.first + self.agents + self.gradings)
+
+    @model_validator(mode="after")
+    def _possible(self) -> "UidRanges":
+        if self.whole.stop > 2**31 or NOBODY in self.whole:
+            raise ValueError(
+                f"uids from {self.first} to {self.whole[-1]}: give a range below {2**31} without {NOBODY}, as nobody is"
+            )
+        return self
+
+
 class SandboxSettings(BaseModel):
     """How sandboxes are made here."""
 
@@ -63,7 +96,11 @@ class SandboxSettings(BaseModel):
     programs_of: Path | None = None
     """The home whose `programs/` are used; None: `home`."""
     payload_id: int = Field(default=PAYLOAD_ID, ge=1000, le=2**31)
-    """User and group id of everything in a sandbox, where we run as root; another user's sandboxes run as that user."""
+    """User and group id that files of images and sandboxes have on the disk, where we run as root; another user's
+    sandboxes run as that user."""
+    uids: UidRanges | None = UidRanges()
+    """What sandboxes run as where we are root and this machine can do it (`paddock doctor`); None, and elsewhere: all
+    as `payload_id`."""
     starts_at_once: int = Field(default_factory=lambda: 2 * (os.cpu_count() or 1), ge=1)
     """Sandboxes that may be starting at the same time."""
     start_timeout_s: float = Field(default=60.0, gt=0)
@@ -82,6 +119,12 @@ class SandboxSettings(BaseModel):
     def programs(self) -> Path:
         """Holds the programs of harnesses, one folder each."""
         return self.programs_home / PROGRAMS
+
+    @model_validator(mode="after")
+    def _apart(self) -> "SandboxSettings":
+        if self.uids and self.payload_id in self.uids.whole:
+            raise ValueError(f"uids: payload_id, {self.payload_id}, is one of them: give a range without it")
+        return self
 
     @field_validator("home")
     @classmethod

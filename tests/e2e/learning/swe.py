@@ -100,7 +100,7 @@ def of_rollouts(pids: Collection[int]) -> list[Sandbox]:
     found = []
     for folder in left_of(pids):
         handle = handle_of(folder)
-        if handle is not None and "for" not in handle.spec.labels:
+        if handle is not None and handle.spec.purpose == "agent" and "instance" in handle.spec.labels:
             found.append(Sandbox(folder, handle.spec.labels["instance"]))
     return found
 

@@ -72,7 +72,7 @@ def test_sandboxes_are_listed_and_only_those_of_dead_owners_cleaned(
 
     sandbox_id = asyncio.run(use())
     said = capsys.readouterr().out
-    assert said.count(f"{sandbox_id}  bubblewrap  {image}  row=7") == 2
+    assert said.count(f"{sandbox_id}  bubblewrap  agent  {image}  row=7") == 2
     assert said.count("1-dead  dead") == 1
     assert "1-dead  sandbox deadbox" in said
     assert not dead.exists()
@@ -99,9 +99,12 @@ def test_an_ordinary_user_needs_no_rights_for_it() -> None:
             pytest.skip(f"another user can't run this package by {python}")
         done = run(script, "doctor", "--home", str(place / "home"), "--json")
         assert done.returncode == 0, done.stderr
-        trials = {trial["runtime"]: trial for trial in json.loads(done.stdout)["trials"]}
+        report = json.loads(done.stdout)
+        trials = {trial["runtime"]: trial for trial in report["trials"]}
     finally:
         shutil.rmtree(place)
+    facts = {fact["name"]: fact["value"] for fact in report["facts"]}
+    assert facts["payload's user"].endswith("share its limits: only root can give each its own")
     assert "needs root" in trials["docker"]["missing"] or "on PATH" in trials["docker"]["missing"]
     for name in ("apptainer", "bubblewrap", "podman"):
         assert trials[name]["missing"] or not [check for check in trials[name]["checks"] if check["wrong"]]

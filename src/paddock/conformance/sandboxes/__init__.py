@@ -22,6 +22,7 @@ from paddock.conformance.sandboxes import (
     shells,
     timeouts,
     tunnels,
+    users,
 )
 from paddock.conformance.sandboxes.stage import SandboxSubject
 from paddock.errors import ConfigError
@@ -38,6 +39,7 @@ SUITE = [
     *shells.SUITE,
     *files.SUITE,
     *isolation.SUITE,
+    *users.SUITE,
     *calls.SUITE,
     *limits.SUITE,
     *lives.SUITE,

@@ -94,18 +94,20 @@ LONG_PATH = "/-:" * 35_000 + "/usr/bin:/bin"
 
 
 async def no_process_is_root_of_the_host(subject: SandboxSubject) -> None:
-    payload = subject.settings.payload_id if os.geteuid() == 0 else os.geteuid()
     async with a_room(subject) as room:
         shell = await room.shell()
         await shell.run(f"sleep {room.mark} &")
         asked = asyncio.ensure_future(room.run("sleep", room.mark))
         pid = await room.up()
+        payload = (await room.out("cat /proc/self/uid_map")).split()[1]
+        expect(payload != "0", "it is root of the host")
+        expect(os.geteuid() == 0 or payload == str(os.geteuid()), f"it is uid {payload} of the host, and not ours")
         for other in {*neighbours(pid), *room.processes()}:
             uids, gids = _status(other, "Uid"), _status(other, "Gid")
-            expect(set(uids) <= {str(payload)}, f"a process inside has uids {uids} on the host, not {payload}")
-            expect(set(gids) <= {str(payload if os.geteuid() == 0 else os.getegid())}, f"gids {gids} on the host")
+            expect(set(uids) <= {payload}, f"a process inside has uids {uids} on the host, not {payload}")
+            expect(set(gids) <= {payload if os.geteuid() == 0 else str(os.getegid())}, f"gids {gids} on the host")
             groups = _status(other, "Groups")
-            expect(os.geteuid() != 0 or set(groups) <= {str(payload), "65534"}, f"it is in groups {groups}")
+            expect(os.geteuid() != 0 or set(groups) <= {payload, "65534"}, f"it is in groups {groups}")
         asked.cancel()
         await asyncio.wait([asked])
         mapped = (await room.out("cat /proc/self/uid_map")).split()
@@ -254,10 +256,10 @@ async def descriptors_of_the_keeper_are_out_of_reach(subject: SandboxSubject) ->
     async with a_room(subject) as room:
         taking = asyncio.ensure_future(room.python(TAKE))
         try:
-            await _written(room, "/tmp/up")
+            await room.written("/tmp/up")
             for _ in range(100):
                 await room.run("true", env={"PATH": LONG_PATH})
-                if await _there(room, "/tmp/seen"):
+                if await room.has("/tmp/seen"):
                     break
         finally:
             await room.provider.write(room.id, "/tmp/stop", b"")
@@ -265,23 +267,6 @@ async def descriptors_of_the_keeper_are_out_of_reach(subject: SandboxSubject) ->
         said = bytes(result.stdout).decode()
         expect(result.ok, f"the check ended with {result.exit_code}: {bytes(result.stderr)[-300:]!r}")
         expect(not said.strip(), f"of a command that starts, descriptors can be taken or seen: {said}")
-
-
-async def _written(room: Room, path: str) -> None:
-    for _ in range(1000):
-        if await _there(room, path):
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{path} was not written")
-
-
-async def _there(room: Room, path: str) -> bool:
-    """Asked without a process inside."""
-    try:
-        await room.provider.read(room.id, path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 async def sandboxes_do_not_meet(subject: SandboxSubject) -> None:

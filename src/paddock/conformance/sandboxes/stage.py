@@ -84,6 +84,22 @@ class Room:
         await self.needs("python3")
         return await self.run("python3", "-c", program, *words, **request)
 
+    async def has(self, path: str) -> bool:
+        """Asked without a process inside."""
+        try:
+            await self.provider.read(self.id, path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    async def written(self, path: str) -> None:
+        """Wait for the file."""
+        for _ in range(1000):
+            if await self.has(path):
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{path} was not written")
+
     async def needs(self, *programs: str) -> None:
         """The image has to have these for the behaviour to say anything."""
         for program in programs:

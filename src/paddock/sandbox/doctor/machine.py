@@ -7,7 +7,9 @@ from pathlib import Path
 
 from paddock.sandbox.cgroups import Cgroups
 from paddock.sandbox.keeper import seccomp
+from paddock.sandbox.runtimes import Bubblewrap
 from paddock.sandbox.settings import SandboxSettings
+from paddock.sandbox.uids import why_shared
 from paddock.types import Record
 
 _LOW_DISK_GIB = 10
@@ -55,9 +57,14 @@ def _user_namespaces() -> Fact:
 
 
 def _payload(settings: SandboxSettings) -> Fact:
-    if os.geteuid() == 0:
-        return Fact(name="payload's user", value=f"uid {settings.payload_id} (this is root)")
-    return Fact(name="payload's user", value=f"uid {os.geteuid()} (yours)")
+    name = "payload's user"
+    why_not = why_shared(settings, Bubblewrap)
+    if settings.uids and why_not is None:
+        uids = settings.uids.whole
+        value = f"one for each sandbox, uid {uids[0]} to {uids[-1]}; with docker uid {settings.payload_id} for all"
+        return Fact(name=name, value=value)
+    uid = settings.payload_id if os.geteuid() == 0 else os.geteuid()
+    return Fact(name=name, value=f"uid {uid} for all sandboxes, which share its limits: {why_not}")
 
 
 def _system_calls() -> Fact:

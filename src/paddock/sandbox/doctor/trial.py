@@ -102,4 +102,4 @@ def _mark(runtime: Runtime, settings: SandboxSettings) -> str:
         for file in sorted((package / folder).glob("*.py")):
             ours.update(file.read_bytes())
     boot = _BOOT.read_text().strip()
-    return f"{boot}\n{runtime.version()}\n{os.geteuid()} {settings.payload_id}\n{ours.hexdigest()}\n"
+    return f"{boot}\n{runtime.version()}\n{os.geteuid()} {settings.payload_id} {settings.uids}\n{ours.hexdigest()}\n"

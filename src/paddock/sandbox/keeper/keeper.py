@@ -1,7 +1,7 @@
 """One sandbox: start it, join it, start its commands, tell how they end, and end it.
 
-First message   `{"op": "start", ...}`: see `launch.Plan`. Answer `ready` with the payload's process id and the inode of
-                its pid namespace, or `failed`.
+First message   `{"op": "start", ...}`: see `launch.Plan`; descriptors that come with it stay open until the sandbox has
+                ended. Answer `ready` with the payload's process id and the inode of its pid namespace, or `failed`.
 Then            `{"op": "exec", "id", "argv", "env", "cwd", "terminal": null | [rows, columns], "fds": names}`; answers
                 `started` with the host's process id (and the terminal's descriptor), later `exited` with the status;
                 or `refused` with an errno when the command itself can't be started. `{"op": "listen", "id", "port"}`:
@@ -32,10 +32,9 @@ SETTLE_S = 0.003
 def run(link: socket.socket) -> NoReturn:
     """A keeper's whole life."""
     code = 0
+    held: list[int] = []
     try:
-        plan, fds = messages.receive(link)
-        for fd in fds:
-            os.close(fd)
+        plan, held = messages.receive(link)
         _Keeper(link, launch.Plan(plan)).live()
     except (EOFError, ConnectionError):
         pass
@@ -43,6 +42,9 @@ def run(link: socket.socket) -> NoReturn:
         code = 1
         with contextlib.suppress(OSError):
             messages.send(link, {"op": "failed", "error": shortage.named(error)})
+    # Before the socket: who sees that it has ended can count on them.
+    for fd in held:
+        os.close(fd)
     os._exit(code)
 
 

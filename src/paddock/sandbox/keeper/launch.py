@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from . import network, pid1, programs, settle, shortage, syscalls
+from . import idmap, network, pid1, programs, settle, shortage, syscalls
 
 _NAMESPACES = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -49,6 +49,9 @@ class Plan:
         self.runtime_env: dict[str, str] = message.get("runtime_env", {})
         """`{folder}` as above."""
         self.uid: int = message["uid"]
+        """The payload's."""
+        self.stored_uid: int = message["stored_uid"]
+        """Of its files on the disk."""
         self.hostname: str = message["hostname"]
         self.blackhole: bool = message["blackhole"]
         self.shm_bytes: int = message["shm_bytes"]
@@ -118,7 +121,21 @@ def start(plan: Plan) -> Init:
     """Leave the host's namespaces and start init; from here on this process is in the sandbox's user namespace."""
     said_read, said_write = os.pipe2(os.O_CLOEXEC)
     hold_read, hold_write = os.pipe2(os.O_CLOEXEC)
-    become(plan.uid)
+    leave(plan.uid, plan.stored_uid, plan.layers, os.path.dirname(plan.merged))
+    syscalls.sethostname(plan.hostname)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _init(plan, parent, hold_read, said_write)
+    os.close(said_write)
+    os.close(hold_read)
+    return Init(pid, said_read, hold_write)
+
+
+def leave(uid: int, stored_uid: int, layers: "list[str]", folder: str) -> None:
+    """Leave the host's namespaces for ones of that user's, in which what the layers and the folder hold is its own."""
+    mounts = idmap.made(stored_uid, uid, layers, folder) if uid != stored_uid else []
+    become(uid)
     gid, uid = os.getegid(), os.geteuid()
     syscalls.unshare(
         syscalls.CLONE_NEWUSER
@@ -131,15 +148,27 @@ def start(plan: Plan) -> Init:
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"0 {uid} 1")
     _write("/proc/self/gid_map", f"0 {gid} 1")
-    syscalls.sethostname(plan.hostname)
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _init(plan, parent, hold_read, said_write)
-    os.close(said_write)
-    os.close(hold_read)
-    return Init(pid, said_read, hold_write)
+    idmap.attach(mounts)
+
+
+def mount_overlay(layers: "list[str]", upper: str, work: str, merged: str) -> None:
+    """From the folder that `merged` is in, where this process then is."""
+    # Relative: mount options and command lines can be read inside, and are to show nothing of the host.
+    folder = os.path.dirname(merged)
+    os.chdir(folder)
+    lowerdir, upperdir, workdir = (
+        ":".join(_escaped(os.path.relpath(path, folder)) for path in paths)
+        for paths in (reversed(layers), [upper], [work])
+    )
+    options = f"userxattr,lowerdir={lowerdir},upperdir={upperdir},workdir={workdir}"
+    syscalls.mount("overlay", merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+
+
+def try_uid(folder: str, layer: str, stored_uid: str, uid: str) -> None:
+    """OSError where this machine can't mount a sandbox's file system for another user than the stored one."""
+    leave(int(uid), int(stored_uid), [layer], folder)
+    mount_overlay([layer], *(os.path.join(folder, name) for name in ("upper", "work", "merged")))
 
 
 def become(uid: int) -> None:
@@ -163,17 +192,9 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         # Cgroup paths, too, begin here for whoever is inside.
         syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWCGROUP)
         syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
-        # Relative: mount options and command lines can be read inside, and are to show nothing of the host.
-        folder = os.path.dirname(plan.merged)
-        os.chdir(folder)
-        lower, upper, work = (
-            ":".join(_escaped(os.path.relpath(path, folder)) for path in paths)
-            for paths in (reversed(plan.layers), [plan.upper], [plan.work])
-        )
-        options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={work}"
-        syscalls.mount("overlay", plan.merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+        mount_overlay(plan.layers, plan.upper, plan.work, plan.merged)
         pid1.write(plan.merged + pid1.PATH)
-        _hide_folder(folder)
+        _hide_folder(os.path.dirname(plan.merged))
         runtime = os.fork()
         if runtime == 0:
             _exec_runtime(plan, hold, said)

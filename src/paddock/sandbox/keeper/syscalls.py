@@ -4,6 +4,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -27,12 +28,14 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAP_VERSION_3 = 0x20080522
 _CAP_LAST = 40
 
-_MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE = 429, 430, 431, 432, 436
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 436, 442
 """Numbers that are the same on all machines."""
 _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
-_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_IDMAP = 1, 2, 4, 0x100000
+_OPEN_TREE_CLONE = 1
 _AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -73,6 +76,23 @@ def read_only_overlay(lowerdir: str) -> int:
         return _made(_libc.syscall(_FSMOUNT, file_system, _FSMOUNT_CLOEXEC, attributes), "fsmount")
     finally:
         os.close(file_system)
+
+
+def idmapped(folder: str, user_ns: int, *, read_only: bool = False) -> int:
+    """Descriptor of a mount of the folder that is nowhere yet; users of the disk are in it those of the host that they
+    stand for in that user namespace."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC
+    mount_fd = _made(_libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(folder), flags), f"open_tree {folder}")
+    # struct mount_attr. Private, as what is mounted below it would else show in the host's mount namespace.
+    attributes = _MOUNT_ATTR_IDMAP | (_MOUNT_ATTR_RDONLY if read_only else 0)
+    words = struct.pack("=4Q", attributes, 0, MS_PRIVATE, user_ns)
+    try:
+        result = _libc.syscall(_MOUNT_SETATTR, mount_fd, b"", _AT_EMPTY_PATH, words, ctypes.c_size_t(len(words)))
+        _check(result, f"mount_setattr idmap {folder}")
+    except BaseException:
+        os.close(mount_fd)
+        raise
+    return mount_fd
 
 
 def move_mount(mount_fd: int, target: str) -> None:

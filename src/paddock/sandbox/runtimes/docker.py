@@ -34,6 +34,7 @@ _PACK = 'mount -t overlay overlay -o "$1" "$2" && exec tar --numeric-owner -C "$
 
 class Docker:
     name: ClassVar[RuntimeName] = "docker"
+    own_uids: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._importing = asyncio.Lock()

@@ -44,6 +44,8 @@ class Runtime(Protocol):
     """One way to make a sandbox."""
 
     name: ClassVar[RuntimeName]
+    own_uids: ClassVar[bool]
+    """The overlay is ours to mount, so each sandbox can have a uid of its own."""
 
     def missing(self) -> str | None:
         """Why it can't be used here, and the line to run; None: its program is there. Quick."""
@@ -70,6 +72,7 @@ class Overlaid:
     """Base of the runtimes that are programs over our overlay: they live in the keeper's namespaces and die there."""
 
     name: ClassVar[RuntimeName]
+    own_uids: ClassVar[bool] = True
     program: ClassVar[str]
     install: ClassVar[str]
     """The line that installs it."""

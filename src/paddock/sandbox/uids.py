@@ -1,0 +1,128 @@
+"""The host's users that sandboxes run as, where we are root: each its own, gradings of another range than agents.
+
+Why     some limits of the kernel are a user's, whatever its namespaces: inotify instances and watches, bytes of POSIX
+        message queues, pages of pipes, descriptors on their way through unix sockets.
+Lock    a byte of one file of the machine for each uid, whatever home a provider has. It belongs to an open file that
+        the sandbox's keeper holds, and is free when that has ended, however it ends.
+Stored  files of layers and sandboxes belong to `payload_id` on the disk whoever has them (`keeper.idmap`).
+"""
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import os
+import secrets
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.sandbox.failures import SandboxError
+from paddock.sandbox.keeper import shortage
+from paddock.sandbox.owner import state_folder
+from paddock.sandbox.records import Purpose
+from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.settings import SandboxSettings, UidRanges
+
+LOCKS = Path("/run/paddock/uids")
+_GUESSES = 64
+"""Uids that are drawn before the range is searched."""
+_FLOCK = struct.Struct("hhqqi4x")
+"""struct flock: type, whence, start, length, pid."""
+_TRY = "import sys; sys.path.insert(0, sys.argv[1]); from keeper import launch; launch.try_uid(*sys.argv[2:])"
+_TRY_TIMEOUT_S = 10.0
+
+
+class Uid(NamedTuple):
+    """What a sandbox runs as."""
+
+    number: int
+    lock: list[int]
+    """Descriptors that keep it, while any copy of them is open; none of a uid that is shared."""
+
+
+@contextlib.contextmanager
+def drawn(ranges: UidRanges, purpose: Purpose) -> Iterator[Uid]:
+    """One that no sandbox of this machine has; ours for the block, and as long as anybody has the lock's descriptor.
+
+    SandboxError `uids_used_up` where there is none.
+    """
+    try:
+        lock = _opened()
+    except OSError as error:
+        raise SandboxError(f"no uid for a sandbox: {shortage.explained(error)}", kind="start_failed") from error
+    try:
+        yield Uid(_locked(lock, ranges, purpose), [lock])
+    finally:
+        os.close(lock)
+
+
+def why_shared(settings: SandboxSettings, runtime: type[Runtime]) -> str | None:
+    """Why sandboxes of this runtime share one uid here; None: each has its own. Blocks."""
+    if os.geteuid() != 0:
+        return "only root can give each its own"
+    if settings.uids is None:
+        return "sandbox.uids is null"
+    if not runtime.own_uids:
+        return f"{runtime.name} mounts its layers itself"
+    try:
+        os.close(_opened())
+        return _refusal(settings.home, settings.payload_id, settings.uids.first)
+    except OSError as error:
+        return str(error)
+
+
+def _opened() -> int:
+    LOCKS.parent.mkdir(mode=0o755, exist_ok=True)
+    return os.open(LOCKS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def _locked(lock: int, ranges: UidRanges, purpose: Purpose) -> int:
+    """A free uid, locked."""
+    uids = ranges.of(purpose)
+    # By chance: one whose sandbox has just ended is seldom the next.
+    for uid in itertools.chain((secrets.choice(uids) for _ in range(_GUESSES)), uids):
+        try:
+            fcntl.fcntl(lock, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, uid, 1, 0))
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+        else:
+            return uid
+    field = f"sandbox.uids.{'gradings' if purpose == 'grading' else 'agents'}"
+    raise SandboxError(
+        f"all {len(uids)} uids from {uids.start} on are in use by sandboxes of this machine: raise {field}",
+        kind="uids_used_up",
+    )
+
+
+def _refusal(home: Path, stored: int, uid: int) -> str | None:
+    """What the kernel says to an overlay in that home for another user than the stored one; None: nothing."""
+    state, layers = state_folder(home), home / "layers"
+    for folder in (state, layers):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o711)
+    # With a dot, as in `owner`: swept later where we are killed.
+    with tempfile.TemporaryDirectory(prefix=".uids-", dir=state) as made:
+        for path in (Path(made), *(Path(made) / name for name in ("upper", "work", "merged"))):
+            path.mkdir(exist_ok=True)
+            os.chown(path, stored, stored)
+        words = [sys.executable, "-S", "-E", "-s", "-c", _TRY, str(Path(__file__).parent)]
+        try:
+            done = subprocess.run(
+                [*words, made, str(layers), str(stored), str(uid)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TRY_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"a mount of its own did not come within {_TRY_TIMEOUT_S:g} s"
+    if done.returncode == 0:
+        return None
+    return done.stderr.strip().rpartition("\n")[2] or f"a trial ended with {done.returncode}"
