@@ -32,6 +32,8 @@ class ScriptedKernel(CgroupKernel):
             files |= {"memory.max": "max", "memory.swap.max": "max", "memory.swap.current": "4096\n"}
             files |= {"memory.stat": "anon 1048576\nfile 99999999\nkernel 5\nshmem 2048\nfile_mapped 7\n"}
             files |= {"memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n"}
+        if "cpu" in controllers:
+            files |= {"cpu.weight": "100\n"}
         if "pids" in controllers:
             files |= {"pids.max": "max", "pids.current": "2\n"}
         for name, text in files.items():

@@ -106,6 +106,21 @@ except BlockingIOError:
     assert group.pids() <= LIMITS.pids  # type: ignore[operator]
 
 
+def test_who_has_many_processes_and_sessions_has_no_more_of_a_processor(here: Cgroups, owner: str, run: Run) -> None:
+    if not any((root / "cpu.shares").exists() or (root / "cpu.weight").exists() for root in here.roots):
+        pytest.skip("sandboxes can have no cgroup of processors here")
+    one, many = (here.make(owner, name, SandboxLimits(memory_mib=512, pids=64)) for name in ("one", "many"))
+    burn = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n%s\nwhile True: pass"
+    run(one, *_python(burn % ""))
+    run(many, *_python(burn % "for _ in range(30):\n if os.fork() == 0: os.setsid(); break"))
+    _until(lambda: many.pids() == 32)
+    before = one.cpu_s(), many.cpu_s()
+    time.sleep(2)
+    used, used_by_many = one.cpu_s() - before[0], many.cpu_s() - before[1]
+    assert many.kill_all()
+    assert used > 0.3 * used_by_many
+
+
 def test_kill_all_leaves_nothing_and_remove_removes(group: Cgroup, run: Run) -> None:
     shell = run(group, "/bin/sh", "-c", "for i in 1 2 3 4 5; do setsid sleep 69 & done; trap '' TERM; sleep 69")
     _until(lambda: group.pids() >= 7)

@@ -1,5 +1,6 @@
 """Version 2, on a scripted tree that refuses what the kernel refuses."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,18 @@ def test_no_limit_is_max(unified: Make) -> None:
     tree.find().make("owner", "one", SandboxLimits(memory_mib=None, pids=None))
     folder = tree.mount / OURS
     assert [(folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max")] == ["max"] * 3
+
+
+def test_all_sandboxes_weigh_as_much_as_one_process_on_each_processor(unified: Make) -> None:
+    tree = unified()
+    tree.find().make("owner", "one", SandboxLimits())
+    weights = [tree.mount / folder / "cpu.weight" for folder in ("paddock", "paddock/owner", OURS)]
+    assert [int(file.read_text()) for file in weights] == [100 * (os.cpu_count() or 1), 100, 100]
+
+
+def test_without_the_processors_controller_the_rest_is_used(unified: Make) -> None:
+    tree = unified(controllers="memory pids")
+    assert tree.find().make("owner", "one", SandboxLimits()).pids() == 2
 
 
 def test_figures_leave_page_cache_out(unified: Make) -> None:

@@ -1,7 +1,7 @@
 """What this machine offers in control groups, found out by making one and entering it.
 
-v2 is taken where it has both memory and pids; else v1, which needs memory and takes pids, cpuacct and freezer where
-they are. A controller that is mounted but refuses us is as good as absent.
+v2 is taken where it has both memory and pids; else v1, which needs memory. Either takes cpu where it is, v1 pids,
+cpuacct and freezer too. A controller that is mounted but refuses us is as good as absent.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from paddock.sandbox.cgroups.trees import NEEDED, OURS, Cgroups, V1Cgroups, V2Cg
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.records import SandboxLimits
 
-V1_CONTROLLERS: tuple[Controller, ...] = ("memory", "pids", "cpuacct", "freezer")
+V1_CONTROLLERS: tuple[Controller, ...] = ("memory", "pids", "cpu", "cpuacct", "freezer")
 
 
 class Mount(NamedTuple):

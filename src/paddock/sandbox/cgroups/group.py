@@ -16,7 +16,7 @@ from typing import Literal
 
 from paddock.sandbox.cgroups.kernel import CgroupKernel, KeptFile, field, read_text
 
-Controller = Literal["memory", "pids", "cpuacct", "freezer"]
+Controller = Literal["memory", "pids", "cpu", "cpuacct", "freezer"]
 POLL_S = 0.005
 
 

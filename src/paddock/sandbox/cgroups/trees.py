@@ -5,6 +5,7 @@ Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little
 """
 
 import contextlib
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from paddock.sandbox.records import SandboxLimits
 
 OURS = "paddock"
 NEEDED = ("memory", "pids")
+WANTED = ("cpu",)
+"""Where it is."""
 
 
 class Cgroups(ABC):
@@ -39,6 +42,7 @@ class Cgroups(ABC):
                         self._kernel.mkdir(folder)
                     if folder.name != sandbox_id:
                         self._pass_down(folder)
+                self._weigh(root)
             group = self._group(owner_id, sandbox_id)
             self._limit(group, limits)
         except OSError as error:
@@ -69,6 +73,11 @@ class Cgroups(ABC):
     @abstractmethod
     def _pass_down(self, folder: Path) -> None:
         """Let the folder's children have the controllers."""
+
+    def _weigh(self, root: Path) -> None:
+        """A group's weight is divided among the processors that it is busy on."""
+        for name, default, most in (("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000)):
+            self._write_where_present(root / name, str(min(default * (os.cpu_count() or 1), most)))
 
     @abstractmethod
     def _limit(self, group: Cgroup, limits: SandboxLimits) -> None: ...
@@ -126,7 +135,7 @@ class V2Cgroups(Cgroups):
         self._base = base
 
     def describe(self) -> str:
-        return f"v2: {' '.join(NEEDED)} (below {self._base})"
+        return f"v2: {' '.join(read_text(self._base / 'cgroup.subtree_control').split())} (below {self._base})"
 
     def _group(self, owner_id: str, sandbox_id: str) -> Cgroup:
         return V2Cgroup(self.roots[0] / owner_id / sandbox_id, self._kernel)
@@ -147,6 +156,10 @@ def pass_down(folder: Path, kernel: CgroupKernel) -> None:
     given = read_text(folder / "cgroup.subtree_control").split()
     if missing := [name for name in NEEDED if name not in given]:
         kernel.write(folder / "cgroup.subtree_control", " ".join(f"+{name}" for name in missing))
+    for name in WANTED:
+        if name not in given:
+            with contextlib.suppress(OSError):
+                kernel.write(folder / "cgroup.subtree_control", f"+{name}")
 
 
 def _folders(folder: Path) -> list[str]:
