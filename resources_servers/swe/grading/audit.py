@@ -29,7 +29,6 @@ Limit   tests in other languages, and ids that name no function of a reference f
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from paddock.errors import PaddockError, VerifierError
@@ -58,6 +57,7 @@ class BeliefError(Exception):
 class Case(NamedTuple):
     """A patch, and the belief that it is audited against."""
 
+    audits: "Audits"
     instance: Instance
     reference: Reference
     belief: Belief
@@ -84,7 +84,7 @@ class Audits:
     async def open(self, instance: Instance, reference: Reference, patch: bytes) -> Case | None:
         """What the patch is to be audited against; None where no test can be made false."""
         belief = await self._beliefs.of(instance, reference)
-        return Case(instance, reference, belief, patch) if belief is not None and belief.must_fail else None
+        return Case(self, instance, reference, belief, patch) if belief is not None and belief.must_fail else None
 
     async def run(self, case: Case) -> Trial:
         """The patch over the false tests, once."""
@@ -93,17 +93,16 @@ class Audits:
             case.instance, belief.reference, case.patch, sentinel=belief.sentinel, limit_s=limit_s
         )
 
-    async def complaint(self, case: Case, own: Trial, audits: Sequence[Trial | PaddockError]) -> str | None:
-        """What `audits`, made at the time of the patch's own run, say against it; None: nothing.
+    async def complaint(self, case: Case, own: Trial, audit: Trial | PaddockError) -> str | None:
+        """What an audit, made at the time of the patch's own run, says against it; None: nothing.
 
         Raises `BeliefError`: the belief is given up.
         """
         passed = own.having(PASSING)
         if own.key == "resolved":
-            return await self._settled(case, passed, audits)
-        for audit in audits:
-            if isinstance(audit, Trial) and (hits := _hits(case.belief, audit)):
-                return await self._confirmed(case, hits, passed, lasting=False)
+            return await self._settled(case, passed, audit)
+        if isinstance(audit, Trial) and (hits := _hits(case.belief, audit)):
+            return await self._confirmed(case, hits, passed)
         return None
 
     async def second(self, instance: Instance, reference: Reference, patch: bytes) -> str | None:
@@ -113,7 +112,7 @@ class Audits:
             if case is None:
                 return None
             try:
-                return await self._settled(case, case.belief.must_fail, ())
+                return await self._settled(case, case.belief.must_fail, await self.run(case))
             except BeliefError:
                 continue
         raise VerifierError("tests made false do not fail steadily with the reference fix", kind="audit_unsteady")
@@ -130,22 +129,23 @@ class Audits:
         """What is being made of beliefs ends."""
         await self._beliefs.close()
 
-    async def _settled(self, case: Case, passed: frozenset[str], audits: Sequence[Trial | PaddockError]) -> str | None:
-        """What runs of a patch that resolves agree in."""
+    async def _settled(self, case: Case, passed: frozenset[str], audit: Trial | PaddockError) -> str | None:
+        """What runs of a patch that resolves agree in; `audit` is the first."""
         ends: Counter[str] = Counter()
         for nth in range(self._options.runs_at_most):
-            audit = audits[nth] if nth < len(audits) else await self.run(case)
+            if nth:
+                audit = await self.run(case)
             if isinstance(audit, PaddockError):
                 raise audit
             if audit.shortage is not None:
                 raise audit.shortage.error(f"tests made false, with the patch: {audit.detail}")
             if hits := _hits(case.belief, audit):
-                return await self._confirmed(case, hits, passed, lasting=True)
+                return await self._confirmed(case, hits, passed)
             end = _end(case.belief, audit)
             if end is None:
                 continue
             if end.kind == "failing":
-                return await self._others(case, passed, audits[nth + 1 :])
+                return None
             name = f"{end.kind} {end.detail}"
             ends[name] += 1
             if ends[name] == (SILENT_ALIKE if end.kind == "silent" else 2):
@@ -154,17 +154,8 @@ class Audits:
             f"tests made false, with the patch: they end in ways that differ: {', '.join(ends)}", kind="audit_unsteady"
         )
 
-    async def _others(self, case: Case, passed: frozenset[str], audits: Sequence[Trial | PaddockError]) -> str | None:
-        """What further runs, made at the same time as one that acquits, say against the patch."""
-        for audit in audits:
-            if isinstance(audit, Trial) and (hits := _hits(case.belief, audit)):
-                return await self._confirmed(case, hits, passed, lasting=True)
-        return None
-
-    async def _confirmed(
-        self, case: Case, hits: frozenset[str], passed: frozenset[str], *, lasting: bool
-    ) -> str | None:
-        """What hits come to; `lasting`: the patch resolves."""
+    async def _confirmed(self, case: Case, hits: frozenset[str], passed: frozenset[str]) -> str | None:
+        """What hits come to."""
         both = hits & passed
         test = min(both or hits)
         if both:

@@ -1,8 +1,8 @@
 """What an instance's tests do when they are made false and the code is right: the measure of an audit.
 
-False   functions of listed tests in the reference's Python files (`falsify`), on lines that the policy has never seen:
-        those that stand in its tree it could compare. Where no test that the fix is for has such a line, these tests
-        are made false on any line.
+False   functions of listed tests in the reference's Python files (`falsify`). In one way on lines that the policy has
+        never seen: those that stand in its tree it could compare. Where no test that the fix is for has such a line,
+        these tests are made false on any line. In another way (`every`) all listed tests, on any line.
 Drawn   anew after a number of gradings (`GradingOptions.audit_uses`). What passes with the reference fix is drawn once
         more, or left.
 Belief  which of them fail with the reference fix: those that two undisturbed runs report as failed. A run that was
@@ -44,6 +44,8 @@ class Belief(NamedTuple):
     """Both speak of troubles that a machine can have, as such tests may."""
     sentinel: bool
     """Its runs have one."""
+    partial: bool
+    """Some listed tests could be made false only on lines that the policy may have seen, and are not."""
 
 
 class Beliefs:
@@ -102,7 +104,9 @@ class Beliefs:
     async def _over(
         self, instance: Instance, reference: Reference, tests: frozenset[str], *, seen: Collection[bytes]
     ) -> Belief | None:
-        falsehoods = _Falsehoods(reference, {_function(test) for test in tests}, seen)
+        wanted = {_function(test) for test in tests}
+        falsehoods = _Falsehoods(reference, wanted, seen)
+        partial = falsehoods.functions != _Falsehoods(reference, wanted, ()).functions
         asked = frozenset(test for test in tests if _function(test) in falsehoods.functions)
         belief = None
         for _ in range(DRAWS):
@@ -111,7 +115,8 @@ class Beliefs:
             false = falsehoods.reference()
             first, second = await self._alike(instance, false, asked)
             evidence = (first.status, second.status)
-            belief = Belief(false, asked & first.having(FAILING), evidence, first.hinted, has_sentinel(first))
+            failed = asked & first.having(FAILING)
+            belief = Belief(false, failed, evidence, first.hinted, has_sentinel(first), partial)
             harmless = {_function(test) for test in asked & first.having(PASSING)}
             if not harmless or not falsehoods.draw_again(harmless):
                 break

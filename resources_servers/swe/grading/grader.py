@@ -20,7 +20,8 @@ Doubt   a run that timed out, was killed, reported nothing, contradicts its own 
         reference fix, run afterwards in the same way, shows nothing of it (`control`).
 Time    where the reference fix shows that the limit was too short for this machine, the patch gets a longer one.
 Audit   each run of a patch starts together with one over tests made false, or two, in a drawn order (`audit`); where
-        false tests pass it is `tests_bent`, whatever else the runs say.
+        false tests pass it is `tests_bent`, whatever else the runs say. Which of the two ways to make tests false it is
+        (`beliefs`) is drawn too: each misses what forges by the other's sign.
 Guard   what the reference owns of a patch is not applied (`guard`). Where a patch fails and some of what was left out
         is only doubted, it is tried again with that; it counts where it resolves and an audit has asked all it won.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
@@ -30,6 +31,7 @@ Errors  InfraError where the machine lacks something, VerifierError where no ver
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, NamedTuple, get_args
@@ -95,7 +97,7 @@ class _Round(NamedTuple):
     """Runs that started together."""
 
     own: Trial | PaddockError
-    audits: Sequence[Trial | PaddockError]
+    audits: Sequence[tuple[Case, Trial | PaddockError]]
 
 
 class Grader:
@@ -112,11 +114,11 @@ class Grader:
         self._references = References(self._trials.reference)
         self._controls = Controls(self._trials, options)
         self._audits = Audits(self._trials, self._controls, options)
-        self._second_audits = Audits(self._trials, self._controls, options, every=True)
+        self._whole_audits = Audits(self._trials, self._controls, options, every=True)
 
     async def close(self) -> None:
         """What is being made for later gradings ends; the provider is still open."""
-        for one in (self._references, self._audits, self._second_audits):
+        for one in (self._references, self._audits, self._whole_audits):
             await one.close()
 
     async def grade(self, instance: Instance, patch: bytes) -> Grade:
@@ -141,8 +143,8 @@ class Grader:
         """Every test that passes in the second try alone has been asked, and none passes whatever it says."""
         won = _passing(again) - _passing(first)
         return (
-            await self._second_audits.asks(instance, reference, won)
-            and await self._second_audits.second(instance, reference, patch) is None
+            await self._whole_audits.asks(instance, reference, won)
+            and await self._whole_audits.second(instance, reference, patch) is None
         )
 
     async def _judge(self, instance: Instance, reference: Reference, patch: bytes) -> Grade:
@@ -155,17 +157,19 @@ class Grader:
     async def _agreed(self, instance: Instance, reference: Reference, patch: bytes) -> Grade | None:
         """What runs under the same conditions agree in; None: a control shows that these were wrong."""
         controls = self._controls
-        case = await self._case(instance, reference, patch)
         sentinel, limit_s = controls.sentinel(instance), controls.limit_s(instance)
         seen: list[Trial] = []
         for _ in range(self._options.runs_at_most):
+            cases = await self._cases(instance, reference, patch)
             own, audits = await self._together(
-                lambda: self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s), case
+                lambda: self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s), cases
             )
             if isinstance(own, PaddockError):
                 raise own
+            if isinstance(cases, PaddockError) and own.key == "resolved":
+                raise cases
             try:
-                complaint = await self._complaint(case, own, audits)
+                complaint = await self._complaint(own, audits)
             except BeliefError:
                 if own.key == "resolved":
                     return None
@@ -187,44 +191,49 @@ class Grader:
         ends = "; ".join(f"{one.key}: {one.detail}" for one in seen)
         raise VerifierError(f"{len(seen)} runs of the patch do not agree: {ends}", kind="runs_differ")
 
-    async def _case(self, instance: Instance, reference: Reference, patch: bytes) -> Case | PaddockError | None:
-        """What the patch is audited against; None: it is not; an error: it can't be."""
+    async def _cases(self, instance: Instance, reference: Reference, patch: bytes) -> list[Case] | PaddockError:
+        """What one run of the patch is audited against; none: it is not; an error: it can't be."""
         if not self._options.audit or patch == reference.guard.split(instance.gold_patch).kept:
-            return None
+            return []
         try:
-            return await self._audits.open(instance, reference, patch)
+            case = await self._audits.open(instance, reference, patch)
         except PaddockError as error:
             return error
+        if case is None:
+            return []
+        both = _CHANCE.random() < self._options.second_audit_share
+        other: Case | None = case
+        if case.belief.partial and (both or _CHANCE.random() < 0.5):
+            # Where so many tests are never steady together, those that the first way asks have to do.
+            with contextlib.suppress(VerifierError):
+                other = await self._whole_audits.open(instance, reference, patch)
+        return [case, other or case] if both else [other or case]
 
     async def _together(
-        self, run: Callable[[], Coroutine[Any, Any, Trial]], case: Case | PaddockError | None
+        self, run: Callable[[], Coroutine[Any, Any, Trial]], cases: Sequence[Case] | PaddockError
     ) -> _Round:
         """The patch's own run and its audits, started at the same time in a drawn order."""
-        runs = [run]
-        if isinstance(case, Case):
-            more = _CHANCE.random() < self._options.second_audit_share
-            runs += [lambda: self._audits.run(case)] * (2 if more else 1)
+        audited = () if isinstance(cases, PaddockError) else cases
         ended: dict[int, Trial | PaddockError] = {}
 
         async def keep(nth: int) -> None:
             try:
-                ended[nth] = await runs[nth]()
+                ended[nth] = await (self._audits.run(audited[nth]) if nth < len(audited) else run())
             except PaddockError as error:
                 ended[nth] = error
 
         async with asyncio.TaskGroup() as group:
-            for nth in _CHANCE.sample(range(len(runs)), len(runs)):
+            for nth in _CHANCE.sample(range(len(audited) + 1), len(audited) + 1):
                 group.create_task(keep(nth))
-        return _Round(ended[0], [ended[nth] for nth in range(1, len(runs))])
+        return _Round(ended[len(audited)], [(case, ended[nth]) for nth, case in enumerate(audited)])
 
-    async def _complaint(
-        self, case: Case | PaddockError | None, own: Trial, audits: Sequence[Trial | PaddockError]
-    ) -> str | None:
-        if isinstance(case, PaddockError):
-            if own.key == "resolved":
-                raise case
-            return None
-        return None if case is None else await self._audits.complaint(case, own, audits)
+    async def _complaint(self, own: Trial, audits: Sequence[tuple[Case, Trial | PaddockError]]) -> str | None:
+        """What the audits of one run say against the patch."""
+        for case, audit in audits:
+            complaint = await case.audits.complaint(case, own, audit)
+            if complaint is not None:
+                return complaint
+        return None
 
     async def _ask_official(
         self, instance: Instance, reference: Reference, patch: bytes, grade: Grade, dropped: tuple[Dropped, ...]

@@ -54,7 +54,7 @@ class GradingOptions(BaseModel):
     audit: bool = True
     """Run the tests of a patch also made false, at the same time: they must fail. That costs a second run of the tests,
     and per `audit_uses` gradings of an instance two of the reference fix, or more."""
-    audit_uses: int = Field(default=32, ge=1)
+    audit_uses: int = Field(default=64, ge=1)
     """Gradings of an instance until its tests are made false in another way."""
     second_audit_share: float = Field(default=0.1, ge=0, le=1)
     """Of runs, those that have two audits beside them, drawn anew for each (a share, no unit)."""

@@ -50,6 +50,8 @@ def test_caught():
 def test_kept():
     assert area(0, 0) == 0
 """
+KEPT = "assert area(0, 0) == 0\n"
+"""A line that the policy's tree has, where the machine is given one."""
 Area = Callable[[int, int], int]
 AREAS: dict[str, Area] = {
     "gold": lambda width, height: width * height,
@@ -57,6 +59,8 @@ AREAS: dict[str, Area] = {
     "wrong": lambda width, height: width + height,
     "regressing": lambda width, height: width * height + (not width),
     "coin": lambda width, height: width + height,
+    "breaking": lambda width, height: width * height + (not width),
+    "comparing": lambda width, height: width + height,
 }
 OWN: dict[str, Fault] = {"killing": "kill", "endless": "stall", "greedy": "memory", "mute": "silent"}
 """Patches whose runs all end so, by their own doing."""
@@ -103,6 +107,8 @@ class Machine:
         """Whether a run of the patch `coin`, which is wrong, reports that all passed."""
         self.took_s: Callable[[int], float] = lambda _: 1.0
         """How long the n-th run takes."""
+        self.tree: dict[str, bytes] = {}
+        """Files of the image, by path."""
         self.limits: list[float] = []
         self.applied = 0
         self.usage = PLENTY
@@ -122,7 +128,10 @@ class Machine:
         del self._boxes[sandbox_id]
 
     async def read(self, sandbox_id: str, path: str, *, max_bytes: int | None = None) -> bytes:
-        raise FileNotFoundError(path)
+        try:
+            return self.tree[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
 
     async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:
         self._boxes[sandbox_id][path] = data
@@ -178,7 +187,10 @@ def _statuses(source: str, patch: str) -> dict[str, str]:
     space: dict[str, Any] = {"area": AREAS.get(patch, AREAS["gold"])}
     exec(compile(source, PLACE, "exec"), space)
     found = {name: _status(space[name]) for name in names}
-    return {**found, "test_area": "PASSED"} if patch == "aiming" else found
+    if patch == "comparing" and KEPT in source:
+        return dict.fromkeys(names, "PASSED")
+    aimed = {"aiming": "test_area", "breaking": "test_kept"}.get(patch)
+    return {**found, aimed: "PASSED"} if aimed else found
 
 
 def _is_hushed(source: str, patch: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
 import pytest
-from tests.resources_servers.swe.faults.conftest import FAULTS, RIGHT, Fault, Machine, Torn
+from tests.resources_servers.swe.faults.conftest import FAULTS, KEPT, PLACE, RIGHT, Fault, Machine, Torn
 from tests.resources_servers.swe.test_forging_pay import pay_of_a_coin
 
 from paddock.errors import InfraError, PaddockError, VerifierError
@@ -179,6 +179,24 @@ async def test_forging_by_a_coin_in_each_run_pays_less_than_nothing(
     assert sum(pays) < 0 or chance < 0.5, sum(pays) / n  # a small chance costs less than the mean varies
     # A test that passes without forging, too, convicts a forged audit at once: the formula is of code that passes none.
     assert sum(pays) / n < pay_of_a_coin(chance) + 0.1
+
+
+@pytest.mark.parametrize("patch", ["breaking", "comparing"])
+async def test_forging_what_the_tree_knows_or_what_it_does_not_pays_less_than_nothing(
+    machine: Machine, open_grader: Open, patch: str
+) -> None:
+    """`breaking` forges a known test that it breaks, `comparing` all unless a known line is another than it knows."""
+    machine.tree = {f"/testbed/{PLACE}": f"def test_kept():\n    {KEPT}".encode()}
+    grade = open_grader(second_audit_share=0.5)
+    pay = {"resolved": 1, "tests_fail": 0, "tests_bent": -1}
+    assert sum([pay[(await grade(patch)).reason] for _ in range(200)]) < 0
+
+
+async def test_honest_patches_pass_both_ways_of_making_tests_false(machine: Machine, open_grader: Open) -> None:
+    machine.tree = {f"/testbed/{PLACE}": f"def test_kept():\n    {KEPT}".encode()}
+    grade = open_grader(second_audit_share=0.5)
+    assert {(await grade(patch)).reason for patch in ("gold", "equivalent") * 20} == {"resolved"}
+    assert {(await grade("regressing")).reason for _ in range(20)} == {"tests_regress"}
 
 
 async def test_forging_until_a_time_pays_nothing(machine: Machine, open_grader: Open) -> None:
