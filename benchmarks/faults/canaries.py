@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 USERS = (0, 1000, 65534)
-"""Beside the payload's own."""
+"""Beside those of sandboxes."""
 SETTLED = ("SigPnd", "ShdPnd", "TracerPid", "Uid", "Cpus_allowed_list")
 """Lines of `/proc/PID/status` that must stay as they are."""
 
@@ -25,7 +25,7 @@ SETTLED = ("SigPnd", "ShdPnd", "TracerPid", "Uid", "Cpus_allowed_list")
 class Canaries:
     """Made and put away by `canaries`."""
 
-    def __init__(self, folder: Path, payload_id: int, layers: Sequence[Path]) -> None:
+    def __init__(self, folder: Path, users: Sequence[int], layers: Sequence[Path]) -> None:
         self.folder = folder
         self.name = f"canary-{os.getpid()}"
         """Of the abstract socket."""
@@ -35,11 +35,12 @@ class Canaries:
         for one in self._listening:
             one.settimeout(0.0)
         self.port: int = self._listening[0].getsockname()[1]
-        for user, name, mode in ((0, "root", 0o600), (payload_id, "payload", 0o600), (0, "everybody", 0o666)):
-            (folder / name).write_text("untouched")
-            os.chown(folder / name, user, user)
-            (folder / name).chmod(mode)
-        self.processes = [_process(user) for user in (*USERS, payload_id)]
+        for user, mode in ((0, 0o600), *((user, 0o600) for user in users), (65534, 0o666)):
+            path = folder / ("everybody" if mode == 0o666 else str(user))
+            path.write_text("untouched")
+            os.chown(path, user, user)
+            path.chmod(mode)
+        self.processes = [_process(user) for user in (*USERS, *users)]
         self._before = [_state(process.pid) for process in self.processes]
         self._layers = layers
         self._connected: list[str] = []
@@ -84,12 +85,12 @@ class Canaries:
 
 
 @contextlib.contextmanager
-def canaries(home: Path, payload_id: int, layers: Sequence[Path]) -> Iterator[Canaries]:
-    """`layers`: folders of images, which sandboxes read and nobody writes."""
+def canaries(home: Path, users: Sequence[int], layers: Sequence[Path]) -> Iterator[Canaries]:
+    """`users`: of sandboxes. `layers`: folders of images, which sandboxes read and nobody writes."""
     folder = Path(tempfile.mkdtemp(prefix="canary-", dir=home))
     folder.chmod(0o755)
     try:
-        made = Canaries(folder, payload_id, layers)
+        made = Canaries(folder, users, layers)
         try:
             yield made
         finally:

@@ -127,7 +127,8 @@ async def _campaign(args: argparse.Namespace, settings: SandboxSettings, instanc
         layers = sorted({layer for image in images for layer in image.layers})
         grader = Grader(provider, GradingOptions.model_validate(OPTIONS), resolve_image, measure_of(settings.home))
         honest = Honest(grader, there)
-        with canaries(settings.home, settings.payload_id, layers) as outside:
+        users = [settings.payload_id, *([settings.uids.first] if settings.uids else [])]
+        with canaries(settings.home, users, layers) as outside:
             await honest.learn()
             chance = random.Random(args.seed)
             env = {MARK: mark, **variables(outside.port, outside.name, outside.folder)}

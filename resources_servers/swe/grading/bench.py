@@ -77,6 +77,10 @@ class Bench:
         """What the sandbox has written over its image."""
         return (await self._provider.stats(self._id)).disk_mib
 
+    async def kernel_kills(self) -> int | None:
+        """Its processes that the kernel has killed for want of memory; None: this machine can't tell."""
+        return (await self._provider.stats(self._id)).kernel_kills
+
     async def changes(self, under: str | None = None) -> list[FileChange]:
         """What differs from the image, told by the host; git's own folder left out."""
         found = await self._provider.changes(self._id, under or self.workdir)

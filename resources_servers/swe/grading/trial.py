@@ -20,7 +20,7 @@ from paddock.resources_servers.swe.grading.reading import Doubt, Reading, read_r
 from paddock.resources_servers.swe.grading.reference import Reference, make_reference
 from paddock.resources_servers.swe.grading.running import Tried, read_with_program, try_patch
 from paddock.resources_servers.swe.instance import Instance
-from paddock.sandbox import Provider, SandboxLimits
+from paddock.sandbox import BudgetExceeded, Provider, SandboxGone, SandboxLimits
 
 Key = Literal["resolved", "fails", "refused", "planted"] | Doubt
 DISTURBING: tuple[Key, ...] = ("timeout", "over_budget", "killed", "nothing_ran", "said_twice", "died")
@@ -76,7 +76,7 @@ class Trial(NamedTuple):
     shortage: Shortage | None = None
     """What the machine lacked at the end of it."""
     starved: bool = False
-    """The kernel killed some process of this machine meanwhile for want of memory, in whatever sandbox."""
+    """The kernel killed some process of its sandbox for want of memory; of the machine, where that can't be told."""
 
     @property
     def key(self) -> Key:
@@ -133,6 +133,7 @@ class Trials:
             tried = await try_patch(bench, instance, reference, patch, timeout_s=limit_s, sentinel=sentinel)
             usage = await asyncio.to_thread(self._measure)
             shortage = await self._look(bench, tried, usage)
+            starved = usage.memory_kills > kills and await _starved(bench)
         run = tried.run
         if run is not None and instance.log_program is not None and run.killed_by is None and not run.died:
             async with open_bench(self._provider, instance, image, options.limits) as bench:
@@ -140,7 +141,7 @@ class Trials:
             run = run._replace(status=status)
             tried = tried._replace(run=run)
         reading = None if run is None else await asyncio.to_thread(read_run, instance, run)
-        return Trial(tried, reading, sentinel, limit_s, shortage, usage.memory_kills > kills)
+        return Trial(tried, reading, sentinel, limit_s, shortage, starved)
 
     async def reference(self, instance: Instance) -> Reference:
         """The reference of an instance; an image that it does not fit is looked at twice."""
@@ -164,3 +165,13 @@ class Trials:
         if tried.run is not None and tried.run.died:
             return health.shortage(usage, floors)
         return await health.look(bench, usage, floors)
+
+
+async def _starved(bench: Bench) -> bool:
+    """Whether it may be a process of this sandbox that the kernel has killed: one at its own limit says nothing of the
+    others."""
+    try:
+        kills = await bench.kernel_kills()
+    except (BudgetExceeded, SandboxGone):
+        return True
+    return kills is None or kills > 0

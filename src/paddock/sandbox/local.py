@@ -155,6 +155,7 @@ class LocalProvider:
                 pids=reading.use.pids,
                 cpu_s=reading.use.cpu_s,
                 memory_kills=reading.memory_kills,
+                kernel_kills=reading.kernel_kills,
             )
 
         return await self._in(sandbox_id, measure)

@@ -163,6 +163,9 @@ class Stats(Record):
     cpu_s: float
     memory_kills: int = 0
     """Processes that its memory limit has cost so far."""
+    kernel_kills: int | None = None
+    """Processes of it that the kernel has killed for want of memory, its limit's or the machine's; None: this machine
+    has no cgroups, which tell of them."""
 
 
 class FileChange(Record):

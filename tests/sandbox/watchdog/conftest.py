@@ -142,12 +142,12 @@ def make_space() -> Iterator[Callable[..., Space]]:
 
 
 @pytest.fixture
-def make_cgroup() -> Iterator[Callable[[SandboxLimits], Cgroup]]:
+def make_cgroup() -> Iterator[Callable[..., Cgroup]]:
     cgroups = find_cgroups()
     if cgroups is None:
         pytest.skip("no cgroup with a memory limit can be made here (version 1 needs root, version 2 delegation)")
     owner = f"test-{uuid.uuid4().hex[:8]}"
-    yield lambda limits: cgroups.make(owner, "one", limits)
+    yield lambda limits, name="one": cgroups.make(owner, name, limits)
     assert cgroups.remove_owner(owner)
 
 

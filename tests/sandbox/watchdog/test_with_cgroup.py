@@ -54,7 +54,18 @@ async def test_what_the_kernel_kills_is_told_too(make_cgroup: Any, make_space: A
         assert [(killed.limit_mib, killed.command) for killed in told.killed] == [
             (100.0, "(a process that the kernel chose)")
         ]
-        assert dog.reading("one").memory_kills == 1
+        assert (dog.reading("one").memory_kills, dog.reading("one").kernel_kills) == (1, 1)
+
+
+async def test_what_the_kernel_kills_elsewhere_is_not_its_own(make_cgroup: Any, make_space: Any, told: Any) -> None:
+    one, other = make_cgroup(LIMITS), make_cgroup(LIMITS, "other")
+    space, beside = make_space(one.procs_files), make_space(other.procs_files)
+    async with Watchdog(SLOW) as dog:
+        await dog.watch(told.watched(space, LIMITS, cgroup=one))
+        beside.python('hog = bytearray(b"h") * (300 << 20)', background=False)
+        beside.say("alive")
+        assert other.oom_kills() == 1
+        assert (await dog.measure("one")).kernel_kills == 0
 
 
 async def test_whom_the_kernel_killed_is_named_where_we_saw_it_grow(

@@ -65,7 +65,7 @@ class Case:
         self._growth = Growth()
         self._peak = 0
         self._kills = 0
-        self._kernel_kills = watched.cgroup.oom_kills() if watched.cgroup else 0
+        self._kernel_kills = self._kernel_kills_before = watched.cgroup.oom_kills() if watched.cgroup else 0
         self._suspect: victim.Victim | None = None
         self._dying: victim.Victim | None = None
         self._dying_since = 0.0
@@ -75,7 +75,8 @@ class Case:
 
     @property
     def reading(self) -> Reading:
-        return Reading(self.use, self._peak, self.disk, self._kills)
+        kernel_kills = self._kernel_kills - self._kernel_kills_before if self.watched.cgroup else None
+        return Reading(self.use, self._peak, self.disk, self._kills, kernel_kills)
 
     def members(self, counted: Sequence[int]) -> Sequence[int]:
         """Process ids: `counted` is what the census found."""

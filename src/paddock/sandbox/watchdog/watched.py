@@ -61,3 +61,5 @@ class Reading(NamedTuple):
     peak_memory_bytes: int
     disk: DiskUse
     memory_kills: int
+    kernel_kills: int | None = None
+    """As in `Stats`."""

@@ -112,12 +112,17 @@ class Machine:
         self.limits: list[float] = []
         self.applied = 0
         self.usage = PLENTY
+        self.kills = self.kills_each = 0
+        """Processes of the machine that the kernel has killed for memory; how many more each time that it is asked."""
+        self.kernel_kills: int | None = None
+        """Of them, those of each sandbox; None: the machine can't tell."""
         self.hushed: Fault = "silent"
         """How the patch `hushed` ends over tests that are not the row's; those of the row it passes."""
         self._boxes: dict[str, dict[str, bytes]] = {}
 
     def measure(self) -> Usage:
-        return self.usage
+        self.kills += self.kills_each
+        return self.usage._replace(memory_kills=self.kills)
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         assert spec.purpose == "grading"
@@ -140,7 +145,7 @@ class Machine:
         return []
 
     async def stats(self, sandbox_id: str) -> Stats:
-        return Stats(memory_mib=1, peak_memory_mib=1, disk_mib=1, pids=1, cpu_s=1)
+        return Stats(memory_mib=1, peak_memory_mib=1, disk_mib=1, pids=1, cpu_s=1, kernel_kills=self.kernel_kills)
 
     async def exec(self, sandbox_id: str, request: ExecRequest, *, request_id: str) -> ExecResult:
         box = self._boxes[sandbox_id]

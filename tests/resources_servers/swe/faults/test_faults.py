@@ -120,6 +120,14 @@ async def test_an_audit_that_does_not_report_what_it_asks_acquits_nobody(
     assert (await open_grader()("aiming")).reason == "tests_bent"
 
 
+@pytest.mark.parametrize(("kernel_kills", "reason"), [(0, "resolved"), (1, "verifier"), (None, "verifier")])
+async def test_what_the_kernel_kills_in_other_sandboxes_casts_no_doubt(
+    machine: Machine, open_grader: Open, kernel_kills: int | None, reason: str
+) -> None:
+    machine.kills_each, machine.kernel_kills = 1, kernel_kills
+    assert await reason_of(open_grader()("equivalent")) == reason
+
+
 @pytest.mark.parametrize("end", ["silent", "kill", "gone", "memory", "stall"])
 async def test_silence_over_false_tests_buys_nothing(machine: Machine, open_grader: Open, end: Fault) -> None:
     machine.hushed = end
