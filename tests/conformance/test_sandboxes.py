@@ -459,6 +459,8 @@ class OnTheHost(Wrapped):
         (OnTheHost, "files of the host can't be read"),
         (OnTheHost, "paths and names of the host are not shown"),
         (OnTheHost, "nothing of the host's environment is inside"),
+        (OnTheHost, "nothing covered in /proc tells of the machine"),
+        (OnTheHost, "uptime and clocks are the sandbox's own"),
         (OnTheHost, "no namespace can be made inside"),
         (OnTheHost, "commands and shells are under a filter of system calls"),
         (OnTheHost, "system calls that sandboxes would share are not there"),

@@ -218,7 +218,8 @@ async def host_paths_are_out_of_sight(subject: SandboxSubject) -> None:
         told = [str(subject.settings.home), subject.real_home, socket.gethostname(), room.id]
         for where, text in texts.items():
             for path in told:
-                expect(path not in text, f"{path} of the host stands in the {where}")
+                whole = rf"(?<!\w){re.escape(path)}(?![\w-])"
+                expect(not re.search(whole, text), f"{path} of the host stands in the {where}")
         expect(await room.out("cat /proc/sys/kernel/hostname") == "asked", "the hostname is not the one asked for")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from paddock.sandbox.cgroups import Cgroups
-from paddock.sandbox.keeper import seccomp
+from paddock.sandbox.keeper import clock, seccomp
 from paddock.sandbox.runtimes import Bubblewrap
 from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox.uids import why_shared
@@ -32,6 +32,7 @@ def facts(settings: SandboxSettings, cgroups: Cgroups | None) -> list[Fact]:
         _user_namespaces,
         lambda: _payload(settings),
         _system_calls,
+        _seen_inside,
         lambda: _cgroups(cgroups),
         lambda: _disk(settings),
         _apt,
@@ -73,6 +74,14 @@ def _system_calls() -> Fact:
     except OSError as error:
         return Fact(name="system calls", value=f"not filtered: {error}", advice="no sandbox can start here")
     return Fact(name="system calls", value=f"filtered ({os.uname().machine})")
+
+
+def _seen_inside() -> Fact:
+    """What no runtime can keep from a payload here."""
+    seen = ["load, memory and CPU time of the machine", "its kernel's release", "room on the disk"]
+    if not clock.NAMESPACE:
+        seen.append("its uptime")
+    return Fact(name="seen inside", value=f"{', '.join(seen)}; with docker, the storage driver's folders")
 
 
 def _cgroups(cgroups: Cgroups | None) -> Fact:

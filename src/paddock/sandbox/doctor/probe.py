@@ -12,6 +12,7 @@ from pathlib import Path
 
 from paddock.sandbox.doctor.image import FOLDER
 from paddock.sandbox.failures import BudgetExceeded
+from paddock.sandbox.keeper import masks
 from paddock.sandbox.processes import Process, started_at
 from paddock.sandbox.protocol import Provider
 from paddock.sandbox.records import ExecRequest, ExecResult, SandboxLimits, SandboxSpec
@@ -40,6 +41,16 @@ while read name value rest; do
 done < /proc/self/status
 [ "$filter" ] || echo no filter of system calls is on
 """
+_MACHINE = """
+says() {
+  [ -f /proc/$1 ] || return
+  read -r line < /proc/$1
+  [ "$line" = "$2" ] || echo "/proc/$1 tells of this machine: $line"
+}
+""" + "\n".join(
+    f"says {path} '{masks.seen(path).partition(chr(10))[0]}'"
+    for path in ("cmdline", "diskstats", "interrupts", "kallsyms", "keys", *masks.TEXTS)
+)
 _NETWORK = """
 while read name rest; do
   case $name in *:*) [ "${name%%:*}" = lo ] || echo it has a network interface: $name ;; esac
@@ -66,7 +77,7 @@ async def probe(provider: Provider, image: str, *, memory: bool = False) -> list
     steps: list[tuple[str, Callable[[], Awaitable[str]]]] = [
         ("start", run.start),
         ("files", lambda: run.script(_FILES)),
-        ("isolation", lambda: run.script(_ISOLATION)),
+        ("isolation", lambda: run.script(_ISOLATION + _MACHINE)),
         ("network", lambda: run.script(_NETWORK)),
         *([("memory", run.memory)] if memory else []),
         ("kill", run.kill),

@@ -12,7 +12,7 @@ import select
 import signal
 import stat
 
-from . import child, launch, network, pid1, programs, settle, syscalls
+from . import child, clock, launch, network, pid1, programs, settle, syscalls
 
 
 def adopt(plan: "launch.Plan") -> "launch.Joined":
@@ -73,9 +73,11 @@ def _shared_folders(engine_layer: str, layers: "list[str]") -> "list[tuple[str, 
 
 def _become_payload(uid: int, proc: int) -> None:
     launch.become(uid)
-    syscalls.unshare(syscalls.CLONE_NEWUSER)
+    syscalls.unshare(syscalls.CLONE_NEWUSER | clock.NAMESPACE)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {uid} 1")):
         _write(f"self/{name}", text, proc)
+    if clock.NAMESPACE:
+        _write(f"self/{clock.FILE}", clock.offsets(), proc)
     syscalls.forbid_tracing()
     # See `launch`: no user namespaces below this one.
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from . import idmap, network, pid1, programs, settle, shortage, syscalls
+from . import clock, idmap, network, pid1, programs, settle, shortage, syscalls
 
 _NAMESPACES = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -144,25 +144,27 @@ def leave(uid: int, stored_uid: int, layers: "list[str]", folder: str) -> None:
         | syscalls.CLONE_NEWNET
         | syscalls.CLONE_NEWIPC
         | syscalls.CLONE_NEWUTS
+        | clock.NAMESPACE
     )
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"0 {uid} 1")
     _write("/proc/self/gid_map", f"0 {gid} 1")
+    if clock.NAMESPACE:
+        _write(f"/proc/self/{clock.FILE}", clock.offsets())
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     idmap.attach(mounts)
 
 
 def mount_overlay(layers: "list[str]", upper: str, work: str, merged: str) -> None:
     """From the folder that `merged` is in, where this process then is."""
-    # Relative: mount options and command lines can be read inside, and are to show nothing of the host.
-    folder = os.path.dirname(merged)
-    os.chdir(folder)
-    lowerdir, upperdir, workdir = (
-        ":".join(_escaped(os.path.relpath(path, folder)) for path in paths)
-        for paths in (reversed(layers), [upper], [work])
-    )
-    options = f"userxattr,lowerdir={lowerdir},upperdir={upperdir},workdir={workdir}"
+    # By descriptors: mount options can be read inside, and are to show nothing of the host, nor which image it is.
+    os.chdir(os.path.dirname(merged))
+    fds = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in (*reversed(layers), upper, work)]
+    *lowerdirs, upperdir, workdir = (f"/proc/self/fd/{fd}" for fd in fds)
+    options = f"userxattr,lowerdir={':'.join(lowerdirs)},upperdir={upperdir},workdir={workdir}"
     syscalls.mount("overlay", merged, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+    for fd in fds:
+        os.close(fd)
 
 
 def try_uid(folder: str, layer: str, stored_uid: str, uid: str) -> None:
@@ -327,11 +329,6 @@ def _write(path: str, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
-
-
-def _escaped(path: str) -> str:
-    """As overlayfs reads paths in its options."""
-    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
 def _text(heard: bytes) -> str:

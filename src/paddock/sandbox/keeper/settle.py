@@ -13,11 +13,10 @@ import re
 import stat
 from typing import NamedTuple
 
-from . import syscalls
+from . import masks, syscalls
 
 _KEPT = re.compile(r"/|/proc(/.*)?|/dev|/dev/pts|/dev/(null|zero|full|random|urandom|tty|console|ptmx)")
-_CLOSED = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
-"""Read-only: some settings below belong to namespaces, and so to the payload's user."""
+_SETTINGS = "/proc/sys"
 _SHM = "/dev/shm"  # noqa: S108 - the sandbox's own
 
 
@@ -44,6 +43,11 @@ def settle(shm_bytes: int, left: "list[Trace]") -> None:
     for point in reversed(_mount_points()):
         if not _KEPT.fullmatch(point):
             syscalls.unmount(point)
+    # Read-only: some settings below belong to namespaces, and so to the payload's user.
+    syscalls.mount(_SETTINGS, _SETTINGS, "", syscalls.MS_BIND)
+    flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY
+    syscalls.mount("none", _SETTINGS, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+    masks.put()
     os.makedirs(_SHM, exist_ok=True)
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", _SHM, "tmpfs", flags, f"size={shm_bytes},mode=1777")
@@ -52,11 +56,6 @@ def settle(shm_bytes: int, left: "list[Trace]") -> None:
         syscalls.mount("none", "/dev/pts", "", flags, "ptmxmode=0666,mode=0620")
     flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
     syscalls.mount("none", "/dev", "", flags)
-    for path in _CLOSED:
-        with contextlib.suppress(FileNotFoundError):
-            syscalls.mount(path, path, "", syscalls.MS_BIND)
-            flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY
-            syscalls.mount("none", path, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     for trace in left:
         # Mount points that stay are busy.
         with contextlib.suppress(OSError):
