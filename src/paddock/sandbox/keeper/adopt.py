@@ -2,6 +2,9 @@
 
 Needs   root: the engine's namespaces belong to the host's user namespace. The container itself runs as the payload's
         user; this process becomes that user too, as uid 0 of a user namespace of its own, before the first command.
+First   the process that the engine names has to run our program: of a container with a kernel of its own (gVisor, Kata)
+        it is that kernel, or what starts it, and whoever joins its namespaces runs on the host's kernel, perhaps among
+        the host's own mounts.
 Root    engines lay a layer of their own between image and sandbox (mount points, owned by root): what of it the image
         does not have is removed, what the image has belongs to the payload again.
 """
@@ -11,8 +14,12 @@ import os
 import select
 import signal
 import stat
+import time
 
 from . import child, clock, launch, network, pid1, programs, settle, syscalls
+
+FIRST_S = 5.0
+"""For a container's first process to have become our program."""
 
 
 def adopt(plan: "launch.Plan") -> "launch.Joined":
@@ -20,6 +27,7 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
     pid: int = plan.container["pid"]
     engine_layer: str = plan.container["engine_layer"]
     life = os.pidfd_open(pid)
+    _wait_for_ours(pid, plan.container["program"])
     namespaces = [*launch.foreign_namespaces(pid), (_cgroup_namespace(plan.cgroup_fds), syscalls.CLONE_NEWCGROUP)]
     pid_ns = os.stat(f"/proc/{pid}/ns/pid").st_ino
     # The engine has made a file to mount the first process's program on.
@@ -44,6 +52,18 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
     _become_payload(plan.uid, proc)
     os.close(proc)
     return launch.Joined(pid, pid, pid_ns, life, lambda: _end(life))
+
+
+def _wait_for_ours(pid: int, program: str) -> None:
+    deadline = time.monotonic() + FIRST_S
+    while not os.path.samefile(f"/proc/{pid}/exe", program):
+        if time.monotonic() > deadline:
+            other = os.readlink(f"/proc/{pid}/exe")
+            raise OSError(
+                f"the container's first process runs {other}, not {pid1.PATH}: a container with a kernel of its own "
+                "(gVisor, Kata) can't be entered: give the engine runc or crun as its default runtime"
+            )
+        time.sleep(0.01)
 
 
 def _cgroup_namespace(cgroup_fds: "list[int]") -> int:

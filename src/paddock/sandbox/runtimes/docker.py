@@ -76,7 +76,8 @@ class Docker:
             await self.end(wish.sandbox_id)
             raise
         engine_layer = layers["LowerDir"].split(":")[0]
-        plan = {"container": {"pid": pid, "engine_layer": engine_layer}, "upper": layers["UpperDir"]}
+        begun = {"pid": pid, "program": str(program), "engine_layer": engine_layer}
+        plan = {"container": begun, "upper": layers["UpperDir"]}
         return Begun(plan, upper=Path(layers["UpperDir"]))
 
     async def end(self, sandbox_id: str) -> None:
