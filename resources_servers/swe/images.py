@@ -7,6 +7,7 @@ Errors  RowError for a row that names no image, or one that is nowhere (every pl
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from paddock.sandbox.images.build import build_image
 from paddock.sandbox.images.convert import to_store
 from paddock.sandbox.images.pull import Puller
 from paddock.sandbox.images.sources import ImageSettings, ImageSource, resolve
+
+_log = logging.getLogger(__name__)
 
 
 class SweImages(ImageSettings):
@@ -68,8 +71,15 @@ class Images:
     async def _get(self, instance: Instance, name: str) -> None:
         settings = self._settings
         if instance.build is not None and settings.get_missing:
-            local = settings.local_repositories
-            await build_image(self._store, name, instance.build, local_repositories=local)
+            if not instance.build.is_hashed and not settings.require_hashes:
+                _log.warning("%s: the recipe's pins have no hashes: what comes is what the package index has now", name)
+            await build_image(
+                self._store,
+                name,
+                instance.build,
+                local_repositories=settings.local_repositories,
+                require_hashes=settings.require_hashes,
+            )
             return
         try:
             source = resolve({"instance_id": instance.instance_id, "image": name}, settings, self._is_there)

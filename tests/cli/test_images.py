@@ -147,6 +147,26 @@ def test_a_row_that_can_not_be_read_does_not_stop_the_others(images: Images, tmp
     assert "paddock images: pallets__flask-1: [Errno 20] Not a directory" in said.err, "it was tried"
 
 
+def test_pins_without_hashes_are_said_or_refused(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "locks").touch()  # as above
+    recipe = {"python": "3.11", "git": {"repository": "https://a.example/b", "commit": "abc"}, "pip": ["a==1"]}
+    hashed = {**recipe, "pip": ["a==1 --hash=sha256:" + "0" * 64]}
+    told = "paddock images: mine: the recipe's pins have no hashes: "
+    for made, flags, words in (
+        (recipe, (), told + "what comes is what the package index has now\npaddock images: mine: [Errno 20]"),
+        (
+            recipe,
+            ("--require-hashes",),
+            "paddock images: mine: mine: the recipe's pins have no hashes, which are required",
+        ),
+        (hashed, ("--require-hashes",), "paddock images: mine: [Errno 20]"),
+    ):
+        Path("recipe.json").write_text(json.dumps(made))
+        said = images("build", "recipe.json", "--name", "mine", *flags)
+        assert said.code == 1 and said.err.startswith(words)
+
+
 def test_a_repository_of_this_machine_is_read_where_the_command_allows_it(images: Images, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # as above

@@ -24,8 +24,8 @@ from paddock.types import JsonObject, Record, patch_to_text
 TESTS = "{tests}"
 SHORTEST_ISSUE = 80
 """Characters below which a problem statement hardly says what is wrong."""
-Pin = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+$")]
-"""`name==version`."""
+Pin = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+( --hash=sha256:[0-9a-f]{64})*$")]
+"""`name==version`, with hashes or without."""
 _TRAILER = re.compile(
     r"^[A-Z][A-Za-z-]+(-by|-on|-to|-id|-url): .*$|^(cherry picked from|\(cherry picked from) .*$", re.I
 )

@@ -102,11 +102,22 @@ def build(store: ImageStore, args: argparse.Namespace) -> int:
     local = local_repositories(args)
     recipes, failed = ({args.name: read_recipe(Path(args.recipe))}, 0) if args.recipe else _row_recipes(args)
 
+    if (bare := [name for name, recipe in recipes.items() if not recipe.is_hashed]) and not args.require_hashes:
+        more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+        say(f"{bare[0]}{more}: the recipe's pins have no hashes: what comes is what the package index has now")
+
     async def work() -> int:
         from paddock.sandbox.images.build import build_image
 
         def job(name: str, recipe: Recipe) -> Job:
-            return lambda meter: build_image(store, name, recipe, progress=meter.stage, local_repositories=local)
+            return lambda meter: build_image(
+                store,
+                name,
+                recipe,
+                progress=meter.stage,
+                local_repositories=local,
+                require_hashes=args.require_hashes,
+            )
 
         return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, args.jobs, failed)
 

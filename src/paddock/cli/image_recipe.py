@@ -63,7 +63,8 @@ def run(store: ImageStore, args: argparse.Namespace) -> int:
             raise ConfigError(f"--requirement {file}: no such file", kind="flags")
     needs = Needs(args.package, args.requirement, args.before, args.environment)
     try:
-        recipe = asyncio.run(make_recipe(store, args.source, args.python, needs, install=args.install, env=env))
+        making = make_recipe(store, args.source, args.python, needs, install=args.install, env=env, progress=say)
+        recipe = asyncio.run(making)
     except PaddockError as error:
         say(f"{args.source}: {error.message}")
         return 1

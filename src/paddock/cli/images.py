@@ -38,7 +38,8 @@ Credentials are read from Docker's or podman's own files, or from PADDOCK_REGIST
 
 RECIPES = (
     "A recipe says the Python version (`python`), the tree (`git`: repository and commit, or `sdist` and "
-    "`sdist_sha256`), the pins (`pip`) and the command that installs the tree without a network (`install`). A row of "
+    "`sdist_sha256`), the pins (`pip`, with hashes or without) and the command that installs the tree without a "
+    "network (`install`). A row of "
     "the own format has it as `build`, a row of any other form as `paddock`; a row that can't be read is named, the "
     "others are built. Of a repository only the commit's files are read: neither its configuration nor its hooks; one "
     "on this machine needs --local-repository. The install command runs in a sandbox without a network."
@@ -71,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--name", metavar="NAME", help="what the store calls it")
     _add_rows(build)
     local_repositories.add_argument(build)
+    build.add_argument(
+        "--require-hashes",
+        action="store_true",
+        help="refuse recipes whose pins have no hashes (default: they are named)",
+    )
     build.add_argument("--jobs", type=int, default=1, metavar="N", help="images at once (default: 1)")
 
     remove = commands.add_parser("remove", help="forget images, and the layers that no other image has")

@@ -10,6 +10,7 @@ Exit    new: 0 written. check: 0 all accepted; 1 some were not. grade: 0 all gra
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,5 +186,5 @@ def _text(name: str | None, option: str) -> str | None:
 
 
 def _pins(name: str | None) -> list[str]:
-    lines = (_text(name, "--requirements") or "").splitlines()
-    return [pin for line in lines if (pin := line.split("#")[0].strip())]
+    lines = re.sub(r"\\\n", " ", _text(name, "--requirements") or "").splitlines()
+    return [pin for line in lines if (pin := " ".join(line.split("#")[0].split()))]

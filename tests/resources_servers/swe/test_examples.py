@@ -74,7 +74,8 @@ def test_a_row_is_read_as_an_instance_with_a_recipe(row: dict[str, Any]) -> None
 
 def test_every_requirement_is_exact(row: dict[str, Any]) -> None:
     for pin in [row["build"]["sdist"], *row["build"]["pip"]]:
-        assert re.fullmatch(r"[a-z0-9-]+==[0-9.]+", pin)
+        assert re.fullmatch(r"[a-z0-9-]+==[0-9.]+( --hash=sha256:[0-9a-f]{64})*", pin)
+    assert all(" --hash=sha256:" in pin for pin in row["build"]["pip"])
     assert row["build"]["sdist"].startswith(row["repo"] + "==")
     assert re.fullmatch(r"[0-9a-f]{64}", row["build"]["sdist_sha256"])
 

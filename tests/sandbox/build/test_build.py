@@ -1,6 +1,7 @@
 """Images from recipes: a tiny project of ours over a real base and Python, from an index on loopback."""
 
 import asyncio
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable
@@ -63,6 +64,7 @@ SCIENTIFIC = [
 ]
 """Closed for Python 3.9 to 3.12."""
 
+HELPER = "helper-2.0-py3-none-any.whl"
 Inside = Callable[..., Finished]
 
 
@@ -77,7 +79,8 @@ def pip_is_here(store: ImageStore, python: LocalImage, tmp_path_factory: pytest.
     async def fetch() -> None:
         index = Index(await PipConfig.read(), cache(store, "sdists"))
         to = tmp_path_factory.mktemp("pip")
-        await fetch_wheels(with_pip([], "3.11"), "3.11", index=index, kept=cache(store, "wheels-3.11"), to=to)
+        pins = with_pip(Recipe(python="3.11", sdist="tiny==1.0", sdist_sha256="0" * 64))
+        await fetch_wheels(pins, "3.11", index=index, kept=cache(store, "wheels-3.11"), to=to)
 
     try:
         asyncio.run(fetch())
@@ -90,7 +93,7 @@ def tiny(index: Any, pip_is_here: None, make_sdist: Any, make_wheel: Any) -> Rec
     """Source, a test and a git folder that it should not have; it needs `helper`."""
     files = {"tiny.py": "import helper\n", "tests/test_a.py": "x\n", ".git/config": "x\n", "build/x": "tracked\n"}
     digest = index.put("tiny", "tiny-1.0.tar.gz", make_sdist("tiny-1.0", files))
-    index.put("helper", "helper-2.0-py3-none-any.whl", make_wheel("helper", "2.0", {"helper.py": "value = 7\n"}))
+    index.put("helper", HELPER, make_wheel("helper", "2.0", {"helper.py": "value = 7\n"}))
     return Recipe(
         python="3.11",
         sdist="tiny==1.0",
@@ -208,6 +211,27 @@ async def test_what_a_recipe_gets_wrong_is_the_rows_fault_and_leaves_nothing(
     assert not store.has("test/wrong")
     assert set((store.home / "layers").iterdir()) == layers
     assert leftovers(store) == []
+
+
+async def test_a_wheel_that_the_hashes_are_not_of_is_refused_before_it_is_installed(
+    store: ImageStore, tiny: Recipe, index: Any, make_wheel: Any
+) -> None:
+    digest = hashlib.sha256((index.folder / "helper" / HELPER).read_bytes()).hexdigest()
+    hashed = tiny.model_copy(update={"pip": [f"helper==2.0 --hash=sha256:{digest}"]})
+    with pytest.raises(RowError, match=r"test/bare: the recipe's pins have no hashes") as caught:
+        await build_image(store, "test/bare", tiny, require_hashes=True)
+    assert caught.value.kind == "no_hash"
+    bare = await build_image(store, "test/bare", tiny)
+    image = await build_image(store, "test/hashed", hashed, require_hashes=True)
+    assert image.layers[:2] == bare.layers[:2]
+    assert image.layers[2] != bare.layers[2], "what was not checked does not stand for what was"
+    layers = set((store.home / "layers").iterdir())
+    index.put("helper", HELPER, make_wheel("helper", "2.0", {"helper.py": "value = 'evil'\n"}))
+    wrong = hashed.model_copy(update={"pip": [f"helper==2.0 --hash=sha256:{'0' * 64}"]})
+    with pytest.raises(RowError, match=r"test/hashed: .*hashes(.|\n)*helper==2\.0") as caught:
+        await build_image(store, "test/hashed", wrong)
+    assert caught.value.kind == "pin_digest"
+    assert set((store.home / "layers").iterdir()) == layers and leftovers(store) == []
 
 
 async def test_an_index_that_does_not_answer_is_the_machines_fault(

@@ -22,18 +22,18 @@ def client(index: Any, tmp_path: Path) -> Index:
 async def test_a_source_distribution_is_found_checked_and_kept(client: Index, index: Any, make_sdist: Make) -> None:
     data = make_sdist("Tiny.Pkg-1.0", {"a.py": "1"})
     digest = index.put("tiny-pkg", "Tiny.Pkg-1.0.tar.gz", data)
-    path = await client.sdist("tiny_pkg==1.0", digest)
+    path = await client.sdist("tiny_pkg==1.0", [digest])
     assert path.read_bytes() == data
     for file in (index.folder / "tiny-pkg").iterdir():
         file.unlink()
-    assert await client.sdist("tiny_pkg==1.0", digest) == path, "it is not asked for twice"
+    assert await client.sdist("tiny_pkg==1.0", [digest]) == path, "it is not asked for twice"
 
 
 async def test_a_file_that_is_not_what_the_row_or_the_index_says_is_refused(
     client: Index, index: Any, make_sdist: Make
 ) -> None:
     index.put("tiny", "tiny-1.0.tar.gz", make_sdist("tiny-1.0", {}), digest="0" * 64)
-    for said in ("0" * 64, "1" * 64, None):
+    for said in (["0" * 64], ["1" * 64, "2" * 64], []):
         with pytest.raises(RowError, match="has sha256") as caught:
             await client.sdist("tiny==1.0", said)
         assert caught.value.kind == "sdist_digest"
@@ -59,20 +59,20 @@ async def test_a_second_index_serves_what_the_first_lacks(index: Any, tmp_path: 
     other = tmp_path / "empty"
     other.mkdir()
     client = Index(PipConfig([other.as_uri(), index.url], None), tmp_path)
-    assert (await client.sdist("tiny==1.0", digest)).name == "tiny-1.0.tar.gz"
+    assert (await client.sdist("tiny==1.0", [digest])).name == "tiny-1.0.tar.gz"
 
 
 async def test_what_no_index_has_is_the_rows_fault_and_a_silent_index_is_not(
     client: Index, index: Any, tmp_path: Path, make_wheel: Any
 ) -> None:
     with pytest.raises(RowError, match="has a project 'gone'"):
-        await client.sdist("gone==1.0", "0" * 64)
+        await client.sdist("gone==1.0", ["0" * 64])
     index.put("tiny", "tiny-1.0-py3-none-any.whl", make_wheel("tiny", "1.0", {}))
     with pytest.raises(RowError, match="source distribution"):
-        await client.sdist("tiny==1.0", "0" * 64)
+        await client.sdist("tiny==1.0", ["0" * 64])
     silent = Index(PipConfig(["http://127.0.0.1:9"], None), tmp_path)
     with pytest.raises(InfraError) as caught:
-        await silent.sdist("tiny==1.0", "0" * 64)
+        await silent.sdist("tiny==1.0", ["0" * 64])
     assert caught.value.retryable
 
 

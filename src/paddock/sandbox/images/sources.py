@@ -49,7 +49,8 @@ class ImageSettings(BaseModel):
     local_repositories: list[Path] = []
     """Folders of this machine, absolute or from `~`: a row's recipe may name a git repository in or below them, links
     followed. Empty: rows may name URLs alone. Who writes rows can have the files of these repositories in an image."""
-
+    require_hashes: bool = False
+    """Refuse to build a row's recipe whose pins have no hashes; else what the package index has on the day is taken."""
     limits: ImageLimits = ImageLimits()
     """What one image may take of this machine when it is unpacked; more is refused before it is written."""
 

@@ -167,6 +167,11 @@ def test_the_command_adds_rows_to_a_file_and_says_its_notes(
     assert [row["instance_id"] for row in rows] == ["a__b-1", "a__b-2"]
     assert rows[0]["build"]["pip"] == ["iniconfig==2.0.0", "pytest==8.3.3", "pluggy==1.5.0"]
     shown = capsys.readouterr()
+    digests = [f"--hash=sha256:{digit * 64}" for digit in "01"]
+    (tmp_path / "pins.txt").write_text(" \\\n    ".join(["pluggy==1.5.0", *digests]) + "\n")
+    assert command(*words, "--out", str(tmp_path / "hashed.jsonl")) == 0
+    hashed = json.loads((tmp_path / "hashed.jsonl").read_text())
+    assert hashed["build"]["pip"] == [" ".join(["pluggy==1.5.0", *digests])]
     assert shown.out == ""
     assert "names harbour/berths.py" in shown.err
     assert command(*words) == 0

@@ -4,6 +4,7 @@ Sources `name==version`, a source distribution of the index, whose sha256 is loo
 Pins    either what uv resolves for the image's Python, from wheels alone and as of a day (requirements, requirement
         files, the source's own `build-system.requires` and `setup_requires`; of a distribution that has a wheel its
         dependencies too), or what an environment of this machine has installed, as it is.
+Hashes  of all pins; of none where no index states one of some pin, which is said.
 Trust   no project's code runs: metadata of wheels, the text of `pyproject.toml` and of `setup.cfg` are read.
 Errors  RowError: nothing of that name or version, requirements that contradict each other or have no wheel.
         InfraError: an index or a repository that does not answer.
@@ -25,6 +26,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from paddock.errors import InfraError, RowError, describe
+from paddock.sandbox.images.build.base import Progress
+from paddock.sandbox.images.build.hashes import with_hashes
 from paddock.sandbox.images.build.index import Index, PipConfig, normalized, split_pin
 from paddock.sandbox.images.build.local import ANYWHERE
 from paddock.sandbox.images.build.process import run
@@ -60,9 +63,17 @@ class Needs(NamedTuple):
 
 
 async def make_recipe(
-    store: ImageStore, source: str, python: str | None, needs: Needs, *, install: str | None, env: dict[str, str]
+    store: ImageStore,
+    source: str,
+    python: str | None,
+    needs: Needs,
+    *,
+    install: str | None,
+    env: dict[str, str],
+    progress: Progress | None = None,
 ) -> Recipe:
-    """The recipe; `python`: minor version of the image's, None: the environment's."""
+    """The recipe; `python`: minor version of the image's, None: the environment's. `progress` is told where its pins
+    have no hashes."""
     index = Index(await PipConfig.read(), cache(store, "sdists"))
     installed: list[str] | None = None
     if needs.environment is not None:
@@ -82,6 +93,11 @@ async def make_recipe(
             wanted.append(bare.sdist)
         installed = await _resolved(wanted, needs, python, index.config)
     pins = [pin for pin in installed if own is None or normalized(split_pin(pin)[0]) != normalized(own)]
+    try:
+        pins = await with_hashes(pins, python, index)
+    except (RowError, InfraError) as error:
+        if progress:
+            progress(f"its pins have no hashes: {error.message}")
     return bare.model_copy(update={"pip": pins, "install": install, "env": env})
 
 
@@ -92,7 +108,7 @@ async def _source(source: str, python: str, index: Index) -> Recipe:
             return Recipe(python=python, git=GitSource(repository=repository, commit=commit))
         except ValidationError as error:
             raise RowError(f"REPOSITORY@COMMIT: {describe(error)}", kind="recipe") from None
-    path = await index.sdist(source, None)
+    path = await index.sdist(source)
     return Recipe(python=python, sdist=source, sdist_sha256=path.parent.name)
 
 

@@ -39,7 +39,7 @@ async def environment_image(
     store: ImageStore, recipe: Recipe, python: LocalImage, index: Index, progress: Progress
 ) -> LocalImage:
     """Base, Python and the environment of a recipe's pins, built once per store."""
-    pins = with_pip(recipe.pip, recipe.python)
+    pins = with_pip(recipe)
     key = digest(1, _SCRIPT, pins, python.record.layers)
     name = f"paddock/environment:{key}"
     async with locked(store, name):
@@ -49,7 +49,7 @@ async def environment_image(
 async def _build(
     store: ImageStore, name: str, key: str, recipe: Recipe, python: LocalImage, index: Index, progress: Progress
 ) -> LocalImage:
-    pins = with_pip(recipe.pip, recipe.python)
+    pins = with_pip(recipe)
     with staged(store) as stage:
         given = stage.folder("given")
         progress(f"{name}: {len(pins)} pinned packages")

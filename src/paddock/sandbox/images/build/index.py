@@ -12,7 +12,7 @@ import re
 import ssl
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from html.parser import HTMLParser
 from http.client import HTTPException
 from pathlib import Path
@@ -28,7 +28,9 @@ DEFAULT_INDEX = "https://pypi.org/simple"
 SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _PIN = re.compile(
-    r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(\[[^]]*\])?\s*==\s*(?P<version>[A-Za-z0-9][\w.!+-]*)\s*(;.*)?", re.ASCII
+    r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(\[[^]]*\])?\s*==\s*(?P<version>[A-Za-z0-9][\w.!+-]*)\s*(;((?!--hash).)*)?"
+    r"(\s*--hash=sha256:[0-9a-f]{64})*\s*",
+    re.ASCII,
 )
 _TIMEOUT_S = 60.0
 _TRIES = 3
@@ -69,10 +71,10 @@ def normalized(name: str) -> str:
 
 
 def split_pin(pin: str) -> tuple[str, str]:
-    """`name==version` apart."""
+    """`name==version` apart; it may have hashes."""
     match = _PIN.fullmatch(pin)
     if match is None:
-        raise RowError(f"{pin!r} is no exact pin (name==version)", kind="pin")
+        raise RowError(f"{pin!r} is no exact pin (name==version, with --hash=sha256:HEX or without)", kind="pin")
     return match["name"], match["version"]
 
 
@@ -94,30 +96,33 @@ class Index:
             raise RowError(f"no package index here has a project {project!r}", kind="no_such_package")
         return [file for page in pages if page for file in _read(page)]
 
-    async def sdist(self, pin: str, sha256: str | None) -> Path:
-        """The source distribution of a pin, downloaded and checked."""
+    async def sdist(self, pin: str, sha256s: Collection[str] = ()) -> Path:
+        """The source distribution of a pin, downloaded and checked: one of `sha256s`, or, without them, what the index
+        states."""
         project, version = split_pin(pin)
-        for kept in self._folder.glob(f"{sha256}/*") if sha256 else ():
-            if _is_source(kept.name, project, version):
-                return kept
-        sources = [file for file in await self.files(project) if _is_source(file.name, project, version)]
+        for sha256 in sha256s:
+            for kept in self._folder.glob(f"{sha256}/*"):
+                if is_source(kept.name, project, version):
+                    return kept
+        sources = [file for file in await self.files(project) if is_source(file.name, project, version)]
         if not sources:
             raise RowError(f"{pin}: no package index here has a source distribution of it", kind="no_sdist")
-        chosen = next((file for file in sources if file.sha256 in (sha256, None)), sources[0])
-        expected = sha256 or chosen.sha256
-        if expected is None:
+        chosen = next((file for file in sources if file.sha256 is None or file.sha256 in sha256s), sources[0])
+        expected = sha256s or {chosen.sha256} - {None}
+        if not expected:
             raise RowError(f"{pin}: neither the row nor the index states a sha256", kind="sdist_digest")
         return await self._keep(chosen, expected, pin)
 
-    async def _keep(self, file: IndexFile, sha256: str, pin: str) -> Path:
-        path = self._folder / sha256 / file.name
-        if path.exists():
+    async def _keep(self, file: IndexFile, sha256s: Collection[str | None], pin: str) -> Path:
+        if file.sha256 in sha256s and (path := self._folder / str(file.sha256) / file.name).exists():
             return path
         data = await self._get(file.url)
         assert data is not None
         found = hashlib.sha256(data.body).hexdigest()
-        if found != sha256:
-            raise RowError(f"{pin}: {file.name} has sha256 {found}, not {sha256}", kind="sdist_digest")
+        if found not in sha256s:
+            wanted = " or ".join(sorted(map(str, sha256s)))
+            raise RowError(f"{pin}: {file.name} has sha256 {found}, not {wanted}", kind="sdist_digest")
+        path = self._folder / found / file.name
         fresh = self._folder / f"{uuid.uuid4().hex}.new"
         fresh.write_bytes(data.body)
         path.parent.mkdir(exist_ok=True)
@@ -181,7 +186,7 @@ class _Links(HTMLParser):
             self.found.append(link)
 
 
-def _is_source(file: str, project: str, version: str) -> bool:
+def is_source(file: str, project: str, version: str) -> bool:
     stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), "")
     name, found, its_version = stem.rpartition("-")
     return bool(found) and normalized(name) == normalized(project) and its_version == version

@@ -71,16 +71,22 @@ async def build_image(
     *,
     progress: Progress | None = None,
     local_repositories: Sequence[Path] = (),
+    require_hashes: bool = False,
 ) -> LocalImage:
     """The image of a recipe, built where the store lacks it. `local_repositories`: folders of this machine that its
-    repository may lie in."""
+    repository may lie in; `require_hashes`: pins without hashes are refused."""
+    if require_hashes and not recipe.is_hashed:
+        raise RowError(f"{name}: the recipe's pins have no hashes, which are required here", kind="no_hash")
     if recipe.git is not None:
         check_allowed(recipe.git.repository, local_repositories)
     say = progress or (lambda _line: None)
     index = Index(await PipConfig.read(), cache(store, "sdists"))
     async with locked(store, name):
         python = await python_image(store, recipe.python, say)
-        environment = await environment_image(store, recipe, python, index, say)
+        try:
+            environment = await environment_image(store, recipe, python, index, say)
+        except RowError as error:
+            raise RowError(f"{name}: {error.message}", kind=error.kind) from error
         key = digest(2, _SCRIPT, _EXCLUDE, recipe, environment.record.layers)
         known = current(store, name, key)
         if known is not None:
