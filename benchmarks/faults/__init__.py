@@ -1,6 +1,7 @@
-"""Campaigns that plant faults and count what goes wrong.
+"""Campaigns that plant faults, or cheats, and count what goes wrong.
 
     python -m benchmarks faults grading [--cases N] [--seed S]
+    python -m benchmarks faults cheats [--times N] [--chance] [--only PATTERN] [--records FILE]
     python -m benchmarks faults runs [--environment pivot|swe] [--rollouts N] [--repeats N] [--seed S]
     python -m benchmarks faults payload [--sandboxes N] [--minutes M] [--seed S]
 

@@ -57,9 +57,9 @@ class Project(NamedTuple):
         return f"zoo__{self.name}-{self.digest}"
 
 
-def projects() -> dict[str, Project]:
-    """All, by name."""
-    return {path.stem: _read(path) for path in sorted(TREES.glob("*.txt"))}
+def projects(folder: Path = TREES) -> dict[str, Project]:
+    """All of a folder, by name."""
+    return {path.stem: _read(path) for path in sorted(folder.glob("*.txt"))}
 
 
 def _read(path: Path) -> Project:
