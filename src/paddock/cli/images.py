@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--name", metavar="NAME", help="what the store calls it")
     _add_rows(build)
     local_repositories.add_argument(build)
+    _add_limits(build)
     build.add_argument(
         "--require-hashes",
         action="store_true",
@@ -92,7 +93,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--unpacked-mib", type=int, metavar="N", help="what an image's files may take, unpacked (default: 65536)"
+        "--unpacked-mib",
+        type=int,
+        metavar="N",
+        help="what an image's files, or a build's layer, may take (default: 65536)",
     )
     parser.add_argument(
         "--entries", type=int, metavar="N", help="files, folders and links that it may have (default: 5000000)"

@@ -89,7 +89,14 @@ def inside(store: ImageStore, base: LocalImage) -> Inside:
         image = image or base
         with staged(store) as stage:
             return asyncio.run(
-                run_inside(stage, image.layers, script, payload_id=store.payload_id, env=image.record.env)
+                run_inside(
+                    stage,
+                    image.layers,
+                    script,
+                    payload_id=store.payload_id,
+                    limits=store.limits,
+                    env=image.record.env,
+                )
             )
 
     return run

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError, RowError
-from paddock.sandbox.images import GitSource, ImageStore, LocalImage, Recipe
+from paddock.sandbox.failures import ImageInvalid
+from paddock.sandbox.images import GitSource, ImageLimits, ImageStore, LocalImage, Recipe
 from paddock.sandbox.images.build import base_image, build_image, python_image
 from paddock.sandbox.images.build.index import Index, PipConfig
 from paddock.sandbox.images.build.local import ANYWHERE
@@ -232,6 +233,27 @@ async def test_a_wheel_that_the_hashes_are_not_of_is_refused_before_it_is_instal
         await build_image(store, "test/hashed", wrong)
     assert caught.value.kind == "pin_digest"
     assert set((store.home / "layers").iterdir()) == layers and leftovers(store) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "install", "told"),
+    [
+        ({"unpacked_mib": 8}, "head -c 20000000 /dev/zero > big; sleep 200", r"19 MiB, .* --unpacked-mib N"),
+        ({"entries": 500}, "touch $(seq 1000)", r"more than 500 entries; .* --entries N"),
+    ],
+)
+async def test_what_a_build_writes_is_within_the_limits_of_an_image(
+    limits: dict[str, int], install: str, told: str, store: ImageStore, tiny: Recipe
+) -> None:
+    await build_image(store, "test/tiny", tiny)
+    small = ImageStore(store.home, payload_id=store.payload_id, limits=ImageLimits(**limits))
+    layers = set((store.home / "layers").iterdir())
+    async with asyncio.timeout(150):
+        with pytest.raises(ImageInvalid, match=rf"test/large: the build has written {told}") as caught:
+            await build_image(small, "test/large", tiny.model_copy(update={"install": install}))
+    assert caught.value.kind == "image_too_large"
+    assert not store.has("test/large") and set((store.home / "layers").iterdir()) == layers
+    assert leftovers(store) == []
 
 
 async def test_an_index_that_does_not_answer_is_the_machines_fault(

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import tarfile
 from pathlib import Path
@@ -100,6 +101,33 @@ async def test_nothing_stays_of_an_image_that_is_too_large(
     assert list((small.home / "building").iterdir()) == []
     assert not list((small.home / "layers").glob("*"))
     assert not (tmp_path / "out.sif").exists()
+
+
+def lengthen(path: Path, padding: bytes) -> None:
+    path.write_bytes(path.read_bytes() + padding)
+
+
+@pytest.mark.parametrize("what", ["index", "manifest", "config"])
+async def test_what_says_how_an_image_is_made_is_read_up_to_a_bound(
+    what: str, small: ImageStore, tmp_path: Path, registry: ScriptedRegistry
+) -> None:
+    image = make_image([make_layer([Entry("a", b"1")])])
+    padding = b" " * (9 * MIB)
+    async with Puller(small) as puller:
+        if what == "manifest":
+            registry.images["t/x:v1"] = image._replace(manifest=image.manifest + padding)
+            source, told = f"docker://{registry.host}/t/x:v1", "manifests/v1: the answer has more than 8 MiB"
+        else:
+            source = oci_folder(image, tmp_path)
+            name = "index.json"
+            if what == "config":
+                name = "blobs/sha256/" + json.loads(image.manifest)["config"]["digest"].removeprefix("sha256:")
+            lengthen(Path(source, name), padding)
+            told = f"{name} has more than 8 MiB"
+        with pytest.raises(ImageInvalid, match=told) as caught:
+            await to_store(puller, source, "mine")
+    assert caught.value.kind == "manifest"
+    assert small.names() == []
 
 
 def test_layers_count_together_and_so_does_what_they_replace(root: Path) -> None:

@@ -19,13 +19,13 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.names import architecture
+from paddock.sandbox.images.registry.client import MAX_JSON
 from paddock.sandbox.images.registry.manifest import check_digest, choose, is_list, parse_json, read_manifest
 from paddock.sandbox.images.unpack.headers import BoundedTar, members
 from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
 from paddock.types import JsonObject
 
 LAYOUT = "oci-layout"
-MAX_JSON = 8 << 20
 _MAX_LINKS = 8
 _MAX_MEMBERS = 100_000
 """Of an archive, which has a few for each layer."""
@@ -215,9 +215,12 @@ def _blob(opener: Open, digest: str, what: str) -> bytes:
 def _small(opener: Open, name: str, what: str) -> bytes:
     try:
         with opener(name) as file:
-            return file.read(MAX_JSON)
+            body = file.read(MAX_JSON + 1)
     except FileNotFoundError:
         raise ImageInvalid(f"{what} lacks {name}", kind="image_damaged") from None
+    if len(body) > MAX_JSON:
+        raise ImageInvalid(f"{what}: {name} has more than {MAX_JSON >> 20} MiB", kind="manifest")
+    return body
 
 
 def _members(tar: tarfile.TarFile, index: dict[str, tarfile.TarInfo], what: str) -> Open:

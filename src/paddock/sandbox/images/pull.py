@@ -15,7 +15,7 @@ from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.build.staging import locked
 from paddock.sandbox.images.making import Made, make_image
 from paddock.sandbox.images.names import Name, parse_name
-from paddock.sandbox.images.oci import MAX_JSON, ImageConfig, machine, read_config, write_layout
+from paddock.sandbox.images.oci import ImageConfig, machine, read_config, write_layout
 from paddock.sandbox.images.registry import (
     BlobCache,
     ImageManifest,
@@ -23,6 +23,7 @@ from paddock.sandbox.images.registry import (
     RegistryOptions,
     fetch_manifest,
 )
+from paddock.sandbox.images.registry.client import MAX_JSON
 from paddock.sandbox.images.registry.manifest import hub_path, parse_json
 from paddock.sandbox.images.store import ImageStore, LocalImage
 from paddock.sandbox.images.unpack import Budget, Tree, apply_layer, measure_layer
@@ -107,7 +108,7 @@ class Puller:
         registry = await self._registry(name.registry)
         manifest = await fetch_manifest(registry, name, arch=machine())
         if manifest.config.size > MAX_JSON:
-            raise ImageInvalid(f"{name}: its config has {manifest.config.size} bytes, not {MAX_JSON}", kind="manifest")
+            raise ImageInvalid(f"{name}: its config has more than {MAX_JSON >> 20} MiB", kind="manifest")
         blobs = {blob.digest: blob for blob in manifest.blobs}
         all_bytes, here = sum(blob.size for blob in blobs.values()), sum(map(self.blobs.present_bytes, blobs))
         Budget(self.store.limits, str(self.blobs.folder)).reserve(max(0, all_bytes - here), f"{name}: its blobs")

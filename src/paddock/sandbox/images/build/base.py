@@ -163,7 +163,7 @@ async def _build(store: ImageStore, progress: Progress) -> LocalImage:
         await unpack(archives, stage.tree)
         furnish(stage.tree, store.payload_id)
         own_tree(store, stage.tree)
-        done = await run_inside(stage, [], "ldconfig", payload_id=store.payload_id, env=ENV)
+        done = await run_inside(stage, [], "ldconfig", payload_id=store.payload_id, limits=store.limits, env=ENV)
         if done.code:
             raise InfraError(f"{NAME}: ldconfig failed:\n{done.tail}", kind="base_image", retryable=False)
         return store.add(

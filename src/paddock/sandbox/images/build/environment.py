@@ -65,7 +65,13 @@ async def _build(
         script = _script(pins[0], interpreter_of(python), given, found)
         env = {**python.record.env, **ENV, "PATH": python.record.env["PATH"]}
         done = await run_inside(
-            stage, python.layers, script, payload_id=store.payload_id, env=env, folders={"given": given}
+            stage,
+            python.layers,
+            script,
+            payload_id=store.payload_id,
+            limits=store.limits,
+            env=env,
+            folders={"given": given},
         )
         if done.code:
             raise RowError(f"{name}: build step `environment` ended with {done.code}:\n{done.tail}", kind="build_step")

@@ -3,19 +3,29 @@
 Root    the overlay of the layers below and the layer in the making, or that layer alone; `/tmp` and `/mnt` are in
         memory, folders of the host are readable below `/mnt`.
 Law     the environment is what is given, nothing of ours. A step that outlives its builder is killed.
-Errors  RuntimeMissing: no bubblewrap or no user namespaces. The step's exit code is the caller's.
+Disk    what the step has written is counted while it runs and when it has ended, by the limits of an image: blocks, and
+        files, folders and links, of the one layer. What is deleted and still open counts to the free disk alone.
+Errors  RuntimeMissing: no bubblewrap or no user namespaces. ImageInvalid `image_too_large`: it was killed for what it
+        wrote; InfraError `disk_full`. The step's exit code is the caller's.
 """
 
+import asyncio
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from paddock.errors import InfraError
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.images.build.process import Finished, run
 from paddock.sandbox.images.build.staging import Stage
+from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
+from paddock.sandbox.watchdog.disk import disk_use
 
+LOOK_S = 0.5
+"""Between two looks at what a step has written, at least; three times what the last one took, if that is longer."""
 GIVEN = "/mnt/given"
 """Where a build's step sees what it is given."""
 _MOUNT = """
@@ -31,11 +41,13 @@ async def run_inside(
     script: str,
     *,
     payload_id: int,
+    limits: ImageLimits,
     env: Mapping[str, str],
     folders: Mapping[str, Path] | None = None,
     timeout_s: float = 1800.0,
 ) -> Finished:
-    """Run a bash script; what it writes lands in `stage.tree`. `folders`: host folders by name below `/mnt`."""
+    """Run a bash script; what it writes lands in `stage.tree`, within `limits`. `folders`: host folders by name below
+    `/mnt`."""
     for program in ("bwrap", "unshare"):
         if not shutil.which(program):
             raise RuntimeMissing(
@@ -54,10 +66,33 @@ async def run_inside(
         argv += ["bash", "--norc", "--noprofile", "-euc", script]
         # mount(8) of newer systems cuts long option strings unless told to use the old call.
         env = {"LIBMOUNT_FORCE_MOUNT2": "always"}
-        done = await run(argv, env=env, timeout_s=timeout_s, pass_fds=[pipe.fileno()])
+        running = run(argv, env=env, timeout_s=timeout_s, pass_fds=[pipe.fileno()])
+        done = await _within(limits, stage.tree, running)
     if "exit-code" not in status.read_text():
         raise InfraError(f"no sandbox for the build:\n{done.tail}", kind="build_sandbox", retryable=False)
     return done
+
+
+async def _within(limits: ImageLimits, tree: Path, running: Coroutine[Any, Any, Finished]) -> Finished:
+    task, pause_s = asyncio.ensure_future(running), LOOK_S
+    try:
+        while True:
+            ended, _running = await asyncio.wait([task], timeout=pause_s)
+            since = time.monotonic()
+            await asyncio.to_thread(_look, limits, tree)
+            pause_s = max(LOOK_S, 3 * (time.monotonic() - since))
+            if ended:
+                return task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        # What it wrote is said first: its own error has been seen, and is not logged as lost.
+        _ = task.cancelled() or task.exception()
+
+
+def _look(limits: ImageLimits, tree: Path) -> None:
+    use = disk_use(tree, most_files=limits.entries)
+    Budget(limits, str(tree)).hold(use.bytes, use.files, whole=use.whole)
 
 
 def _as_payload(payload_id: int) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from paddock.errors import RowError
+from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.build.base import ENV, Progress, current, digest, mover
 from paddock.sandbox.images.build.environment import PIP, environment_image
 from paddock.sandbox.images.build.index import Index, PipConfig
@@ -115,9 +116,18 @@ async def _build(
     progress(f"{name}: installed without a network")
     script = _script(recipe, python, f"{GIVEN}/{archive.name}")
     env = {**environment.record.env, **ENV, "PATH": environment.record.env["PATH"], **_COMMITTING, **recipe.env}
-    done = await run_inside(
-        stage, environment.layers, script, payload_id=store.payload_id, env=env, folders={"given": given}
-    )
+    try:
+        done = await run_inside(
+            stage,
+            environment.layers,
+            script,
+            payload_id=store.payload_id,
+            limits=store.limits,
+            env=env,
+            folders={"given": given},
+        )
+    except ImageInvalid as error:
+        raise ImageInvalid(f"{name}: {error.message}", kind=error.kind) from error
     head = _head(name, done)
     return store.add(
         name,

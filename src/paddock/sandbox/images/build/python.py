@@ -81,7 +81,7 @@ async def _build(
             libraries=str(_LIBRARIES).replace("'", '"'),
             library=made.library,
         )
-        done = await run_inside(stage, base.layers, script, payload_id=store.payload_id, env=ENV)
+        done = await run_inside(stage, base.layers, script, payload_id=store.payload_id, limits=store.limits, env=ENV)
         if done.code:
             raise RowError(f"Python {minor} does not run in an image here:\n{done.tail}", kind="python_missing")
         path = f"/{HOME}/bin:{PATH}" if made.program.startswith(f"/{HOME}") else PATH

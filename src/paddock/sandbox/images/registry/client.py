@@ -3,6 +3,7 @@
 Plain   http is spoken to loopback hosts, and elsewhere only when `insecure` says so; a redirect is held to the same.
 Login   a 401 says how: `Basic`, or `Bearer` with a token of its realm, fetched once per repository and again when it
         has expired. Credentials go to the registry and its realm; a redirect to another host loses them.
+Size    an answer that is read whole has at most `MAX_JSON` bytes, decompressed, and the rest is not read.
 Errors  ImageMissing for 404, and for 401 and 403 once we have said who we are (registries answer so for images that
         don't exist); others as `retry` says.
 """
@@ -10,6 +11,7 @@ Errors  ImageMissing for 404, and for 401 and 403 once we have said who we are (
 import asyncio
 import base64
 import ipaddress
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,12 +20,14 @@ from typing import NamedTuple, Self
 import httpx
 
 from paddock.errors import InfraError
-from paddock.sandbox.failures import ImageMissing
+from paddock.sandbox.failures import ImageInvalid, ImageMissing
 from paddock.sandbox.images.registry.credentials import DOCKER_HUB, Credentials, find_credentials
 from paddock.sandbox.images.registry.retry import Backoff, check_status, persist
 
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 _MAX_REDIRECTS = 5
+MAX_JSON = 8 << 20
+"""Bytes of a manifest, an index or a config; those of real images have some kB, and registries take 4 MiB at most."""
 
 
 class RegistryOptions(NamedTuple):
@@ -66,13 +70,12 @@ class Registry:
     async def __aexit__(self, *_error: object) -> None:
         await self._client.aclose()
 
-    async def get(self, repository: str, path: str, *, accept: str = "*/*") -> httpx.Response:
+    async def get(self, repository: str, path: str, *, accept: str = "*/*") -> bytes:
         """A small answer, whole."""
 
-        async def attempt() -> httpx.Response:
+        async def attempt() -> bytes:
             async with self.stream(repository, path, {"accept": accept}) as response:
-                await response.aread()
-                return response
+                return await _whole(response, self.name_of(repository, path))
 
         return await persist(attempt, self.options.backoff, self.name_of(repository, path))
 
@@ -133,12 +136,13 @@ class Registry:
         if service := said.get("service"):
             query["service"] = service
         auth = httpx.BasicAuth(*self._credentials) if self._credentials else None
-        response = await self._client.get(realm, params=query, auth=auth)
-        check_status(response, f"{self.host}: login")
+        async with self._client.stream("GET", realm, params=query, auth=auth) as response:
+            check_status(response, f"{self.host}: login")
+            answer = await _whole(response, f"{self.host}: login")
         try:
-            body = response.json() if response.is_success else {}
+            body = json.loads(answer) if response.is_success else {}
             token = body.get("token") or body.get("access_token")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             token = None
         if not isinstance(token, str):
             raise ImageMissing(
@@ -159,6 +163,15 @@ class Registry:
             kind="registry",
             retryable=False,
         )
+
+
+async def _whole(response: httpx.Response, what: str) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_JSON:
+            raise ImageInvalid(f"{what}: the answer has more than {MAX_JSON >> 20} MiB", kind="manifest")
+    return bytes(body)
 
 
 def is_loopback(host: str) -> bool:

@@ -101,10 +101,10 @@ def parse_json(body: bytes, what: str) -> dict[str, Any]:
 
 
 async def _get(registry: Registry, repository: str, reference: str) -> bytes:
-    response = await registry.get(repository, f"manifests/{reference}", accept=ACCEPT)
+    body = await registry.get(repository, f"manifests/{reference}", accept=ACCEPT)
     if reference.startswith("sha256:"):
-        check_digest(response.content, reference, f"{registry.host}/{repository}")
-    return response.content
+        check_digest(body, reference, f"{registry.host}/{repository}")
+    return body
 
 
 def check_digest(body: bytes, digest: str, what: str) -> None:

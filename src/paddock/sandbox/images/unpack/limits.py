@@ -3,6 +3,7 @@
 Bytes   of the files written, and of what their layers decompress to: two counts over all layers, one limit.
 Entries over all layers, those that are replaced, removed or left out included.
 Disk    what is to stay free on the disk that is written to.
+Builds  what a recipe's steps write is counted after it is written, each layer by itself (`build.inside`).
 Errors  ImageInvalid `image_too_large` says which limit, by what, and what raises it; InfraError `disk_full`.
 """
 
@@ -78,6 +79,17 @@ class Budget:
         self._written += n_bytes
         self._unlooked += n_bytes
         self.reserve(0, what)
+
+    def hold(self, n_bytes: int, n_entries: int, *, whole: bool) -> None:
+        """Of what a build wrote, as it was counted; not `whole`: it could not be."""
+        if n_entries > self.limits.entries:
+            raise _too_large(f"the build has written more than {self.limits.entries} entries", "entries")
+        if n_bytes > self._most:
+            wrote = f"the build has written {n_bytes >> 20} MiB"
+            raise _too_large(f"{wrote}, and a layer may have {self.limits.unpacked_mib}", "unpacked_mib")
+        if not whole:
+            raise ImageInvalid("the build has nested folders too deep to be counted", kind="image_too_large")
+        self._look(0)
 
     def _look(self, n_bytes: int) -> None:
         self._unlooked = 0
