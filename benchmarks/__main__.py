@@ -26,7 +26,7 @@ NAMES = (
     "grading",
     "training",
 )
-CAMPAIGNS = ("grading", "runs", "payload", "cheats")
+CAMPAIGNS = ("grading", "runs", "payload", "cheats", "honest")
 """Of `faults`, by their own arguments: not among the benchmarks, which run all where none is named."""
 OUT = Path("runs/bench")
 

@@ -73,8 +73,9 @@ class Draft:
 
     def close(self) -> None:
         """The tree is as its commit again."""
+        git(self.folder, "reset", "-q")
+        git(self.folder, "clean", "-q", "-f", "-f", "-d", "-x")  # first, so that no new attributes are heeded
         git(self.folder, "reset", "-q", "--hard")
-        git(self.folder, "clean", "-q", "-f", "-d", "-x")
 
     def has(self, path: str) -> bool:
         return (self.folder / path).exists()
@@ -110,7 +111,7 @@ class Draft:
             if not path.endswith(".py") or path in self.subject.tests or not self.has(path):
                 continue
             text = self.read(path)
-            if text.isascii() and "\r" not in text and "\f" not in text and text.endswith("\n"):
+            if text.isascii() and text.endswith("\n") and not any(sign in text for sign in "\r\f\t"):
                 found.append(Source(path, text, ast.parse(text)))
         self.chance.shuffle(found)
         return found

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.zoo.honest_patches.draft import Runner, Subject
 from tests.zoo.honest_patches.trying import LIMITS, tests_of
-from tests.zoo.projects import git, make_row, projects
+from tests.zoo.projects import Project, git, make_row, patch_of, projects
 
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.instance import Instance
@@ -34,10 +34,15 @@ async def own_cases(images: ImageStore, folder: Path, names: Iterable[str] = ())
             continue
         row = await make_row(images, project, folder / name)
         instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
-        runner = _RUNNERS.get(name, "pytest")
-        subject = Subject(name, folder / name, instance.gold_patch, tests_of(instance), runner, project.ways)
-        found.append(Case(instance, subject))
+        found.append(Case(instance, own_subject(project, folder / name)))
     return found
+
+
+def own_subject(project: Project, folder: Path) -> Subject:
+    """Of one of our projects, whose repository is in `folder`."""
+    gold = patch_of(folder, project.fixed).encode()
+    runner = _RUNNERS.get(project.name, "pytest")
+    return Subject(project.name, folder, gold, frozenset(project.tests), runner, project.ways)
 
 
 async def case_of(provider: Provider, instance: Instance, folder: Path) -> Case:

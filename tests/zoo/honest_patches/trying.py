@@ -21,7 +21,7 @@ TAIL = 1500
 async def complaint(provider: Provider, instance: Instance, patch: bytes, *, timeout_s: float) -> str | None:
     """Why a patch is not right; None: it is."""
     async with open_bench(provider, instance, instance.image, LIMITS) as bench:
-        await bench.write("/tmp/patch", patch)
+        await bench.write("/tmp/patch", patch if patch.endswith(b"\n") else patch + b"\n")
         done = await bench.run(("bash", "-c", APPLY))
         if not done.ok:
             return f"it does not apply: {bytes(done.stdout).decode(errors='replace')[-TAIL:]}"
