@@ -55,11 +55,14 @@ SOCKET_CALLS = "socket socketpair"
 are shared with the host (AF_ALG)."""
 FAMILIES = (1, 2, 10, 16, 17)
 """Unix, IPv4, IPv6, netlink (`getaddrinfo`), packet (whose answer is EPERM)."""
+LEASE_CALL, LEASE_COMMAND = "fcntl", 1024
+"""EINVAL where its second argument is F_SETLEASE: whoever opens or starts a file with a lease is held for a minute."""
 NEWEST = 469
 """`file_setattr` of Linux 6.17. The numbers of the x32 ABI are above it as well."""
 
 _NUMBERS = """
 call             x86_64  aarch64
+fcntl                72       25
 socket               41      198
 socketpair           53      199
 clone                56      220
@@ -141,7 +144,7 @@ MACHINES = {
 """By the name that `uname` gives."""
 
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCH, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 """Offsets in struct seccomp_data; of an argument, the low half."""
 _KILL_PROCESS, _FAIL, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
@@ -165,6 +168,8 @@ def program(machine: Machine) -> bytes:
     for name in SOCKET_CALLS.split():
         refused = _return(_FAIL | errno.EAFNOSUPPORT)
         made += _test(_IF_EQUAL, number[name], yes=[_load(_FIRST_ARGUMENT), *families, refused])
+    lease = _test(_IF_EQUAL, LEASE_COMMAND, yes=[_return(_FAIL | errno.EINVAL)])
+    made += _test(_IF_EQUAL, number[LEASE_CALL], yes=[_load(_SECOND_ARGUMENT), *lease, _return(_ALLOW)])
     return b"".join([*made, _return(_ALLOW)])
 
 
