@@ -57,6 +57,19 @@ class InfraError(PaddockError):
     owner, status, outcome = "infra", 503, "infra"
     retryable_by_default = True
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "error",
+        stage: str | None = None,
+        retryable: bool | None = None,
+        doubtful: bool = False,
+    ) -> None:
+        """`doubtful`: the policy may have caused it, and nothing that is known tells (`Failure.doubtful`)."""
+        super().__init__(message, kind=kind, stage=stage, retryable=retryable)
+        self.doubtful = doubtful
+
 
 class VerifierError(PaddockError):
     owner, status, outcome = "verifier", 502, "verifier"

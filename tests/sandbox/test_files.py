@@ -21,14 +21,19 @@ class Link:
         return os.open(self._path, os.O_WRONLY if write else os.O_RDONLY)
 
 
-def box(path: str) -> Any:
-    return SimpleNamespace(link=Link(path), handle=SimpleNamespace(spec=SimpleNamespace(workdir="/testbed")))
+def box(path: str, upper: Path = Path("/var/tmp")) -> Any:
+    """`upper`: on a disk with room."""
+    handle = SimpleNamespace(spec=SimpleNamespace(workdir="/testbed"))
+    return SimpleNamespace(link=Link(path), handle=handle, folder=SimpleNamespace(upper=upper))
 
 
-async def test_a_full_disk_of_the_host_is_no_error_of_the_file() -> None:
+async def test_a_full_disk_of_the_host_is_no_error_of_the_file_and_in_doubt_where_it_has_room() -> None:
     with pytest.raises(SandboxError, match=r"/testbed/a\.txt: the host's disk: No space left") as caught:
         await write(box("/dev/full"), "a.txt", b"text")
-    assert caught.value.kind == "disk_failed"
+    assert (caught.value.kind, caught.value.doubtful) == ("disk_failed", True)
+    with pytest.raises(SandboxError) as caught:
+        await write(box("/dev/full", Path("/proc")), "a.txt", b"text")  # where nothing is free
+    assert (caught.value.kind, caught.value.doubtful) == ("disk_failed", False)
 
 
 async def test_a_full_shared_memory_is_the_files_error() -> None:

@@ -134,7 +134,7 @@ async def test_an_interrupt_of_a_parent_is_its_end_without_a_trace(
         (await keepers.fork()).close()
     os.kill(await parent(), signal.SIGINT)
     (await keepers.fork()).close()
-    await asyncio.to_thread(keepers.close)
+    await keepers.close()
     assert caplog.messages == ["the keepers' parent was killed by signal 2; it is replaced"]
 
 
@@ -143,7 +143,7 @@ async def test_parents_that_end_again_and_again_are_an_error_that_quotes_the_las
     keepers = Keepers(10.0, [sys.executable, "-S", "-c", script])
     with pytest.raises(SandboxError) as caught:
         await keepers.fork()
-    await asyncio.to_thread(keepers.close)
+    await keepers.close()
     assert caught.value.kind == "keeper_lost"
     assert "ended with exit code 1; it said: xxx" in caught.value.message
     assert f"no library of that name; {STARTS} more ended too" in caught.value.message
@@ -154,8 +154,36 @@ async def test_a_parent_that_hangs_is_an_error_too() -> None:
     keepers = Keepers(0.05, [sys.executable, "-S", "-c", "import time; time.sleep(600)"])
     with pytest.raises(SandboxError, match=r"did not answer in 0.05 s") as caught:
         await keepers.fork()
-    await asyncio.to_thread(keepers.close)
+    await keepers.close()
     assert caught.value.kind == "keeper_lost"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, None])
+async def test_it_tells_how_each_keeper_ended(number: signal.Signals | None) -> None:
+    keepers = Keepers(30.0)
+    several = [await keepers.fork() for _ in range(3)]
+    for one in several:
+        assert one.status is not None and not one.status.done()
+    if number is not None:
+        os.kill(several[1].pid, number)
+    else:
+        several[1].link.close()
+    assert several[1].status is not None
+    assert await asyncio.wait_for(several[1].status, 30) == (0 if number is None else -number)
+    assert [one.status.done() for one in (several[0], several[2]) if one.status] == [False, False]
+    for one in several:
+        one.close()
+    await keepers.close()
+
+
+async def test_of_a_parent_that_ended_no_keepers_end_is_known() -> None:
+    keepers = Keepers(30.0)
+    keeper = await keepers.fork()
+    assert keeper.status is not None
+    os.kill(psutil.Process(keeper.pid).ppid(), signal.SIGKILL)
+    assert await asyncio.wait_for(keeper.status, 30) is None
+    keeper.close()
+    await keepers.close()
 
 
 async def test_a_machine_that_gives_no_process_is_told_and_the_parent_lives() -> None:
@@ -165,7 +193,7 @@ async def test_a_machine_that_gives_no_process_is_told_and_the_parent_lives() ->
             await keepers.fork()
         assert caught.value.kind == "keeper_refused"
         assert "too few processes allowed (`ulimit -u` is 0; or pids.max of a cgroup)" in caught.value.message
-    await asyncio.to_thread(keepers.close)
+    await keepers.close()
 
 
 def test_a_descriptor_that_there_is_no_room_for_is_told() -> None:

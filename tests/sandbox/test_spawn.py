@@ -1,5 +1,6 @@
 """Claims about how a command starts: what its process has open before it is the command's own."""
 
+import errno
 import subprocess
 import sys
 
@@ -78,3 +79,45 @@ def test_a_child_that_hangs_before_it_is_its_command_is_killed() -> None:
         "[Errno 110] start within 0.2 s: Connection timed out",
         "no child is left",
     ], done.stderr
+
+
+STOPPED = """
+import os, signal, sys, threading, time
+from types import SimpleNamespace
+from paddock.sandbox.keeper import spawn
+
+def children():
+    return [int(pid) for pid in open("/proc/self/task/%d/children" % os.getpid()).read().split()]
+
+def stop(times):
+    while times:
+        for pid in children():
+            times -= 1
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except OSError:
+                pass
+
+plan = SimpleNamespace(cgroup_fds=[], open_files=256, file_bytes=None, spawn_timeout_s=30)
+message = {"argv": ["sleep", "60"], "env": {"PATH": "/-:" * 30_000 + "/usr/bin:/bin"}, "cwd": "/", "terminal": None}
+stopping = threading.Thread(target=stop, args=(int(sys.argv[1]),), daemon=True)
+stopping.start()
+began = time.monotonic()
+try:
+    started = spawn.spawn(plan, message, [0, 1, 2])
+    stopping.join()
+    os.kill(started.pid, signal.SIGKILL)
+    os.waitpid(started.pid, 0)
+    print("started")
+except spawn.Refused as refused:
+    print(refused.errno, refused, time.monotonic() - began < 15)
+print(children())
+"""
+
+
+def test_a_child_that_is_stopped_again_and_again_is_refused_and_one_that_was_stopped_goes_on() -> None:
+    for times, said in (("3", "started"), ("1000000000", f"{errno.ECANCELED} a signal stopped it again and again")):
+        words = [sys.executable, "-c", STOPPED, times]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        first, left = done.stdout.splitlines()
+        assert (first.startswith(said), left) == (True, "[]"), done.stdout + done.stderr

@@ -14,12 +14,13 @@ from typing import NamedTuple
 from paddock.sandbox import processes
 from paddock.sandbox.capture import Kept, Reader
 from paddock.sandbox.cgroups import Cgroup
+from paddock.sandbox.ends import End
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import LocalImage
 from paddock.sandbox.keeper import shortage
 from paddock.sandbox.layers import View
 from paddock.sandbox.layers.marks import Attributes
-from paddock.sandbox.link import Command, Link, Refused
+from paddock.sandbox.link import Broken, Command, Link, Refused
 from paddock.sandbox.records import ExecRequest, ExecResult, Killed, KilledBy, Output, SandboxHandle, ShellRequest
 from paddock.sandbox.shell import Shell
 
@@ -41,6 +42,11 @@ KILLED_BEFORE_END_S = 1.0
 
 async def _blind() -> None:
     """Nothing watches it yet."""
+
+
+async def _unknown() -> int | None:
+    """Nobody knows."""
+    return None
 
 
 class Folder(NamedTuple):
@@ -85,9 +91,13 @@ class Box:
         """Why all of it was killed: `BudgetExceeded`, or a `SandboxError` of the machine's."""
         self.look: Callable[[], Awaitable[None]] = _blind
         """Has the watchdog tell what happened so far."""
+        self.first_status: Callable[[], Awaitable[int | None]] = _unknown
+        """Of its first process, where only its runtime knows how that ended."""
         self._killed = 0
-        self._killed_at = self._ended_at = float("-inf")
+        self._kernel_killed_at = self._ended_at = float("-inf")
         self._shells: dict[str, Shell] = {}
+        self._used = False
+        """A command was started: what is inside may be of its making."""
         link.ended.add_done_callback(self._on_ended)
 
     def give_up(self, reason: Exception) -> None:
@@ -99,7 +109,8 @@ class Box:
     def on_killed(self, killed: Killed) -> None:
         self.kills.append(killed)
         self._killed += 1
-        self._killed_at = time.monotonic()
+        if killed.by == "kernel":
+            self._kernel_killed_at = time.monotonic()
 
     def shell_pids(self) -> list[int]:
         return [shell.pid for shell in self._shells.values() if shell.pid is not None]
@@ -152,8 +163,16 @@ class Box:
     async def open_shell(self, request: ShellRequest) -> str:
         shell_id = uuid.uuid4().hex[:12]
         env = {**self.env, **request.env}
-        self._shells[shell_id] = Shell(self.link, env, request.workdir or self.handle.spec.workdir, request)
-        await self._shells[shell_id].open()
+        shell = Shell(self.link, env, request.workdir or self.handle.spec.workdir, request)
+        try:
+            await shell.open()
+        except SandboxRequestError as error:
+            if not self._used:
+                raise
+            # What it is started from may be gone by now.
+            raise SandboxError(error.message, kind=error.kind, doubtful=True) from error
+        self._used = True
+        self._shells[shell_id] = shell
         return shell_id
 
     def shell(self, shell_id: str) -> Shell:
@@ -194,6 +213,7 @@ class Box:
             fds = [stdin, writers[0], writers[-1]]
             cwd = request.workdir or self.handle.spec.workdir
             command = await self.link.exec(request.argv, {**self.env, **request.env}, cwd, fds)
+            self._used = True
         except BaseException:
             for read, _ in pipes:
                 os.close(read)
@@ -224,7 +244,16 @@ class Box:
             async with asyncio.timeout(processes.KILL_TIMEOUT_S):
                 await asyncio.shield(command.exited)
         except TimeoutError:
-            raise SandboxError(f"{command.process} survives SIGKILL", kind="unkillable") from None
+            raise SandboxError(f"{command.process} survives SIGKILL", kind="unkillable", doubtful=True) from None
+
+    async def quiet(self, timeout_s: float) -> None:
+        """Returns when nothing runs in one that is ending; SandboxError where that takes longer."""
+        if self.link.ended.done():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self.link.gone.wait()
+            except TimeoutError:
+                raise SandboxError(f"it is not gone after {timeout_s:g} s", kind="unkillable") from None
 
     async def lasted(self) -> None:
         """SandboxGone unless it lives, or was killed for its own budget: what the host finds in its layers is what was
@@ -236,17 +265,37 @@ class Box:
                 raise
 
     async def failure(self, error: SandboxError) -> Exception:
-        """What really happened: a sandbox that is gone may have been given up for a reason, or killed by the kernel."""
+        """What really happened, and whose doing it was: see `ends`."""
+        if isinstance(error, Broken) and error.errno in (errno.EAGAIN, errno.ENOMEM):
+            error = await self._without_room(error)
         if not isinstance(error, SandboxGone):
-            return error
+            return self.reason or error
         if self.reason is None:
+            end = await self.link.end()
+            if end.how == "died" and end.status is None:
+                end = end._replace(status=await self.first_status())
             with contextlib.suppress(SandboxError):
                 await self.look()
-            if self._killed_at > self._ended_at - KILLED_BEFORE_END_S:
-                limit_mib = self.handle.spec.limits.memory_mib
-                message = f"it used up its memory ({limit_mib} MiB), and the kernel killed its first process"
-                self.reason = BudgetExceeded("memory", message)
-        return self.reason or error
+            self.reason = self.reason or self._reason(end)
+        return self.reason
+
+    async def _without_room(self, error: "Broken") -> SandboxError:
+        """What it means that the keeper can start no process: the sandbox is ending, or has too many."""
+        try:
+            await self.link.alive()
+            for _ in range(2):  # it takes two looks to find too many
+                await self.look()
+        except SandboxGone as gone:
+            return gone
+        return error
+
+    def _reason(self, end: End) -> Exception:
+        killed = end.how == "died" and end.signal in (signal.SIGKILL, None)
+        if killed and self._kernel_killed_at > self._ended_at - KILLED_BEFORE_END_S:
+            limit_mib = self.handle.spec.limits.memory_mib
+            message = f"it used up its memory ({limit_mib} MiB), and the kernel killed its first process"
+            return BudgetExceeded("memory", message)
+        return SandboxGone(self.handle.sandbox_id, str(end), doubtful=end.doubtful)
 
     def _on_ended(self, _: "asyncio.Future[str]") -> None:
         self._ended_at = time.monotonic()

@@ -11,6 +11,7 @@
     ImageInvalid             the row's: what is called an image is none, or not the one that its digest says
 
 `BudgetExceeded` is no failure of a rollout: an agent that meets it ends `truncated`, with what was there.
+A SandboxError that is `doubtful` may be the policy's doing: see `ends`.
 """
 
 from typing import Literal
@@ -27,8 +28,9 @@ class SandboxError(InfraError):
 class SandboxGone(SandboxError):
     """It is not there."""
 
-    def __init__(self, sandbox_id: str, detail: str = "") -> None:
-        super().__init__(f"sandbox {sandbox_id} is gone{': ' + detail if detail else ''}", kind="sandbox_gone")
+    def __init__(self, sandbox_id: str, detail: str = "", *, doubtful: bool = False) -> None:
+        text = f"sandbox {sandbox_id} is gone{': ' + detail if detail else ''}"
+        super().__init__(text, kind="sandbox_gone", doubtful=doubtful)
 
 
 class RuntimeMissing(SandboxError):

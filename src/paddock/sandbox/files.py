@@ -2,7 +2,8 @@
 
 Errors  OSError as of the file, the policy's business. SandboxError `disk_failed` for what only the host's disk can
         refuse: it is full, over its quota or broken; a sandbox's own limit is kept by killing it (`BudgetExceeded`).
-        Its `/dev/shm` has a size of its own.
+        Its `/dev/shm` has a size of its own, and a link may lead there: where the host's disk has room, whose doing
+        that was is in doubt.
 """
 
 import asyncio
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 _OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _SHM = PurePosixPath("/dev/shm")  # noqa: S108 - a place inside of sandboxes
-
-
+ROOM_BYTES, ROOM_FILES = 64 << 20, 1000
+"""A disk with so much left is not full."""
 READ_BYTES = 256 << 20
 """The most that is read of a file where the caller gives no bound."""
 
@@ -29,7 +30,7 @@ READ_BYTES = 256 << 20
 async def read(box: "Box", path: str, max_bytes: int | None = None) -> bytes:
     """The file's bytes, at most `max_bytes` of them; None: OSError EFBIG of a file with more than `READ_BYTES`."""
     place = _absolute(box, path)
-    with _attributed(place):
+    with _attributed(box, place):
         fd = await box.link.open(place, write=False)
         return await asyncio.to_thread(_read_all, fd, max_bytes)
 
@@ -37,19 +38,26 @@ async def read(box: "Box", path: str, max_bytes: int | None = None) -> bytes:
 async def write(box: "Box", path: str, data: bytes, mode: int | None = None) -> None:
     """Replace the file's bytes."""
     place = _absolute(box, path)
-    with _attributed(place):
+    with _attributed(box, place):
         fd = await box.link.open(place, write=True, mode=mode)
         await asyncio.to_thread(_write_all, fd, data)
 
 
 @contextmanager
-def _attributed(place: str) -> Iterator[None]:
+def _attributed(box: "Box", place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno not in _OF_THE_HOST or _SHM in PurePosixPath(place).parents:
             raise
-        raise SandboxError(f"{place}: the host's disk: {error.strerror}", kind="disk_failed") from error
+        doubtful = error.errno == errno.ENOSPC and _has_room(box)
+        message = f"{place}: the host's disk: {error.strerror}"
+        raise SandboxError(message, kind="disk_failed", doubtful=doubtful) from error
+
+
+def _has_room(box: "Box") -> bool:
+    disk = os.statvfs(box.folder.upper)
+    return disk.f_bavail * disk.f_frsize >= ROOM_BYTES and (disk.f_favail >= ROOM_FILES or not disk.f_files)
 
 
 def _absolute(box: "Box", path: str) -> str:

@@ -61,6 +61,8 @@ class Keeper(NamedTuple):
     pid: int
     life: int
     """Its process, held: readable when it has ended."""
+    status: "asyncio.Future[int | None] | None" = None
+    """How it ended: exit code, or minus a signal's number, once its parent has told; None: nobody will."""
 
     def close(self) -> None:
         """It ends then."""
@@ -91,12 +93,12 @@ class Keepers:
                     await self._replace(PAUSE_S * 2 ** (start - 1) if start else 0.0)
         raise AssertionError("unreachable")
 
-    def close(self) -> None:
-        """Blocks until it has ended."""
-        self._zygote.close()
+    async def close(self) -> None:
+        """Returns when it has ended."""
+        await self._zygote.close()
 
     async def _replace(self, pause_s: float) -> None:
-        await asyncio.to_thread(self._zygote.close)
+        await self._zygote.close()
         await asyncio.sleep(pause_s)
         self._zygote = Zygote(self._command)
 
@@ -120,6 +122,11 @@ class Zygote:
                     os.close(stderr)
                 self._link.setblocking(False)
                 undo.pop_all()
+            self._answers: dict[int, asyncio.Future[JsonObject]] = {}
+            self._statuses: dict[int, asyncio.Future[int | None]] = {}
+            """Of keepers that live, by process id."""
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._link, self._read)
         except OSError as error:
             text = f"the keepers' parent can't be started: {shortage.explained(error)}"
             raise SandboxError(text, kind="keeper_lost") from error
@@ -134,14 +141,18 @@ class Zygote:
                 ours.setblocking(False)
                 messages.ask_for_senders(ours)
                 pid = await self._fork(theirs, timeout_s)
-            return Keeper(ours, pid, self._held(pid))
+            return Keeper(ours, pid, self._held(pid), self._statuses.get(pid))
         except BaseException:
             ours.close()
             raise
 
-    def close(self) -> None:
-        """Blocks until it has ended; one that goes on without its socket is killed."""
+    async def close(self) -> None:
+        """Returns when it has ended; one that goes on without its socket is killed."""
+        self._lose(EOFError("it was closed"))
         self._link.close()
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -165,10 +176,14 @@ class Zygote:
     async def _fork(self, theirs: socket.socket, timeout_s: float) -> int:
         """The new keeper's process id."""
         number = next(self._ids)
+        answered = self._answers[number] = self._loop.create_future()
         try:
-            async with asyncio.timeout(timeout_s):
-                messages.send(self._link, {"op": "fork", "id": number}, [theirs.fileno()])
-                answer = await self._answer(number)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    messages.send(self._link, {"op": "fork", "id": number}, [theirs.fileno()])
+                    answer = await answered
+            finally:
+                self._answers.pop(number, None)
         except TimeoutError:
             self._process.kill()
             raise ZygoteError(f"the keepers' parent did not answer in {timeout_s:g} s") from None
@@ -179,19 +194,36 @@ class Zygote:
         pid: int = answer["pid"]
         return pid
 
-    async def _answer(self, number: int) -> JsonObject:
-        """Of the wish `number`; those of cancelled ones are passed over."""
-        loop = asyncio.get_running_loop()
-        while True:
-            readable = asyncio.Event()
-            loop.add_reader(self._link, readable.set)
-            try:
-                await readable.wait()
-            finally:
-                loop.remove_reader(self._link)
-            answer, _ = messages.receive(self._link)
-            if answer["id"] == number:
-                return answer
+    def _read(self) -> None:
+        """Take what it says: answers, of which those to cancelled wishes are passed over, and ends of keepers."""
+        try:
+            while True:
+                message, _ = messages.receive(self._link)
+                if message["op"] == "ended":
+                    status = self._statuses.pop(message["pid"], None)
+                    if status is not None:
+                        status.set_result(message["status"])
+                    continue
+                if message["op"] == "forked":
+                    self._statuses[message["pid"]] = self._loop.create_future()
+                answered = self._answers.pop(message["id"], None)
+                if answered is not None and not answered.done():
+                    answered.set_result(message)
+        except BlockingIOError:
+            return
+        except (EOFError, OSError) as error:
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        """It says no more."""
+        if self._link.fileno() >= 0:
+            self._loop.remove_reader(self._link)
+        for answered in self._answers.values():
+            if not answered.done():
+                answered.set_exception(error)
+        for status in self._statuses.values():
+            status.set_result(None)
+        self._statuses.clear()
 
     def _end(self) -> str:
         """How it ended. Blocks, shortly: its side of the socket is closed."""

@@ -18,6 +18,7 @@ import stat
 from typing import Any, NamedTuple
 
 from paddock.sandbox import processes
+from paddock.sandbox.ends import End, How
 from paddock.sandbox.failures import SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.keeper import messages, shortage
 from paddock.sandbox.keepers import Keeper
@@ -29,6 +30,9 @@ MESSAGE_BYTES = 1 << 20
 """A keeper's messages are short."""
 MESSAGES_AT_ONCE = 64
 """Then the event loop has its turn."""
+HANGS = "hangs"
+STATUS_S = 2.0
+"""For an end to show, and for a keeper's parent to tell how that ended."""
 _WITH_DESCRIPTOR = ("opened", "listening")
 _log = logging.getLogger(__name__)
 
@@ -51,8 +55,9 @@ class Refused(Exception):  # noqa: N818 - read as what it is
 class Broken(SandboxError):  # noqa: N818 - read as what it is
     """A system call of the keeper's failed."""
 
-    def __init__(self, number: int, message: str) -> None:
-        super().__init__(message, kind="keeper_call")
+    def __init__(self, number: int, message: str, *, inside: bool) -> None:
+        """`inside`: in the command's own process or terminal."""
+        super().__init__(message, kind="keeper_call", doubtful=inside)
         self.errno = number
 
 
@@ -89,7 +94,10 @@ class Link:
         """Why no more can be asked of it; never an exception."""
         self.gone = asyncio.Event()
         """The keeper has ended, and all of its sandbox before it."""
-        self._last = ""
+        self._end: End | None = None
+        """None: it lives."""
+        self._last: End | None = None
+        """What the keeper said of its end."""
         self._loop.add_reader(self._socket, self._receive)
 
     async def start(self, plan: JsonObject, held: list[int] | None = None) -> JsonObject:
@@ -150,10 +158,19 @@ class Link:
             raise OSError(broken.errno, broken.message) from None
         return answer.fds[0]
 
+    async def end(self) -> End:
+        """How it ended; `unheard` where it lives, and its keeper can't be spoken to for want of something here."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_S):
+                await asyncio.shield(self.ended)
+                if self._end is not None and self._end.how == "lost" and self._keeper.status is not None:
+                    self._end = self._end._replace(status=await asyncio.shield(self._keeper.status))
+        return self._end or End("unheard", "its keeper can't be spoken to")
+
     def close(self, why: str = "it was destroyed") -> None:
         """Tell the keeper to end its sandbox; `gone` tells when it has."""
         if not self.ended.done():
-            self._fail(why)
+            self._fail(End("closed", why))
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
 
@@ -168,7 +185,7 @@ class Link:
         self._answers[number] = answer
         if number:
             overdue = f"it did not answer `{message['op']}` in {self._timeout_s:g} s"
-            timer = self._loop.call_later(self._timeout_s, self._break, overdue, "hangs")
+            timer = self._loop.call_later(self._timeout_s, self._break, overdue, HANGS)
             answer.add_done_callback(lambda _: timer.cancel())
         try:
             await self._send(message, fds)
@@ -199,9 +216,9 @@ class Link:
                 return
             except (EOFError, OSError) as error:
                 if isinstance(error, OSError) and not isinstance(error, ConnectionError):
-                    self._last = self._last or shortage.explained(error)
+                    self._last = self._last or End("unheard", shortage.explained(error))
                 self._stop_listening()
-                self._fail(self._last or "its keeper was killed")
+                self._fail(self._last or End("lost", "its keeper ended"))
                 os.close(self._keeper.life)
                 self.gone.set()
                 return
@@ -229,10 +246,14 @@ class Link:
             return
         _log.error("sandbox %s is ended, its keeper %s: %s", self.sandbox_id, fault, ascii(why)[1:-1])
         self._stop_listening()
-        self._fail(f"its keeper {fault}: {why}")
+        self._fail(End(self._broken(fault), f"its keeper {fault}: {why}"))
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._keeper.life, signal.SIGKILL)
         self._loop.add_reader(self._keeper.life, self._on_keeper_end)
+
+    def _broken(self, fault: str) -> How:
+        found = processes.state(self._keeper.pid)
+        return "disbelieved" if fault != HANGS else "stopped" if found is not None and found.stopped else "hangs"
 
     def _on_keeper_end(self) -> None:
         self._loop.remove_reader(self._keeper.life)
@@ -249,7 +270,9 @@ class Link:
         if len(fds) > most or (op in _WITH_DESCRIPTOR and not fds):
             raise ValueError(f"`{op}` with {len(fds)} descriptors")
         if op in ("failed", "died"):
-            self._last = str(message["error"])
+            status = message.get("status")
+            how: How = "died" if op == "died" else "failed"
+            self._last = End(how, str(message["error"]), status if isinstance(status, int) else None)
             return
         number = message.get("id", 0)
         if op == "exited":
@@ -289,10 +312,11 @@ class Link:
         if exited and not exited.done():
             exited.set_result(code)
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, end: End) -> None:
         if self.ended.done():
             return
-        self.ended.set_result(why)
+        self._end = end
+        self.ended.set_result(end.why)
         for fds in self._opened.values():
             for fd in fds:
                 os.close(fd)
@@ -300,7 +324,7 @@ class Link:
         waiters: list[asyncio.Future[Any]] = [*self._answers.values(), *self._exits.values()]
         for waiting in waiters:
             if not waiting.done():
-                waiting.set_exception(SandboxGone(self.sandbox_id, why))
+                waiting.set_exception(SandboxGone(self.sandbox_id, end.why))
                 waiting.exception()  # one that nobody waits for is no news
 
 
@@ -318,4 +342,5 @@ async def _unstarted(answer: "asyncio.Future[_Answer]") -> None:
 def _error(sandbox_id: str, message: dict[str, Any]) -> Exception:
     if message["op"] == "refused":
         return Refused(message["errno"], message["error"])
-    return Broken(message["errno"], f"sandbox {sandbox_id}: {message['error']}")
+    inside = message.get("inside") is True
+    return Broken(message["errno"], f"sandbox {sandbox_id}: {message['error']}", inside=inside)

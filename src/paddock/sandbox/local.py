@@ -115,11 +115,14 @@ class LocalProvider:
 
         return await self._in(sandbox_id, find)
 
-    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> Patch:
+    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = (), ended: bool = False) -> Patch:
         async def make(box: Box) -> Patch:
+            if ended:
+                await box.quiet(self.settings.stop_timeout_s)
             async with box.still():
                 made = await asyncio.to_thread(patch, box.view(), root, exclude, scratch=box.folder.root)
-            await box.lasted()
+            if not ended:
+                await box.lasted()
             return made
 
         return await self._in(sandbox_id, make)
@@ -163,6 +166,8 @@ class LocalProvider:
     async def kills(self, sandbox_id: str) -> list[Killed]:
         async def take(box: Box) -> list[Killed]:
             await self._dog.look(sandbox_id)
+            if box.reason is not None:
+                raise box.reason  # it may be that the machine killed
             taken, box.kills[:] = list(box.kills), []
             return taken
 
@@ -180,7 +185,7 @@ class LocalProvider:
         await asyncio.gather(*(self.destroy(name) for name in list(self._boxes)))
         await self._dog.close()
         await asyncio.wait([self._sweeping, self._why_shared])
-        await asyncio.to_thread(self._keepers.close)
+        await self._keepers.close()
         if self.cgroups:
             await asyncio.to_thread(self.cgroups.remove_owner, self._owner.id)
         self._owner.close()
@@ -223,6 +228,7 @@ class LocalProvider:
                 ready = await box.link.start(plan, uid.lock)
             await self._dog.watch(self._watched(box, ready))
             box.look = lambda: self._dog.look(handle.sandbox_id)
+            box.first_status = lambda: self.runtime.status(handle.sandbox_id)
         except BaseException as error:
             await asyncio.shield(self._destroy(box))
             if isinstance(error, SandboxGone | TimeoutError):

@@ -30,6 +30,8 @@ class State(NamedTuple):
     parent: int
     started: int
     """Clock ticks since boot."""
+    stopped: bool
+    """By a signal or a tracer."""
 
 
 def state(pid: int) -> State | None:
@@ -39,7 +41,7 @@ def state(pid: int) -> State | None:
     except (OSError, ValueError):
         return None
     fields = text[text.rindex(b")") + 2 :].split()
-    return State(fields[0] == b"Z", int(fields[1]), int(fields[19]))
+    return State(fields[0] == b"Z", int(fields[1]), int(fields[19]), fields[0] in (b"T", b"t"))
 
 
 def started_at(pid: int) -> int | None:

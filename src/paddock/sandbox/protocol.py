@@ -80,12 +80,13 @@ class Provider(Protocol):
         """Paths that differ from the image, sorted."""
         ...
 
-    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = ()) -> Patch:
+    async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = (), ended: bool = False) -> Patch:
         """A git patch (binary, no renames) of what changed in the repository at `root` against the image.
 
         Made by the host from the layers alone, without running anything of the sandbox; the repository's own ignore
         rules as the image has them apply to files that the image's git does not track; `exclude` adds gitignore
         patterns. `.git` itself is never part of it. What git can't carry or is too large is listed, not lost silently.
+        Of a sandbox that has ended otherwise than by its budget it is made only where `ended` says that this is known.
         """
         ...
 
@@ -100,7 +101,7 @@ class Provider(Protocol):
     async def stats(self, sandbox_id: str) -> Stats: ...
 
     async def kills(self, sandbox_id: str) -> list[Killed]:
-        """What the watchdog killed since the last call."""
+        """What was killed for its memory since the last call. Raises where the machine's own memory was the reason."""
         ...
 
     def live(self) -> list[SandboxHandle]:

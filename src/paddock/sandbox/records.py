@@ -178,8 +178,9 @@ class FileChange(Record):
 
 
 class Killed(Record):
-    """A process that the watchdog killed, for the answer to the model."""
+    """A process that was killed for memory, for the answer to the model."""
 
     command: str
     memory_mib: float
     limit_mib: float
+    by: Literal["watchdog", "kernel"] = "watchdog"

@@ -6,6 +6,8 @@ Channels  lines go in by a pipe that is the shell's stdin, statuses come out by 
 Line      `eval` of the quoted text, then our report: exit status and folder, and a fence written to the terminal; what
           comes before the fence is the line's output. ^C makes a shell drop the rest of its line, so the report is sent
           again after it; one that comes twice is known by its number.
+Again     where a shell was and can't be started any more, because what it is started from is gone, the line ends with
+          126, `closed`: that was done inside.
 Ends      ^C and time limits act on the processes below the shell that were born since the line began: servers that an
           earlier line left in the background live on. A shell that can't be brought back is killed: `closed`.
 """
@@ -31,6 +33,8 @@ INTERRUPT_WAIT_S = 2.0
 RECOVERY_S = 5.0
 """For the shell to answer again after its line was killed."""
 OPEN_TIMEOUT_S = 15.0
+REFUSED_CODE = 126
+"""As a shell says it of a program that can't be started."""
 _IDLE_S = 0.1
 _INTERRUPT = b"\x03"
 _SERIAL_DIGITS = 8
@@ -87,13 +91,19 @@ class Shell:
         self._code = 0
         if result.running or result.closed:
             self.abandon()
-            raise SandboxError(f"the shell did not start: {bytes(result.output)[-500:]!r}", kind="shell_failed")
+            said = bytes(result.output)[-500:]
+            # What runs inside may hold it up, or have put another program in its place.
+            raise SandboxError(f"the shell did not start: {said!r}", kind="shell_failed", doubtful=True)
 
     async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellResult:
         if self._line is not None:
             raise SandboxRequestError("the shell is busy: poll, type or interrupt", kind="shell_busy")
         if self._open is None:
-            await self.open()
+            try:
+                await self.open()
+            except SandboxRequestError as error:
+                output = Output(head=f"{error.message}\n".encode())
+                return ShellResult(exit_code=REFUSED_CODE, workdir=self._workdir, output=output, closed=True)
         shell = self._shell()
         if "\0" in line:
             raise SandboxRequestError("a shell line can't hold a NUL byte", kind="shell_line")

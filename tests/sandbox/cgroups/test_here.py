@@ -65,8 +65,20 @@ def test_the_kernel_kills_the_hog_and_the_shell_lives(group: Cgroup, run: Run) -
     shell = run(group, *_python('hog = bytearray(b"x") * (200 << 20)'))
     assert _line(shell) == "ended 137"
     assert group.oom_kills() == 1
+    assert group.limit_hits() > 0
     assert shell.poll() is None
     assert shell.pid in group.members()
+
+
+def test_a_kill_for_a_limit_above_is_not_told_as_one_of_its_own(here: Cgroups, owner: str, run: Run) -> None:
+    group = here.make(owner, "below", SandboxLimits(memory_mib=1024))
+    [limit] = [
+        path for name in ("memory.limit_in_bytes", "memory.max") if (path := group.folders[0].parent / name).exists()
+    ]
+    limit.write_text(str(64 * MIB))
+    shell = run(group, *_python('hog = bytearray(b"x") * (200 << 20)'))
+    assert _line(shell) == "ended 137"
+    assert (group.oom_kills(), group.limit_hits()) == (1, 0)
 
 
 def test_memory_is_what_processes_hold_and_not_page_cache(group: Cgroup, run: Run, tmp_path: Path) -> None:

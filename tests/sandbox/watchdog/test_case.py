@@ -36,6 +36,9 @@ class Group:
     def oom_kills(self) -> int:
         return 0
 
+    def limit_hits(self) -> int:
+        return 0
+
 
 @pytest.fixture
 def group(space: Any) -> Group:

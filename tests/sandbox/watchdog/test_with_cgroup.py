@@ -68,6 +68,24 @@ async def test_what_the_kernel_kills_elsewhere_is_not_its_own(make_cgroup: Any, 
         assert (await dog.measure("one")).kernel_kills == 0
 
 
+async def test_what_the_kernel_kills_below_the_limit_is_the_machines(
+    make_cgroup: Any, make_space: Any, told: Any
+) -> None:
+    group = make_cgroup(SandboxLimits(memory_mib=1024, disk_mib=None))
+    space = make_space(group.procs_files)
+    above = group.folders[0].parent
+    [limit] = [path for name in ("memory.limit_in_bytes", "memory.max") if (path := above / name).exists()]
+    limit.write_text(str(100 * MIB))
+    async with Watchdog(SLOW) as dog:
+        await dog.watch(told.watched(space, SandboxLimits(memory_mib=1024, disk_mib=None), cgroup=group))
+        await dog.measure("one")
+        space.python('hog = bytearray(b"h") * (300 << 20)', background=False)
+        space.say("alive")
+        await dog.measure("one")
+        assert [error.kind for error in told.lost] == ["host_memory"]
+        assert (told.killed, told.exhausted) == ([], [])
+
+
 async def test_whom_the_kernel_killed_is_named_where_we_saw_it_grow(
     make_cgroup: Any, make_space: Any, told: Any, tmp_path: Path
 ) -> None:

@@ -53,7 +53,12 @@ class Cgroup(ABC):
 
     @abstractmethod
     def oom_kills(self) -> int:
-        """Processes that the kernel killed for the hard limit."""
+        """Processes that the kernel killed for want of memory: of this group, or of the machine or a group above."""
+
+    @abstractmethod
+    def limit_hits(self) -> int:
+        """Times that this group itself was at its hard limit: on version 2 with nothing left to reclaim, on version 1
+        with caches too."""
 
     @abstractmethod
     def freeze(self) -> bool:
@@ -114,6 +119,7 @@ class V1Cgroup(Cgroup):
         self._by_controller = by_controller
         self._stat = by_controller["memory"] / "memory.stat"
         self._oom = by_controller["memory"] / "memory.oom_control"
+        self._failures = by_controller["memory"] / "memory.failcnt"
 
     def _memory(self) -> int:
         stat = self._read(self._stat)
@@ -129,6 +135,9 @@ class V1Cgroup(Cgroup):
 
     def oom_kills(self) -> int:
         return field(self._read(self._oom), b"oom_kill")
+
+    def limit_hits(self) -> int:
+        return int(self._read(self._failures))
 
     def freeze(self) -> bool:
         folder = self._by_controller.get("freezer")
@@ -164,6 +173,9 @@ class V2Cgroup(Cgroup):
 
     def oom_kills(self) -> int:
         return field(self._read(self._folder / "memory.events"), b"oom_kill")
+
+    def limit_hits(self) -> int:
+        return field(self._read(self._folder / "memory.events"), b"oom")
 
     def freeze(self) -> bool:
         if not (self._folder / "cgroup.freeze").exists():

@@ -1,7 +1,7 @@
 """The trees of control groups that are ours on this machine: making groups, and finding those of owners.
 
-Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little below it); swap is barred, so that the
-        limit is of memory and nothing hides in it. The process limit counts threads.
+Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little below it); swap is barred, on version 1
+        but for `SWAP_BYTES`, so that the limit is of memory and nothing hides in it. The process limit counts threads.
 """
 
 import contextlib
@@ -17,6 +17,8 @@ from paddock.sandbox.cgroups.kernel import CgroupKernel, read_text
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.records import SandboxLimits
 
+SWAP_BYTES = 1 << 20
+"""Of the limit with swap above the one without: the kernel counts only how often the latter is met."""
 OURS = "paddock"
 NEEDED = ("memory", "pids")
 WANTED = ("cpu",)
@@ -119,7 +121,8 @@ class V1Cgroups(Cgroups):
                 # The limit with swap may never be below the one without: raise it before, lower it after.
                 self._write_where_present(folder / "memory.memsw.limit_in_bytes", "-1")
                 self._kernel.write(folder / "memory.limit_in_bytes", most)
-                self._write_where_present(folder / "memory.memsw.limit_in_bytes", most)
+                above = str((limits.memory_mib << 20) + SWAP_BYTES)
+                self._write_where_present(folder / "memory.memsw.limit_in_bytes", above)
                 self._write_where_present(folder / "memory.swappiness", "0")
             if (folder / "pids.max").exists():
                 self._kernel.write(folder / "pids.max", _or_max(limits.pids))

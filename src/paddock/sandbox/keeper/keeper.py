@@ -4,11 +4,14 @@ First message   `{"op": "start", ...}`: see `launch.Plan`; descriptors that come
                 ended. Answer `ready` with the payload's process id and the inode of its pid namespace, or `failed`.
 Then            `{"op": "exec", "id", "argv", "env", "cwd", "terminal": null | [rows, columns], "fds": names}`; answers
                 `started` with the host's process id (and the terminal's descriptor), later `exited` with the status;
-                or `refused` with an errno when the command itself can't be started. `{"op": "listen", "id", "port"}`:
+                or `refused` with an errno when the command itself can't be started, or was stopped before it could;
+                `broken` with an errno for what failed, `inside` where that was the command's process or terminal, to
+                which what runs inside has access. `{"op": "listen", "id", "port"}`:
                 answer `listening` with a socket of the sandbox's own network. `{"op": "open", "id", "path", "write",
                 "mode"}`: answer `opened` with the file's descriptor. `{"op": "alive", "id"}`: answer `alive`, but not
                 of a sandbox that is ending.
-Unasked         `died`: the sandbox has ended by itself.
+Unasked         `died`: the sandbox has ended by itself; `status` of its first process: exit code, or minus the number
+                of a signal; null where that is no child of the keeper's.
 """
 
 import contextlib
@@ -53,6 +56,9 @@ class _Keeper:
         self._link = link
         self._plan = plan
         self._commands: dict[int, int] = {}
+        self._init = 0
+        self._status: int | None = None
+        """Of `_init`, where it has ended."""
         self._doubted: list[int] = []
         """Who asked whether the sandbox is alive when it seemed to be ending."""
         self._doubted_until = 0.0
@@ -74,6 +80,7 @@ class _Keeper:
             joined.end()
 
     def _serve(self, joined: "launch.Joined") -> None:
+        self._init = joined.init
         poll = select.poll()
         poll.register(self._link, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
@@ -87,7 +94,8 @@ class _Keeper:
                 os.read(self._woken, 4096)
                 self._reap()
             if joined.life in ready:
-                self._send({"op": "died", "error": "its first process ended"})
+                self._reap()
+                self._send({"op": "died", "error": "its first process ended", "status": self._status})
                 return
             if self._link.fileno() in ready:
                 message, fds = messages.receive(self._link)
@@ -128,7 +136,8 @@ class _Keeper:
             self._send({"op": "refused", "id": name, "errno": refusal.errno, "error": str(refusal)[:ERROR_CHARS]})
         except OSError as error:
             text = shortage.explained(error)[:ERROR_CHARS]
-            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": text})
+            inside = isinstance(error, spawn.ChildError)
+            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": text, "inside": inside})
 
     def _reap(self) -> None:
         """Tell of commands that ended."""
@@ -139,9 +148,11 @@ class _Keeper:
                 return
             if pid == 0:
                 return
+            code = os.waitstatus_to_exitcode(status)
+            if pid == self._init:
+                self._status = code
             if pid in self._commands:
-                name = self._commands.pop(pid)
-                self._send({"op": "exited", "id": name, "code": os.waitstatus_to_exitcode(status)})
+                self._send({"op": "exited", "id": self._commands.pop(pid), "code": code})
 
     def _answer_doubts(self) -> None:
         """The sandbox lives."""

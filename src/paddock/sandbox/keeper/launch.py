@@ -206,7 +206,9 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         while True:
             pid, status = os.waitpid(-1, 0)
             if pid == runtime:
-                code = abs(os.waitstatus_to_exitcode(status)) & 0xFF
+                # As a shell says it: what a signal ended is told apart from what exited.
+                code = os.waitstatus_to_exitcode(status)
+                code = code if code >= 0 else 128 - code
                 break
     except BaseException as error:  # noqa: BLE001 - told on the only channel there is
         os.write(said, f"{shortage.named(error)}\n".encode())

@@ -2,10 +2,12 @@
 
 The child joins the sandbox's cgroups, leads a session (with a terminal of the sandbox's own, where asked), adopts the
 orphans among its descendants, closes what is not the command's, gives up every capability, and becomes the command.
-What goes wrong before that is told through a pipe that exec closes: `Refused` for what the command's own words are to
-blame for, OSError for the rest. Whatever runs inside has the child's uid, and must find none of the keeper's
-descriptors in it: the keeper forbids tracing, and so its children until they exec (`syscalls.forbid_tracing`). The
-filter of system calls is the keeper's too (`seccomp`).
+What goes wrong before that is told through a pipe that exec closes. `Refused`: the command's own words are to blame, or
+something inside has stopped the child by signals and goes on doing so. `ChildError`: the child failed otherwise, whose
+limits and priority what runs inside may change. OSError: we did.
+Whatever runs inside has the child's uid, and must find none of the keeper's descriptors in it: the keeper forbids
+tracing, and so its children until they exec (`syscalls.forbid_tracing`). The filter of system calls is the keeper's too
+(`seccomp`).
 """
 
 import errno
@@ -24,6 +26,10 @@ from typing import Any, NamedTuple, NoReturn
 from . import syscalls
 from .launch import Plan
 
+STOPPED_S = 1.0
+"""For a child that is stopped to become its command after all: the keeper does nothing else meanwhile."""
+_LOOK_S = 0.02
+"""Between looks whether it is."""
 _BLAME = {
     errno.ENOENT,
     errno.EACCES,
@@ -33,6 +39,9 @@ _BLAME = {
     errno.ELOOP,
     errno.ENAMETOOLONG,
     errno.EISDIR,
+    errno.ECANCELED,
+    errno.ETXTBSY,
+    errno.ELIBBAD,
 }
 
 
@@ -44,6 +53,10 @@ class Refused(Exception):  # noqa: N818 - read as what it is
         self.errno = number
 
 
+class ChildError(OSError):
+    """What runs inside may have caused that."""
+
+
 class Started(NamedTuple):
     pid: int
     """As the host sees it."""
@@ -53,7 +66,10 @@ class Started(NamedTuple):
 
 def spawn(plan: Plan, message: dict[str, Any], fds: list[int]) -> Started:
     """`fds` are the child's descriptors from 0 on; where it has a terminal, that is 0 to 2, and `fds` follow."""
-    terminal = _open_terminal(message["terminal"]) if message["terminal"] else None
+    try:
+        terminal = _open_terminal(message["terminal"]) if message["terminal"] else None
+    except OSError as error:
+        raise ChildError(error.errno, f"a terminal: {error.strerror}") from error
     told_read, told_write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -62,12 +78,11 @@ def spawn(plan: Plan, message: dict[str, Any], fds: list[int]) -> Started:
     if terminal:
         os.close(terminal[1])
     try:
-        complaint = _complaint(told_read, plan.spawn_timeout_s)
+        complaint = _complaint(pid, told_read, plan.spawn_timeout_s)
     finally:
         os.close(told_read)
     if not complaint:
         return Started(pid, terminal[0] if terminal else None)
-    # Whatever holds it: something inside may have stopped it.
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     if terminal:
@@ -75,18 +90,25 @@ def spawn(plan: Plan, message: dict[str, Any], fds: list[int]) -> Started:
     number, _, what = complaint.decode(errors="replace").partition(" ")
     if int(number) in _BLAME:
         raise Refused(int(number), what)
-    raise OSError(int(number), f"{what}: {os.strerror(int(number))}")
+    raise ChildError(int(number), f"{what}: {os.strerror(int(number))}")
 
 
-def _complaint(told: int, timeout_s: float) -> bytes:
-    """What a child says that can't become its command; empty: it has become it."""
+def _complaint(pid: int, told: int, timeout_s: float) -> bytes:
+    """What a child says that can't become its command, or is said of it; empty: it has become it."""
     deadline = time.monotonic() + timeout_s
     heard = b""
-    while select.select([told], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        chunk = os.read(told, 65536)
-        if not chunk:
-            return heard
-        heard += chunk
+    stopped_until = None
+    while (now := time.monotonic()) < deadline:
+        if select.select([told], [], [], min(_LOOK_S, deadline - now))[0]:
+            chunk = os.read(told, 65536)
+            if not chunk:
+                return heard
+            heard += chunk
+        elif os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG):
+            stopped_until = stopped_until or now + STOPPED_S
+            if now > stopped_until:
+                return b"%d a signal stopped it again and again before it started" % errno.ECANCELED
+            os.kill(pid, signal.SIGCONT)
     return b"%d start within %g s" % (errno.ETIMEDOUT, timeout_s)
 
 

@@ -80,6 +80,12 @@ class Docker:
         plan = {"container": begun, "upper": layers["UpperDir"]}
         return Begun(plan, upper=Path(layers["UpperDir"]))
 
+    async def status(self, sandbox_id: str) -> int | None:
+        with contextlib.suppress(TimeoutError, SandboxError, ValueError):
+            async with asyncio.timeout(_ANSWER_S):
+                return int(await _docker("wait", _name(sandbox_id)))
+        return None
+
     async def end(self, sandbox_id: str) -> None:
         name = _name(sandbox_id)
         with contextlib.suppress(TimeoutError):

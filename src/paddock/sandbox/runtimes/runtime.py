@@ -59,6 +59,11 @@ class Runtime(Protocol):
         """SandboxError where it refuses; nothing of it stays then."""
         ...
 
+    async def status(self, sandbox_id: str) -> int | None:
+        """Exit code, as a shell says it, of a first process that is no child of the keeper's and has ended; None: it is
+        one, or nobody knows."""
+        ...
+
     async def end(self, sandbox_id: str) -> None:
         """Remove what `begin` made outside the sandbox's folder; its processes are dead or not. Idempotent."""
         ...
@@ -105,6 +110,9 @@ class Overlaid:
         environment = {"PATH": PATH, "HOME": "{folder}", "LANG": "C.UTF-8", **self.environment()}
         program = self.find() or self.program
         return Begun({"runtime": [program, *command[1:]], "runtime_env": environment})
+
+    async def status(self, sandbox_id: str) -> int | None:
+        return None
 
     async def end(self, sandbox_id: str) -> None:
         """Its processes were all below the keeper's."""

@@ -3,6 +3,8 @@
 Memory  over the threshold, and still when the largest process is found, that one is killed, and none other until its
         memory is back or has had its time; still over after the grace, the budget is used up. CPU seconds and disk are
         used up at once; processes (only where no cgroup limits them) when two looks in a row find too many.
+Kernel  what it kills in the cgroup is the sandbox's doing where the cgroup was at its limit; else the machine is short
+        of memory, and the sandbox is lost.
 Disk    what is in the upper folder, and what is deleted and still open.
 Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk`, `spared` and `cpu_wanted` are set from
         the event loop.
@@ -10,7 +12,7 @@ Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk`, `
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from paddock.sandbox.failures import Budget
 from paddock.sandbox.records import Killed
@@ -25,6 +27,8 @@ from paddock.sandbox.watchdog.watched import Reading, Use, Watched
 MIB = 2**20
 SUSPECT_SHARE = 0.7
 """Of the threshold: from here on we remember who is largest, in case the kernel kills before we do."""
+HIT_S = 5.0
+"""The kernel may kill so long after the limit was met."""
 UNKNOWN = "(a process that the kernel chose)"
 
 
@@ -33,7 +37,13 @@ class Exhausted(NamedTuple):
     message: str
 
 
-Event = Killed | Exhausted
+class Lost(NamedTuple):
+    """By the machine's doing."""
+
+    message: str
+
+
+Event = Killed | Exhausted | Lost
 
 
 class Case:
@@ -66,6 +76,8 @@ class Case:
         self._peak = 0
         self._kills = 0
         self._kernel_kills = self._kernel_kills_before = watched.cgroup.oom_kills() if watched.cgroup else 0
+        self._hits = watched.cgroup.limit_hits() if watched.cgroup else 0
+        self._hit_at = float("-inf")
         self._suspect: victim.Victim | None = None
         self._dying: victim.Victim | None = None
         self._dying_since = 0.0
@@ -89,7 +101,7 @@ class Case:
         self.use = self._meter.use(counted, now, cpu=cpu)
         self._peak = max(self._peak, self.use.memory_bytes)
         growth = self._growth.read(self.use.memory_bytes, now)
-        events: list[Event] = [*self._killed_by_kernel()]
+        events = self._killed_by_kernel(now)
         if self._threshold is not None and self.use.memory_bytes > self._threshold:
             events += self._over(counted, now)
         else:
@@ -172,17 +184,24 @@ class Case:
         pid = victim.choose(sizes, spare=self.spared, large_bytes=large)
         return None if pid is None else victim.identify(pid, sizes[pid])
 
-    def _killed_by_kernel(self) -> list[Killed]:
-        if self.watched.cgroup is None:
+    def _killed_by_kernel(self, now: float) -> list[Event]:
+        cgroup = self.watched.cgroup
+        if cgroup is None:
             return []
-        before, self._kernel_kills = self._kernel_kills, self.watched.cgroup.oom_kills()
-        killed = []
+        # In this order: a limit is met before anything is killed for it.
+        before, self._kernel_kills = self._kernel_kills, cgroup.oom_kills()
+        hits, self._hits = self._hits, cgroup.limit_hits()
+        if self._hits > hits:
+            self._hit_at = now
+        if self._kernel_kills > before and self._hit_at < now - HIT_S:
+            return [Lost("the kernel killed in it for want of memory, and not for its own limit")]
+        killed: list[Event] = []
         for _ in range(self._kernel_kills - before):
             suspect, self._suspect = self._suspect, None
             if suspect and victim.is_doomed(suspect.process):
-                killed.append(self._killed(suspect))
+                killed.append(self._killed(suspect, by="kernel"))
             else:
-                killed.append(self._killed(None))
+                killed.append(self._killed(None, by="kernel"))
         return killed
 
     def _remember_largest(self, counted: Sequence[int]) -> None:
@@ -210,9 +229,10 @@ class Case:
             f"of {limit:.0f} MiB, and killing its largest processes did not help"
         )
 
-    def _killed(self, found: victim.Victim | None) -> Killed:
+    def _killed(self, found: victim.Victim | None, by: Literal["watchdog", "kernel"] = "watchdog") -> Killed:
         self._kills += 1
         limit_mib = (self._limit or 0) / MIB
         if found is None:
-            return Killed(command=UNKNOWN, memory_mib=limit_mib, limit_mib=limit_mib)
-        return Killed(command=found.command, memory_mib=round(found.memory_bytes / MIB, 1), limit_mib=limit_mib)
+            return Killed(command=UNKNOWN, memory_mib=limit_mib, limit_mib=limit_mib, by=by)
+        memory_mib = round(found.memory_bytes / MIB, 1)
+        return Killed(command=found.command, memory_mib=memory_mib, limit_mib=limit_mib, by=by)

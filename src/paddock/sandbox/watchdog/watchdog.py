@@ -17,7 +17,7 @@ from typing import NamedTuple, Self, TypeVar
 
 from paddock.sandbox.failures import SandboxError, SandboxGone
 from paddock.sandbox.records import Killed
-from paddock.sandbox.watchdog.case import Case, Event
+from paddock.sandbox.watchdog.case import Case, Event, Lost
 from paddock.sandbox.watchdog.census import Census
 from paddock.sandbox.watchdog.host import HostMemory, host_memory
 from paddock.sandbox.watchdog.period import Growth, next_period
@@ -216,6 +216,10 @@ class Watchdog:
     def _tell_one(self, case: Case, event: Event) -> None:
         if isinstance(event, Killed):
             self._call(case, lambda: case.watched.on_killed(event))
+        elif isinstance(event, Lost):
+            case.ended = True
+            error = SandboxError(f"sandbox {case.watched.sandbox_id}: {event.message}", kind="host_memory")
+            self._call(case, lambda: case.watched.on_lost(error))
         else:
             case.ended = True
             self._call(case, lambda: case.watched.on_exhausted(event.budget, event.message))

@@ -32,7 +32,7 @@ class Watched:
     on_exhausted: Callable[[Budget, str], None]
     """The policy used up a budget: the whole sandbox has to be killed; the text is for people and models."""
     on_lost: Callable[[SandboxError], None]
-    """The machine's memory is short, and this sandbox has to be given up."""
+    """The machine's memory or disk is short, and this sandbox has to be given up."""
     inside_pid: int | None = None
     """A process that sees the sandbox's mounts; it and its ancestors up to `pid` are never killed. None: `pid`."""
     cgroup: Cgroup | None = None
