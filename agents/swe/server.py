@@ -3,6 +3,8 @@
 Row     whatever the environment reads; only its session decides what the harness sees.
 Outcome `truncated` when a limit of the agent or its sandbox's own budget ended the harness: what is there is graded.
         A sandbox or model that fails is `infra`; a canary in what the agent saw is `leak`; no patch is a verdict.
+Doubt   a sandbox, or a program in it, that the policy may have ended itself (`paddock.sandbox.ends`) is `infra` once.
+        Where the row is stamped with such an end, another counts as the policy's: `completed`, what is there is graded.
 Time    waiting for room on this machine counts as part of the rollout, not of the agent's own time.
 """
 
@@ -21,12 +23,12 @@ from paddock.agents.swe.gold import gold_patch
 from paddock.agents.swe.sandboxes import due, sandbox
 from paddock.agents.swe.variants import Variant, Variants
 from paddock.agents.swe.work import Work
-from paddock.errors import BugError, PaddockError, RequestError, boundary
+from paddock.errors import BugError, InfraError, PaddockError, RequestError, boundary
 from paddock.harness import Exit, Harness, Limits, SandboxWorkspace, make_harness
 from paddock.harness.programs.installed import Installed
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
-from paddock.sandbox import BudgetExceeded
+from paddock.sandbox import BudgetExceeded, Patch
 from paddock.sandbox.admission import Admission, Room, shared_admission
 from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.listening import loopback_listener
@@ -134,9 +136,9 @@ class SweAgent(AgentServer[SweConfig]):
                 work.exit = await self._act(life, work, sandbox_id, watch)
             life.shift(work.counts.tool_s, "model", "tools")
             with life.stage("sandbox"):
-                work.patch = await self._provider.held.patch(sandbox_id, work.brief.spec.workdir)
+                work.patch = await self._patch(life, work, sandbox_id)
                 await boxed.aclose()  # grading has no use for it
-            life.truncated = work.exit.ended != "finished"
+            life.truncated = work.exit.ended not in ("finished", "killed")
             life.response = work.response(life.row, self.config.model_server.name)
             with life.stage("verify"):
                 life.verdict = await self.resources.call(
@@ -194,7 +196,7 @@ class SweAgent(AgentServer[SweConfig]):
                     ends_at=time.time() + self.config.agent_timeout_s,
                 ),
             ) as work.model:
-                left = await self._run(harness, work, workspace)
+                left = await self._run(harness, life, work, workspace)
         except PaddockError as error:
             watch.check()  # what it says may only be how a leak was stopped
             if work.model is not None and work.model.tunnel and (why := work.model.tunnel.failure) is not None:
@@ -202,11 +204,24 @@ class SweAgent(AgentServer[SweConfig]):
             raise
         watch.check()
         tunnel = work.model.tunnel
-        if tunnel and tunnel.failure is not None and left.ended not in ("context_limit", "budget"):
+        if tunnel and tunnel.failure is not None and left.ended not in ("context_limit", "budget", "killed"):
             raise tunnel.failure
         return left
 
-    async def _run(self, harness: Harness, work: Work, workspace: SandboxWorkspace) -> Exit:
+    async def _patch(self, life: Life, work: Work, sandbox_id: str) -> Patch:
+        """What it has come to."""
+        assert work.brief is not None
+        assert work.exit is not None
+        provider, root = self._provider.held, work.brief.spec.workdir
+        try:
+            return await provider.patch(sandbox_id, root, ended=work.exit.ended == "killed")
+        except InfraError as error:
+            if not _counts(life.row, error):
+                raise
+            work.exit = work.exit.model_copy(update={"ended": "killed", "detail": error.message})
+            return await provider.patch(sandbox_id, root, ended=True)
+
+    async def _run(self, harness: Harness, life: Life, work: Work, workspace: SandboxWorkspace) -> Exit:
         assert work.brief is not None
         assert work.model is not None
         config = self.config
@@ -224,6 +239,10 @@ class SweAgent(AgentServer[SweConfig]):
                         return await work.model.watched(run)
                     except BudgetExceeded as spent:
                         return Exit(ended="budget", turns=len(work.steps), detail=spent.message)
+                    except InfraError as error:
+                        if not _counts(life.row, error):
+                            raise
+                        return Exit(ended="killed", turns=len(work.steps), detail=error.message)
         except TimeoutError:
             return Exit(
                 ended="time_limit", turns=len(work.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
@@ -236,3 +255,8 @@ class SweAgent(AgentServer[SweConfig]):
             listener = loopback_listener()
         upstream = PeerUpstream(self.model, life.call, secret=life.secret, model=self.config.model_server.name)
         return Tunnel(listener, upstream, self.config.tunnel, hidden=[life.secret], seen=watch.look, **wish._asdict())
+
+
+def _counts(row: Row, error: InfraError) -> bool:
+    """Whether a failure is the second of its rollout whose cause is in doubt."""
+    return error.doubtful and bool(row.stamp.doubts)

@@ -111,11 +111,11 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
 
-    async def patch(self, sandbox_id: str, workdir: str) -> Any:
-        named = {one.sandbox_id: one.spec.labels.get("instance") for one in self._provider.live()}
-        if named.get(sandbox_id) == "victim" and "diff" in self._world.at:
+    async def patch(self, sandbox_id: str, workdir: str, **named: Any) -> Any:
+        instances = {one.sandbox_id: one.spec.labels.get("instance") for one in self._provider.live()}
+        if instances.get(sandbox_id) == "victim" and "diff" in self._world.at:
             await self._world.at["diff"]()
-        return await self._provider.patch(sandbox_id, workdir)
+        return await self._provider.patch(sandbox_id, workdir, **named)
 
 
 class Stand(NamedTuple):

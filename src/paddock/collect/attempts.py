@@ -3,6 +3,9 @@
 Law     an attempt ends in exactly one Rollout or failure, whatever the agent does; only `infra` and `verifier`
         failures that say that they may be retried are tried again, at most `max_attempts` times, under a new secret.
         Everything that happened is on the disk before `run_member` returns.
+Doubt   a failure that the policy may have caused (`Failure.doubtful`) is tried again once in all, even past
+        `max_attempts`; the attempts after it are stamped with that, and their agent has a second one count as the
+        policy's. An agent that knows no doubt is not asked a third time.
 Errors  only what the disk refuses (OSError) and cancellation leave this module.
 """
 
@@ -74,16 +77,19 @@ class Attempts:
         self._prompter = prompter
         self._in_flight = in_flight or InFlight()
 
-    async def run_member(self, group: Group, member: int, failed_before: int) -> Ended:
-        """Attempt until the member has ended; `failed_before` earlier attempts are counted on."""
+    async def run_member(self, group: Group, member: int, failed_before: int, doubts: int = 0) -> Ended:
+        """Attempt until the member has ended; `failed_before` earlier attempts are counted on, `doubts` of them failed
+        in doubt."""
         made = 0
         while True:
             attempt = failed_before + made
             made += 1
-            result = await self._attempt(group, member, attempt)
+            result = await self._attempt(group, member, attempt, doubts)
             if isinstance(result, Ended):
                 return result
             again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
+            if result.failure.doubtful:
+                again, doubts = doubts == 0, doubts + 1
             failed = _failed_attempt(group, member, attempt, result, final=not again)
             await self._keeper.failure(failed)
             if not again:
@@ -91,11 +97,11 @@ class Attempts:
                 return Ended(failed.ending(), result.rollout)
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
-    async def _attempt(self, group: Group, member: int, attempt: int) -> Ended | _Failed:
+    async def _attempt(self, group: Group, member: int, attempt: int, doubts: int) -> Ended | _Failed:
         if group.error is not None or group.row is None or group.agent is None:
             error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
             return _Failed(error.outcome, error.failure())
-        row = _stamped(group.row, member, attempt)
+        row = _stamped(group.row, member, attempt, doubts)
         try:
             rollout = await self._run(group.agent, row, Member(group.line.index, member))
             if rollout.failure is not None:
@@ -138,8 +144,8 @@ class Attempts:
                 raise BugError(f"{agent.name}/run: {kind}: {error}", kind=kind, stage=watch.stage) from error
 
 
-def _stamped(row: Row, member: int, attempt: int) -> Row:
-    stamp = row.stamp.model_copy(update={"member": member, "attempt": attempt})
+def _stamped(row: Row, member: int, attempt: int, doubts: int = 0) -> Row:
+    stamp = row.stamp.model_copy(update={"member": member, "attempt": attempt, "doubts": doubts or None})
     return row.model_copy(update={"stamp": stamp})
 
 

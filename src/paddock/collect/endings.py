@@ -89,6 +89,8 @@ class FailedAttempt(Record):
     message: str
     stage: str | None = None
     retryable: bool = False
+    doubtful: bool = False
+    """The policy may have caused it: see `Failure`."""
     final: bool = False
     """No further attempt was made by this command."""
     timing: Timing = Timing()

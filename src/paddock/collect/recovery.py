@@ -35,6 +35,8 @@ class Recovered(NamedTuple):
     """Of each member without a verdict, the last attempt that was final."""
     failed_attempts: dict[Member, int]
     """How many attempts of a member failed so far."""
+    doubts: dict[Member, int]
+    """How many of them in doubt."""
     repairs: list[str]
     """What was cut off or made again, in words."""
 
@@ -76,12 +78,14 @@ def recover(folder: Path) -> Recovered:
     verdicts = _verdicts(folder, identity, repairs)
     judged = {ending.key for ending in verdicts}
     attempts: dict[Member, int] = {}
+    doubts: dict[Member, int] = {}
     failures: dict[Member, FailedAttempt] = {}
     for failed in _failures(folder, identity):
         attempts[failed.key] = attempts.get(failed.key, 0) + 1
+        doubts[failed.key] = doubts.get(failed.key, 0) + failed.doubtful
         if failed.final and failed.key not in judged:
             failures[failed.key] = failed
-    return Recovered(verdicts, failures, attempts, repairs)
+    return Recovered(verdicts, failures, attempts, doubts, repairs)
 
 
 def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -> Iterator[RolloutLine]:

@@ -62,6 +62,7 @@ class _Work(NamedTuple):
     group: Group
     member: int
     failed_before: int
+    doubts: int
     ended: list[int]
     """Members of the group that ended before this command; told of with the first that is missing."""
 
@@ -152,8 +153,9 @@ class Run:
                 group = self.plan.group(line)
                 ended = [member for member in range(group.size) if member not in missing]
                 for member in missing:
-                    failed_before = self._found.failed_attempts.get(Member(line.index, member), 0)
-                    yield _Work(group, member, failed_before, ended)
+                    key = Member(line.index, member)
+                    failed_before, doubts = self._found.failed_attempts.get(key, 0), self._found.doubts.get(key, 0)
+                    yield _Work(group, member, failed_before, doubts, ended)
                     ended = []
 
 
@@ -161,7 +163,7 @@ async def _worker(work: Iterator[_Work], journal: Journal, attempts: Attempts) -
     # All workers draw from one iterator: a row is read when a worker is free for it.
     for item in work:
         await attempts.withdraw(item.group, item.ended)
-        ended = await attempts.run_member(item.group, item.member, item.failed_before)
+        ended = await attempts.run_member(item.group, item.member, item.failed_before, item.doubts)
         journal.ended(ended.ending, item.group.size)
 
 

@@ -41,7 +41,8 @@ class EvalSettings(BaseModel):
     concurrency: int = Field(default=64, ge=1)
     """Rollouts in flight."""
     max_attempts: int = Field(default=3, ge=1)
-    """Attempts per rollout and command, the first included; only outcomes `infra` and `verifier` are tried again."""
+    """Attempts per rollout and command, the first included; only outcomes `infra` and `verifier` are tried again. An
+    `infra` that the policy may have caused is tried again once in all, and for it even where this number is used up."""
     retry_wait_s: float = Field(default=1.0, ge=0)
     """Seconds before the second attempt; twice as long before each further one, at most 60."""
     rollout_timeout_s: float | None = Field(default=None, gt=0)

@@ -13,9 +13,12 @@ from paddock.harness.programs.program import Program
 from paddock.harness.results import Executed, Launched, ShellExecuted
 from paddock.types import Fix, JsonObject, Record, SaidTurn
 
-Ended = Literal["finished", "turn_limit", "token_limit", "time_limit", "context_limit", "output_limit", "budget"]
+Ended = Literal[
+    "finished", "turn_limit", "token_limit", "time_limit", "context_limit", "output_limit", "budget", "killed"
+]
 """`output_limit`: an answer of the model was cut at its own limit, and the harness ends there; `budget`: the workspace
-was killed for using up its own."""
+was killed for using up its own; `killed`: the workspace, or the harness's program in it, ended in doubt by whose doing,
+for the second time, which counts as the policy's."""
 MalformedCall = Literal["bad_json", "unknown_tool", "bad_arguments", "cut"]
 """What was wrong with a call of a tool. `cut`: the model's answer ended in the middle of it."""
 Needs = Literal["model", "gold", "nothing"]

@@ -17,6 +17,8 @@ from paddock.types.responses import usage_of
 from paddock.types.shapes import misshapen_response
 
 Stage = Literal["seed", "sandbox", "model", "tools", "verify_wait", "verify"]
+ACTED: tuple[Stage, ...] = ("sandbox", "model", "tools")
+"""Where the policy acts. Whoever verifies has settled whose doing a failure is: what it raises is not the policy's."""
 JOIN_TIMEOUT_S = 30.0
 """Seconds to wait for a rollout's turns; they are on the model server's disk already."""
 
@@ -113,6 +115,7 @@ class Life:
     def _rollout(self, error: PaddockError | None = None) -> Rollout:
         record = self._record
         turns = record.turns if record else []
+        doubtful = isinstance(error, InfraError) and error.doubtful and self._stage in ACTED
         usage = sum((turn.usage for turn in turns if turn.usage), Usage())
         return Rollout(
             row=self.row,
@@ -121,7 +124,7 @@ class Life:
             engine=record.engine if record else None,
             turns=turns,
             verdict=None if error else self.verdict,
-            failure=error.failure() if error else None,
+            failure=error.failure().model_copy(update={"doubtful": doubtful}) if error else None,
             timing=Timing(**self._spent, total_s=time.monotonic() - self._started),
             usage=usage if turns else usage_of(self.response),
         )

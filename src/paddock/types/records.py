@@ -69,6 +69,9 @@ class Stamp(Record):
     """This rollout's index in its group, from 0."""
     attempt: int | None = Field(default=None, alias="_ng_attempt_index")
     """How many earlier attempts at this member failed."""
+    doubts: int | None = Field(default=None, alias="_paddock_doubts")
+    """How many of them failed in doubt (`Failure.doubtful`); None: none. From 1 on, an agent has another such end count
+    as the policy's: what is there is graded."""
     epoch: int | None = Field(default=None, alias="_paddock_epoch")
     """Which pass over its dataset a trainer is in, from 0; None: nobody counts."""
     cohort: str | None = Field(default=None, alias="_paddock_cohort")
@@ -205,6 +208,9 @@ class Failure(Record):
     stage: str | None = None
     """Where in the rollout: `seed`, `model`, `verify`, ...; None: outside any stage."""
     retryable: bool = False
+    doubtful: bool = False
+    """What the policy ran may have caused it, or the machine; nothing that is known tells. Such an end is tried again
+    once; the second of one rollout counts as the policy's."""
 
 
 class Usage(Record):

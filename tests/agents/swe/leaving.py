@@ -36,3 +36,14 @@ class LeavingTheDead:
                 await asyncio.sleep(0.01)
         os.kill(first_of(found[0]), signal.SIGKILL)
         return Exit(ended="finished", turns=1)
+
+
+class LeavingTheBroken:
+    """The fix is made, and somebody breaks the sandbox afterwards."""
+
+    KIND: ClassVar[Literal["harnesses"]] = "harnesses"
+    NEEDS = "nothing"
+
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+        await workspace.exec(["sed", "-i", "s/a - b/a + b/", "calc.py"])
+        return Exit(ended="finished", turns=1)

@@ -45,12 +45,13 @@ async def ended(
     killed: Any = (),
     after_s: float = 0.0,
     stderr: bytes = b"",
+    inside: bool = True,
 ) -> str:
     model = Told(turns=turns, tokens=tokens, overflowed=overflowed, reason=reason)
     said = Transcript(model, lambda _step: None, habits=Habits(), note=lambda _line: None)
     await said.settle()
     done = Launched(code, b"", stderr, killed)
-    left = exit_of("codex 1.0", done, said, model, LIMITS, time.monotonic() - after_s)
+    left = exit_of("codex 1.0", done, said, model, LIMITS, time.monotonic() - after_s, inside=inside)
     assert (left.turns, left.final) == (turns, "Hm.")
     return left.ended
 
@@ -91,3 +92,13 @@ async def test_a_kill_that_memory_did_not_cost_is_a_failure() -> None:
 async def test_success_without_a_model_is_none() -> None:
     with pytest.raises(InfraError, match="asked no model"):
         await ended(0, turns=0)
+
+
+@pytest.mark.parametrize("code", [1, 129, 130, 134, 137, 139, 143])
+@pytest.mark.parametrize(("turns", "inside"), [(2, True), (0, True), (2, False)])
+async def test_a_program_that_was_sent_a_signal_where_the_policy_acts_is_in_doubt(
+    code: int, turns: int, inside: bool
+) -> None:
+    with pytest.raises(InfraError) as failed:
+        await ended(code, turns=turns, inside=inside)
+    assert failed.value.doubtful == (code in (129, 130, 137, 143) and turns > 0 and inside)

@@ -99,6 +99,7 @@ class CliHarness(ABC):
             await said.settle()
             return out_of_time(said, limits)
         await said.settle()
-        left = exit_of(f"{self.program.name} {self.program.version}", done, said, model, limits, begun_s)
+        name = f"{self.program.name} {self.program.version}"
+        left = exit_of(name, done, said, model, limits, begun_s, inside=True)
         self.check(left, said)
         return left

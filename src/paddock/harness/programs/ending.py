@@ -2,7 +2,8 @@
 
 Law     what the policy brought about is an `Exit`: a limit of its rollout, an answer that was cut, its sandbox's
         memory. A program that ends otherwise than by its own success, and that nobody told to, has failed: InfraError,
-        which carries no reward. So has one that ended well and never asked its model.
+        which carries no reward. So has one that ended well and never asked its model. One that was sent a signal after
+        it had asked its model may have been sent it by what the model had it run: that failure is doubtful.
 Limits  the model server refuses a call beyond one; which it was is read from the record and the clock.
 """
 
@@ -13,14 +14,25 @@ from paddock.errors import InfraError
 from paddock.harness.contract import Ended, Exit, Limits, Model
 from paddock.harness.programs.transcript import CUT, Transcript
 from paddock.harness.results import Launched
+from paddock.sandbox.ends import SENT
 
 _SHOWN = 600
 """Characters of what a failed program said last."""
 _KILLED = 128 + signal.SIGKILL
 
 
-def exit_of(name: str, done: Launched, said: Transcript, model: Model, limits: Limits, started_s: float) -> Exit:
-    """`name`: of the program, for errors. `started_s`: on the monotonic clock."""
+def exit_of(
+    name: str,
+    done: Launched,
+    said: Transcript,
+    model: Model,
+    limits: Limits,
+    started_s: float,
+    *,
+    inside: bool = False,
+) -> Exit:
+    """`name`: of the program, for errors. `started_s`: on the monotonic clock. `inside`: it ran where the policy's
+    commands do."""
     if model.overflowed:
         return _limited(said, limits, started_s)
     if done.exit_code == _KILLED and done.killed:
@@ -31,7 +43,8 @@ def exit_of(name: str, done: Launched, said: Transcript, model: Model, limits: L
         return exit_with("output_limit", said)
     words = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
     how = f"exited with {done.exit_code} after {said.turns} calls of its model" if done.exit_code else "asked no model"
-    raise InfraError(f"{name} {how}: {words or 'it said nothing'}", kind="program_failed")
+    doubtful = inside and said.turns > 0 and done.exit_code - 128 in SENT
+    raise InfraError(f"{name} {how}: {words or 'it said nothing'}", kind="program_failed", doubtful=doubtful)
 
 
 def _limited(said: Transcript, limits: Limits, started_s: float) -> Exit:

@@ -1,0 +1,38 @@
+"""An agent whose attempts end as its row says, in doubt among them."""
+
+from paddock.errors import InfraError
+from paddock.http import VERIFY, Call, ModelReply, VerifyRequest
+from paddock.server import AgentConfig, AgentServer
+from paddock.server.rollout import Life
+from paddock.types import JsonObject, Rollout, Row
+from paddock.types.responses import make_response, message_item
+
+
+class DoubtingAgent(AgentServer[AgentConfig]):
+    """The row's `plan` has a word for each attempt: `doubt`, `infra` or `ok`; the last holds for all after it."""
+
+    config_type = AgentConfig
+
+    async def run(self, row: Row, call: Call) -> Rollout:
+        return await Life(row, call, self.model, timeout_s=60).live(self._live)
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        raise NotImplementedError
+
+    async def _live(self, life: Life) -> None:
+        plan, attempt = life.row.task["plan"], life.row.stamp.attempt or 0
+        word = plan[min(attempt, len(plan) - 1)]
+        knows = life.row.task.get("knows", True)
+        answer = "yes"
+        with life.stage("model"):
+            if word == "infra":
+                raise InfraError("the machine's", kind="scripted")
+            if word == "doubt":
+                if not (knows and life.row.stamp.doubts):
+                    raise InfraError("whose?", kind="scripted", doubtful=True)
+                answer = "no"
+            life.response = make_response([message_item(answer)], life.row.responses_create_params, model="none")
+        with life.stage("verify"):
+            life.verdict = await self.resources.call(
+                VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
+            )
