@@ -12,6 +12,8 @@ from paddock.errors import VerifierError
 from paddock.resources_servers.swe.instance import Instance
 from paddock.sandbox import ExecRequest, ExecResult, FileChange, Provider, SandboxLimits, SandboxSpec
 
+STEP_FAILED = "step_failed"
+"""Kind of the error of a step of ours that failed."""
 HOME = "/tmp/home"  # noqa: S108 - inside the sandbox
 STEP_TIMEOUT_S = 120.0
 """For git and the like; tests have a limit of their own."""
@@ -55,7 +57,7 @@ class Bench:
         done = await self.run(argv, stdin=stdin, merge=False)
         if not done.ok:
             said = (bytes(done.stderr) or bytes(done.stdout)).decode(errors="replace").strip()[-500:]
-            raise VerifierError(f"{what}: `{argv[0]}` ended with {done.exit_code}: {said}", kind="step_failed")
+            raise VerifierError(f"{what}: `{argv[0]}` ended with {done.exit_code}: {said}", kind=STEP_FAILED)
         return bytes(done.stdout)
 
     async def read(self, path: str) -> bytes | None:

@@ -147,6 +147,8 @@ async def _probed(bench: Bench) -> Shortage | None:
     except SandboxError as error:
         if error.kind != "disk_failed":
             raise
+        if error.doubtful:
+            return None  # likewise: the machine's disk has room
         return Shortage("machine_disk", f"a sandbox could not write {PROBE_BYTES} bytes: {error.message}")
     except OSError:
         return None  # what the tests made of that place

@@ -4,7 +4,10 @@ Order   the patch (without what the reference owns) is applied; what the row's s
         reference's files are placed, last; then the test command runs with an output of its own.
 Limits  tests and installation have the same time limit each; a sandbox that used up its own budget is a run that was
         killed, not an error.
-Died    a sandbox that ends while the policy's code runs in it may have been ended by that: it is a run that says so.
+Died    a sandbox that ends, or fails, while the policy's code runs in it may have been ended by that: it is a run that
+        says so, unless it is known to be the machine's doing (`paddock.sandbox.ends`).
+Left    an installation runs the policy's code, and what that leaves running can kill our own steps after it: a run
+        where one fails counts as killed.
 Planted an installation runs the policy's code: a run where it left something outside the tree that starts before
         tests is not made.
 Errors  the sandbox's others are raised as they are.
@@ -17,7 +20,7 @@ from typing import NamedTuple
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.applying import apply
-from paddock.resources_servers.swe.grading.bench import TESTS_OUTPUT_BYTES, Bench
+from paddock.resources_servers.swe.grading.bench import STEP_FAILED, TESTS_OUTPUT_BYTES, Bench
 from paddock.resources_servers.swe.grading.guard import Guard
 from paddock.resources_servers.swe.grading.reading import Run
 from paddock.resources_servers.swe.grading.reference import Reference, place
@@ -25,7 +28,7 @@ from paddock.resources_servers.swe.grading.script import Script, read_script
 from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw
 from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
 from paddock.resources_servers.swe.instance import Instance
-from paddock.sandbox import BudgetExceeded, ExecResult, SandboxGone
+from paddock.sandbox import BudgetExceeded, ExecResult, SandboxError
 
 _CHANCE = random.SystemRandom()  # a forger must not foresee the sentinel's tests
 _DRAWS_AT_MOST = 20
@@ -65,8 +68,14 @@ async def try_patch(
         return await _test(bench, instance, reference, script, timeout_s=timeout_s, sentinel=sentinel)
     except BudgetExceeded as over:
         return Tried(Run(over.message, 137, killed_by="memory" if over.budget == "memory" else "cpu"))
-    except SandboxGone as gone:
-        return Tried(Run(gone.message, 137, died=True))
+    except SandboxError as error:
+        if not error.doubtful:
+            raise
+        return Tried(Run(error.message, 137, died=True))
+    except VerifierError as error:
+        if script.install is None or error.kind != STEP_FAILED:
+            raise
+        return Tried(Run(error.message, 137))
 
 
 async def read_with_program(bench: Bench, program: bytes, logs: tuple[bytes, bytes]) -> dict[str, str]:

@@ -3,6 +3,8 @@
 Key     what a trial comes to, so that two can be compared: `resolved`, `fails`, `refused` (the patch does not apply),
         `planted`, or the doubt that the run raises.
 Whole   a run that ended by itself, was reported and was not disturbed: the only kind that anything is learnt from.
+Lost    a sandbox that the machine is known to have ended tells nothing of its patch: the trial is made again, and is an
+        InfraError where that goes on.
 Errors  a sandbox's failures are raised as they are: InfraError, or VerifierError for an image that can't be used.
 """
 
@@ -25,6 +27,8 @@ from paddock.sandbox import BudgetExceeded, Provider, SandboxGone, SandboxLimits
 Key = Literal["resolved", "fails", "refused", "planted"] | Doubt
 DISTURBING: tuple[Key, ...] = ("timeout", "over_budget", "killed", "nothing_ran", "said_twice", "died")
 """Doubts about a run that has not come to its own end, or contradicts itself."""
+TRIES_AT_MOST = 3
+"""Of one trial whose sandboxes the machine ends."""
 PASSING = ("PASSED", "XFAIL")
 FAILING = ("FAILED", "ERROR")
 
@@ -127,6 +131,17 @@ class Trials:
         self, instance: Instance, reference: Reference, patch: bytes, *, sentinel: bool, limit_s: float
     ) -> Trial:
         """Try a patch that is already without what the reference owns."""
+        for left in reversed(range(TRIES_AT_MOST)):
+            try:
+                return await self._run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s)
+            except SandboxGone as gone:
+                if gone.doubtful or not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _run(
+        self, instance: Instance, reference: Reference, patch: bytes, *, sentinel: bool, limit_s: float
+    ) -> Trial:
         image, options = self._image_of(instance), self._options
         kills = (await asyncio.to_thread(self._measure)).memory_kills
         async with open_bench(self._provider, instance, image, options.limits) as bench:

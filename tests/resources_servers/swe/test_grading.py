@@ -293,6 +293,16 @@ async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stan
     assert (await opened.grade(installing, GOLD + new("setup.py", inside))).reason == "resolved"
 
 
+async def test_what_an_installation_leaves_running_kills_no_verdict(stand: Open, row: JsonObject) -> None:
+    installing = {**row, "eval_script": SCRIPT.replace("git status\n", "python setup.py build\n")}
+    killer = (
+        "import os\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        try:\n            os.kill(-1, 9)\n"
+    )
+    killer += "        except OSError:\n            pass\n"
+    grade = await stand(official=False).grade(installing, GOLD + new("setup.py", killer))
+    assert grade.reason == "tests_fail"
+
+
 @pytest.mark.slow
 async def test_endless_tests_are_the_patchs_fault_where_the_fix_ends_in_time(stand: Open, row: JsonObject) -> None:
     grade = await stand(tests_timeout_s=10, official=False).grade(row, in_source("while True: pass"))

@@ -26,9 +26,9 @@ from paddock.sandbox import (
 from paddock.sandbox.records import Output, Stats
 
 Torn = Literal["torn", "torn_late"]
-Fault = Literal["kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "fails"] | Torn
+Fault = Literal["kill", "cut", "silent", "stall", "memory", "gone", "taken", "host", "full", "was_full", "fails"] | Torn
 FAULTS: tuple[Fault, ...] = (
-    *("kill", "cut", "silent", "stall", "memory", "gone", "host", "full", "was_full", "torn", "torn_late"),
+    *("kill", "cut", "silent", "stall", "memory", "gone", "taken", "host", "full", "was_full", "torn", "torn_late"),
 )
 TORN: dict[Fault, str] = {"cut": "test_area", "torn": "test_area", "torn_late": "test_caught"}
 """The test that such a run does not report."""
@@ -214,7 +214,9 @@ def _disturbed(fault: Fault | None, status: dict[str, str], took_s: float) -> Ex
     if fault == "memory":
         raise BudgetExceeded("memory", "it used up its memory")
     if fault == "gone":
-        raise SandboxGone("box", "its first process ended")
+        raise SandboxGone("box", "its first process ended", doubtful=True)
+    if fault == "taken":
+        raise SandboxGone("box", "its first process ended (Killed)")
     if fault == "host":
         raise SandboxError("the machine has no memory left", kind="host_memory")
     if fault in ("kill", "silent"):

@@ -68,7 +68,7 @@ async def test_a_fault_that_stays_makes_no_wrong_verdict(
         assert await reason_of(grade(patch)) == RIGHT[patch], number
 
 
-@pytest.mark.parametrize("fault", ["kill", "gone"])
+@pytest.mark.parametrize("fault", ["kill", "gone", "taken"])
 @pytest.mark.parametrize("patch", ["gold", "equivalent", "wrong"])
 async def test_two_ends_of_one_patchs_runs_make_no_wrong_verdict(
     machine: Machine, open_grader: Open, patch: str, fault: Fault
@@ -76,6 +76,16 @@ async def test_two_ends_of_one_patchs_runs_make_no_wrong_verdict(
     for first in (1, 5):
         machine.faults = dict.fromkeys((len(machine.runs) + first, len(machine.runs) + first + 1), fault)
         assert (await open_grader()(patch)).reason == RIGHT[patch]
+
+
+@pytest.mark.parametrize("patch", ["gold", "equivalent", "wrong"])
+async def test_sandboxes_that_the_machine_takes_are_no_end_of_a_patch(
+    machine: Machine, open_grader: Open, patch: str
+) -> None:
+    machine.standing = (1, "taken")
+    with pytest.raises(InfraError) as failure:
+        await open_grader()(patch)
+    assert (failure.value.kind, machine.runs.count(patch)) == ("sandbox_gone", 3)
 
 
 async def test_two_calibrations_that_lie_alike_cost_an_honest_patch_nothing(
