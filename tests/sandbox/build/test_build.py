@@ -229,7 +229,7 @@ async def test_a_wheel_that_the_hashes_are_not_of_is_refused_before_it_is_instal
     layers = set((store.home / "layers").iterdir())
     index.put("helper", HELPER, make_wheel("helper", "2.0", {"helper.py": "value = 'evil'\n"}))
     wrong = hashed.model_copy(update={"pip": [f"helper==2.0 --hash=sha256:{'0' * 64}"]})
-    with pytest.raises(RowError, match=r"test/hashed: .*hashes(.|\n)*helper==2\.0") as caught:
+    with pytest.raises(RowError, match=r"test/hashed: helper==2\.0: the file is not what") as caught:
         await build_image(store, "test/hashed", wrong)
     assert caught.value.kind == "pin_digest"
     assert set((store.home / "layers").iterdir()) == layers and leftovers(store) == []

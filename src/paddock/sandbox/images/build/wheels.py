@@ -80,7 +80,9 @@ async def _without_wheel(done: Finished, pins: Collection[str], index: Index) ->
     if "No module named pip" in done.output:
         raise InfraError(f"{sys.executable} has no pip to download wheels with", kind="no_pip", retryable=False)
     if _OTHER_HASH in done.output:
-        raise RowError(f"a pin's file is not what the recipe's hashes are of:\n{done.tail}", kind="pin_digest")
+        said = done.output.partition(_OTHER_HASH)[2].partition("\n")[2]
+        names = ", ".join(re.findall(r"^ +(\S+==\S+) from ", said, re.MULTILINE))
+        raise RowError(f"{names}: the file is not what the recipe's hashes are of:\n{said}", kind="pin_digest")
     match = _NOT_FOUND.search(done.output)
     pin = match["pin"] if match else ""
     if pin not in pins:
