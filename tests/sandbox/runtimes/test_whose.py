@@ -209,7 +209,6 @@ async def test_terminals_and_descriptors_that_are_all_held_are_no_failure_of_the
         while not (await sh(f"cat /tmp/{name}")).stdout.head:
             await asyncio.sleep(0.05)
     assert bytes((await sh("echo alive")).stdout) == b"alive\n"
-    assert int((await sh("cat /tmp/terminals")).stdout.head) <= 256
     with pytest.raises(SandboxError) as raised:
         await provider.open_shell(sandbox, ShellRequest())
     assert raised.value.doubtful
