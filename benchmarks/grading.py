@@ -4,13 +4,14 @@ Floor   the patch applied, the row's test files written and its test command run
         same image and limits: create, apply, write, run, destroy. Nothing is read of its output, nothing is doubted.
 Ours    `Grader.grade` where the instance is known: its reference, and what its false tests do with the fix. The patch
         that passes is not the reference fix, which is not audited.
-Rounds  ours and the floor by turns; figures are medians over rounds, ratios medians of the rounds' ratios. CPU is what
-        the whole machine spent meanwhile, so that the kernel's share is in it: nothing else should run.
+Rounds  ours and the floor by turns; figures are medians over rounds, ratios medians of the rounds' ratios. CPU is that
+        of this process and, where there are cgroups, of all that ran in its sandboxes; keepers' is not in it.
 Needs   the images of the SWE demo's rows (`paddock images build`); rows without one are left out.
 Target  at most 2.2 times the floor's time.
 """
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -18,7 +19,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import orjson
-import psutil
 
 from benchmarks.faults.grading import ROWS, patch_of
 from paddock.http import read_row
@@ -27,11 +27,13 @@ from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox.cgroups import Cgroups
+from paddock.sandbox.cgroups.kernel import field
 from paddock.sandbox.local import LocalProvider
 
 PATCHES = {"equivalent": "resolved", "wrong": "tests_fail"}
 """With what each comes to."""
-ROUNDS = 9
+ROUNDS = 5
 OPTIONS = GradingOptions()
 
 
@@ -76,7 +78,7 @@ async def _pairs(grader: Grader, provider: LocalProvider, instance: Instance, na
 
     await ours()
     await floor()
-    return [(await _cost(ours), await _cost(floor)) for _ in range(ROUNDS)]
+    return [(await _cost(ours, provider.cgroups), await _cost(floor, provider.cgroups)) for _ in range(ROUNDS)]
 
 
 async def _plain(provider: LocalProvider, instance: Instance, patch: bytes, *, passes: bool) -> None:
@@ -98,15 +100,21 @@ async def _plain(provider: LocalProvider, instance: Instance, patch: bytes, *, p
         await provider.destroy(sandbox)
 
 
-async def _cost(act: Callable[[], Awaitable[None]]) -> Cost:
-    started, cpu = time.perf_counter(), _machine_cpu_s()
+async def _cost(act: Callable[[], Awaitable[None]], cgroups: Cgroups | None) -> Cost:
+    started, cpu = time.perf_counter(), _cpu_s(cgroups)
     await act()
-    return Cost(time.perf_counter() - started, _machine_cpu_s() - cpu)
+    return Cost(time.perf_counter() - started, _cpu_s(cgroups) - cpu)
 
 
-def _machine_cpu_s() -> float:
-    times = psutil.cpu_times()
-    return sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
+def _cpu_s(cgroups: Cgroups | None) -> float:
+    used = time.process_time()
+    for root in cgroups.roots if cgroups else ():
+        for group in root.glob(f"{os.getpid()}-*"):  # of our provider: with what has ended in it
+            if (group / "cpuacct.usage").exists():
+                used += int((group / "cpuacct.usage").read_text()) / 1e9
+            elif (group / "memory.stat").exists() and (group / "cpu.stat").exists():
+                used += field((group / "cpu.stat").read_bytes(), b"usage_usec") / 1e6
+    return used
 
 
 def _compared(pairs: list[tuple[Cost, Cost]]) -> dict[str, float]:
