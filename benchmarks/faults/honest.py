@@ -32,7 +32,9 @@ from paddock.sandbox import SandboxSettings, open_provider
 from paddock.sandbox.local import LocalProvider
 
 OUT = Path("runs/bench")
-OPTIONS = {"tests_timeout_s": 120.0, "official": False}
+TIMEOUT_S = 300.0
+"""Of one run of tests; the machine may be busy."""
+OPTIONS = {"tests_timeout_s": TIMEOUT_S, "official": False}
 Figures = dict[str, Any]
 
 
@@ -94,7 +96,7 @@ async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path
     found = await own_cases(provider.store, folder, args.project)
     for file in args.rows:
         for line in file.read_bytes().splitlines():
-            instance = read(read_row(orjson.loads(line)))
+            instance = read(read_row({"responses_create_params": {"input": []}, **orjson.loads(line)}))
             if provider.store.has(resolve_image(instance)):
                 found.append(await case_of(provider, instance, folder / instance.instance_id))
     return {case.subject.name: case for case in found}
@@ -103,7 +105,7 @@ async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path
 async def _tried(provider: LocalProvider, grader: Grader, case: Case, patch: HonestPatch, out: Path) -> Figures:
     began = time.monotonic()
     failed, dropped = False, []
-    verdict, detail = "defect", await complaint(provider, case.instance, patch.patch, timeout_s=120.0)
+    verdict, detail = "defect", await complaint(provider, case.instance, patch.patch, timeout_s=TIMEOUT_S)
     if detail is None:
         try:
             grade = await grader.grade(case.instance, patch.patch)
@@ -111,6 +113,8 @@ async def _tried(provider: LocalProvider, grader: Grader, case: Case, patch: Hon
             dropped = [f"{one.path}: {one.reason}" for one in grade.dropped]
         except PaddockError as error:
             failed, verdict, detail = True, error.kind, error.message
+        except Exception as error:  # noqa: BLE001 - it is one of the figures
+            failed, verdict, detail = True, "crash", repr(error)
     if verdict != "resolved":
         (out / f"{patch.number}.diff").write_bytes(patch.patch)
     return {

@@ -4,7 +4,8 @@ File    `behaviour.txt`, `surroundings.txt`: `## NAME WORDS`, then blocks. `=== 
         begins with; `=== import`: lines below one of its modules; `=== new`, `below`, `link PATH`: of the tree, with
         `{tests}` and `{package}` for folders; `=== binary`, `large`, `generated PATH`: a file that is drawn;
         `=== edit`, `overwrite`, `drop tests`: a file that the reference's tests replace.
-Words   `own`: for our own projects alone, where nothing looks at it; a runner: where the tests are its.
+Words   `own`: for our own projects alone, where nothing looks at it; a runner: where the tests are its;
+        `in_place`: where they are of the tree itself.
 """
 
 import re
@@ -40,6 +41,8 @@ def _addition(name: str, words: str, text: str) -> Transformation:
     def change(draft: Draft) -> bool:
         subject = draft.subject
         if ("own" in words.split() and not subject.own) or (runners and subject.runner not in runners):
+            return False
+        if "in_place" in words.split() and not subject.in_place:
             return False
         placed = [_placed(draft, block) for block in blocks]
         return all(block is not None and _fits(draft, block) for block in placed) and all(

@@ -33,6 +33,8 @@ class Subject(NamedTuple):
     """Other right fixes."""
     own: bool = True
     """One of our projects: small, and with nothing in it that looks at how its code is written or called."""
+    in_place: bool = True
+    """Tests are of the tree itself, not of what was installed from it."""
 
 
 class Source(NamedTuple):

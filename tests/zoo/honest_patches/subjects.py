@@ -42,7 +42,8 @@ def own_subject(project: Project, folder: Path) -> Subject:
     """Of one of our projects, whose repository is in `folder`."""
     gold = patch_of(folder, project.fixed).encode()
     runner = _RUNNERS.get(project.name, "pytest")
-    return Subject(project.name, folder, gold, frozenset(project.tests), runner, project.ways)
+    in_place = "pip install" not in project.keys.get("before", "")
+    return Subject(project.name, folder, gold, frozenset(project.tests), runner, project.ways, in_place=in_place)
 
 
 async def case_of(provider: Provider, instance: Instance, folder: Path) -> Case:

@@ -2,7 +2,8 @@
 
 Run     the patch by `git apply` or `patch`, the reference's tests in their places, what the row's script installs, the
         row's command: once, with nothing of a grader's among its tests.
-Right   the command succeeds, and swebench's own functions find the output resolved.
+Right   swebench's own functions find the output resolved. The command itself may fail: some rows have tests that do so
+        with the reference fix, and list none of them.
 """
 
 from paddock.resources_servers.swe.grading.bench import Bench, open_bench
@@ -32,7 +33,7 @@ async def complaint(provider: Provider, instance: Instance, patch: bytes, *, tim
         done = await bench.run(("bash", "-c", script.test_program()), timeout_s=timeout_s)
         output = bytes(done.stdout).decode(errors="replace")
         status = official_view(instance, Run(output, done.exit_code))
-        if status == "RESOLVED_FULL" and done.ok:
+        if status == "RESOLVED_FULL":
             return None
         return f"{status}, exit status {done.exit_code}: {output[-TAIL:]}"
 
