@@ -140,6 +140,14 @@ class Link:
         """SandboxGone unless the sandbox lives, though nothing has told yet that it ended."""
         number = next(self._ids)
         await self._ask(number, {"op": "alive", "id": number})
+        # One that was killed and had no processor since still takes new processes, which is what the keeper tries.
+        if self._members.are_doomed():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(processes.KILL_TIMEOUT_S):
+                    await asyncio.shield(self.ended)
+            raise SandboxGone(
+                self.sandbox_id, self.ended.result() if self.ended.done() else "its first process was killed"
+            )
 
     async def listen(self, port: int) -> socket.socket:
         """A listening socket of the sandbox's network."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from paddock.sandbox import processes
 from paddock.sandbox.processes import Process
+from paddock.sandbox.watchdog import proc
 
 MOST_ANCESTORS = 64
 """Of the first process inside up to the sandbox's outer one."""
@@ -28,6 +29,7 @@ class Members:
     def __init__(self, keeper: int) -> None:
         self._keeper = keeper
         self._pid_ns = 0
+        self._first: tuple[int, ...] = ()
 
     def begin(self, init: int, inside: int, pid_ns: int, container: int | None = None) -> None:
         """The sandbox that a keeper says it has started; Foreign unless it can be. `init`: the process whose end is the
@@ -45,6 +47,11 @@ class Members:
         if found not in (None, pid_ns):
             raise Foreign(f"it says that process {inside} is the first inside, which is in another pid namespace")
         self._pid_ns = pid_ns
+        self._first = (init, inside)
+
+    def are_doomed(self) -> bool:
+        """A first process has ended, or is to be killed as soon as it runs again: with it all others are."""
+        return any(proc.is_doomed(pid) for pid in self._first)
 
     def find(self, pid: int) -> Process | None:
         """The sandbox's process that has this id; None: it has ended. Foreign where it is another's."""
