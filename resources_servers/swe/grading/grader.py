@@ -13,6 +13,8 @@ Agree   a zero counts only on a machine that is well (`health`), and where nothi
         | it does not apply                    | 2                    |                                 |
         | killed, or its sandbox ended         | 3                    | a control, clean there and then |
         | another doubt                        | 2 that raise it      | a control, clean there and then |
+        | a doubt each time, of whatever kinds | all, of as many as   | a control, clean there and then |
+        |                                      | may be made          |                                 |
 
         Runs are made in fresh sandboxes, up to a number; where they do not agree it is VerifierError.
 Doubt   a run that timed out, was killed, reported nothing, contradicts its own exit status, lost its sentinel, or whose
@@ -171,9 +173,7 @@ class Grader:
             try:
                 complaint = await self._complaint(own, audits)
             except BeliefError:
-                if own.key == "resolved":
-                    return None
-                complaint = None
+                return None
             if complaint is not None:
                 return Grade("tests_bent", complaint, own.reading, own.tried.run)
             if own.key != "resolved" and own.shortage is not None:
@@ -188,8 +188,11 @@ class Grader:
                 if own.key == "timeout" and controls.limit_s(instance) > limit_s:
                     return None
             return _grade(own)
-        ends = "; ".join(f"{one.key}: {one.detail}" for one in seen)
-        raise VerifierError(f"{len(seen)} runs of the patch do not agree: {ends}", kind="runs_differ")
+        if any(one.key in ("resolved", "fails", "refused") for one in seen):
+            ends = "; ".join(f"{one.key}: {one.detail}" for one in seen)
+            raise VerifierError(f"{len(seen)} runs of the patch do not agree: {ends}", kind="runs_differ")
+        await controls.settle(instance, reference, seen[-1])
+        return _grade(seen[-1]) if controls.sentinel(instance) == sentinel else None
 
     async def _cases(self, instance: Instance, reference: Reference, patch: bytes) -> list[Case] | PaddockError:
         """What one run of the patch is audited against; none: it is not; an error: it can't be."""

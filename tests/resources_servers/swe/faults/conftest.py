@@ -5,7 +5,7 @@ its patch, as often as it is asked; a fault is planted at the n-th of these runs
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 import pytest
@@ -105,6 +105,8 @@ class Machine:
         """Of these runs, whether their tests were not the row's."""
         self.forges: Callable[[], bool] = lambda: False
         """Whether a run of the patch `coin`, which is wrong, reports that all passed."""
+        self.ends: dict[str, Iterator[Fault]] = {}
+        """How runs of a patch end, one after the other."""
         self.took_s: Callable[[int], float] = lambda _: 1.0
         """How long the n-th run takes."""
         self.tree: dict[str, bytes] = {}
@@ -172,7 +174,8 @@ class Machine:
         number = len(self.runs)
         source = box[f"/testbed/{PLACE}"].decode()
         self.false.append(source != TESTS)
-        fault = self.faults.get(number) or OWN.get(patch) or (self.hushed if _is_hushed(source, patch) else None)
+        own = next(self.ends[patch]) if patch in self.ends else OWN.get(patch)
+        fault = self.faults.get(number) or own or (self.hushed if _is_hushed(source, patch) else None)
         if self.standing is not None and number >= self.standing[0]:
             fault = self.standing[1]
         if self.false[-1]:

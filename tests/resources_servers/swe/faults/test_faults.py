@@ -218,10 +218,21 @@ async def test_honest_patches_pass_both_ways_of_making_tests_false(machine: Mach
 
 
 async def test_forging_until_a_time_pays_nothing(machine: Machine, open_grader: Open) -> None:
-    for runs in range(1, 8):
+    for runs in range(2, 8):  # a time at which the run and its audit have both started
         grade, first = open_grader(), len(machine.runs) + len(CALIBRATION)
         machine.forges = lambda end=first + runs: len(machine.runs) <= end  # type: ignore[misc]
-        assert (await grade("coin")).reason in ("tests_bent", "tests_fail"), runs
+        assert (await grade("coin")).reason == "tests_bent", runs
+
+
+async def test_ends_of_all_kinds_by_turns_buy_no_retry(machine: Machine, open_grader: Open) -> None:
+    ends: tuple[Fault, ...] = ("kill", "stall", "silent", "gone")
+    machine.ends["killing"] = itertools.cycle(ends)
+    assert (await open_grader(audit=False)("killing")).reason != "resolved"
+    assert machine.runs == [*["killing"] * 4, "gold"]
+    machine.faults = {10: "kill", 11: "kill"}  # the controls
+    machine.ends["killing"] = itertools.cycle(ends)
+    with pytest.raises(VerifierError):
+        await open_grader(audit=False)("killing")
 
 
 async def test_wrong_code_that_does_what_a_false_test_asks_is_no_forger(
