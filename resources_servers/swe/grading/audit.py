@@ -28,6 +28,7 @@ Errors  VerifierError where runs do not agree, InfraError where the machine lack
 Limit   tests in other languages, and ids that name no function of a reference file, are not asked.
 """
 
+import re
 from collections import Counter
 from typing import Literal, NamedTuple
 
@@ -209,13 +210,22 @@ def _hits(belief: Belief, audit: Trial) -> frozenset[str]:
     return audit.having(PASSING) & belief.must_fail
 
 
+def _headed(audit: Trial, test: str) -> bool:
+    """The test has a traceback of its own, under unittest's runner or Django's: the line that says how it ended can be
+    torn by what the code writes to their stream."""
+    run = audit.tried.run
+    if run is None or run.exit_code == 0:
+        return False
+    return re.search(rf"^(?:FAIL|ERROR): {re.escape(test)}(?: |$)", run.output, re.MULTILINE) is not None
+
+
 def _end(belief: Belief, audit: Trial) -> _End | None:
     """None: nothing that counts."""
     if audit.starved or audit.key == "refused":
         return None
     if audit.key == "sentinel":
         return _End("sentinel")
-    unheard = belief.must_fail - audit.having(FAILING)
+    unheard = {test for test in belief.must_fail - audit.having(FAILING) if not _headed(audit, test)}
     if unheard or not audit.whole:
         return _End("silent", f"{audit.key}, without {sorted(unheard)}")
     return _End("hinted" if audit.hinted and not belief.hinted else "failing")

@@ -162,8 +162,9 @@ def _of_names(file: _File, function: _Function, chance: random.Random) -> Iterat
             yield Edit(end - len(called), end, _METHODS[called].encode())
         if called in _RAISES and node.args and isinstance(node.args[0], ast.Name):
             name = node.args[0].id
-            others = [one for one in _EXCEPTIONS if not _related(name, one)]
-            yield Edit(file.start(node.args[0]), file.end(node.args[0]), chance.choice(others).encode())
+            # None is no kind of `Exception`.
+            if others := [one for one in _EXCEPTIONS if not _related(name, one)]:
+                yield Edit(file.start(node.args[0]), file.end(node.args[0]), chance.choice(others).encode())
 
 
 def _claims(file: _File, function: _Function, chance: random.Random) -> Iterator[tuple[Edit, ...]]:

@@ -15,6 +15,7 @@ Errors  the sandbox's others are raised as they are.
 
 import json
 import random
+import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from paddock.resources_servers.swe.instance import Instance
 from paddock.sandbox import BudgetExceeded, ExecResult, SandboxError
 
 _CHANCE = random.SystemRandom()  # a forger must not foresee the sentinel's tests
+_PLUGINS = re.compile(rb"^\s*\[\s*pytest11", re.MULTILINE)
+"""Entry points that start before tests; of those of other groups a project may have any."""
 _DRAWS_AT_MOST = 20
 """Of a sentinel, until its path is free."""
 RESULT = "/tmp/result"  # noqa: S108 - inside the sandbox
@@ -132,7 +135,9 @@ async def _planted(bench: Bench, guard: Guard) -> str | None:
         path = PurePosixPath(one.path)
         if one.kind == "removed" or path.is_relative_to(bench.workdir) or one.type == "directory":
             continue
-        if guard.always(one.path.lstrip("/")) and ".egg-info" not in one.path:
+        if not guard.always(one.path.lstrip("/")) or ".egg-info" in one.path:
+            continue
+        if path.name != "entry_points.txt" or _PLUGINS.search(await bench.read(one.path) or b""):
             return one.path
     return None
 

@@ -176,6 +176,11 @@ def test_an_exception_that_is_wanted_becomes_another_that_is_no_kind_of_it() -> 
         assert found[1] in ("ValueError", "TypeError", "AttributeError", "RuntimeError", "OSError")
 
 
+def test_an_exception_of_which_all_are_kinds_stays() -> None:
+    for name in ("Exception", "BaseException"):
+        assert all_made(body(f"with pytest.raises({name}):\n        f()")) == []
+
+
 def test_a_test_that_claims_nothing_is_given_a_claim() -> None:
     assert re.fullmatch(
         r"def test_a\(\):\n    x = f\(\)\n    x\.go\(\)\n    assert x == \d+\n",
