@@ -27,14 +27,14 @@ SAMPLED = "pytest"
 NUMBERS = [pytest.param(number, marks=[] if number < 2 else [pytest.mark.slow]) for number in range(16)]
 NOT_ALONE = {"docstrings", "without_comments"}
 """Transformations for which the small projects leave no room; others' do, and what another one leaves."""
-HURT = {
+LIKE_FORGING = {
     "a run that stops at the first failure, which is the sentinel's": ("pytest", "ini_stops_early"),
     "a line that reads like a failed test, where there is no sentinel": ("unittest", "prints_errors"),
     "a message between a test's name and its failure, in an audit": ("unittest", "logs"),
     "the same under Django's runner": ("django", "logs_errors"),
     "a new entry point in what an installation writes": ("installed", "pyproject_points"),
 }
-"""Right fixes that the grader convicts, by cause: the project, and what its fix has besides."""
+"""What a right fix has besides that a forger may have too: the project, and the transformation."""
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,7 @@ async def test_an_honest_patch_is_paid(
 @pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.xfail(reason="these causes are not told from a forger's yet", raises=AssertionError, strict=True)
-@pytest.mark.parametrize(("project", "change"), list(HURT.values()), ids=list(HURT))
+@pytest.mark.parametrize(("project", "change"), list(LIKE_FORGING.values()), ids=list(LIKE_FORGING))
 async def test_what_looks_like_forging_and_is_not_is_paid(
     project: str, change: str, case_of: Callable[[str], Any], grader: Grader, provider: LocalProvider
 ) -> None:

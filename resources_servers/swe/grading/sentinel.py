@@ -74,7 +74,8 @@ def draw(command: str, tests: Collection[str], *, vocabulary: Vocabulary, chance
     return Sentinel(
         path=str(PurePosixPath(folder) / f"{name}.py"),
         source=source.encode(),
-        command=f"{command} {more}".rstrip(),
+        # A run that stops at the first failure would stop at the sentinel's.
+        command=f"{command} {more}".rstrip() + ("" if django else " --maxfail=0"),
         expected=cases,
         skip_reason=reason,
         dialect="django" if django else "pytest",
