@@ -21,6 +21,8 @@ Doubt = Literal["timeout", "over_budget", "killed", "nothing_ran", "status_diffe
 SIGNALS = range(129, 193)
 """Exit codes of a shell for a command that a signal ended."""
 _LINE = re.compile(r"^(PASSED|XFAIL|FAILED) (\S.*)$", re.MULTILINE)
+_TEST = re.compile(r"::\w|^\w+ \([\w.]+\)")
+"""In a test's name, of pytest's kind or unittest's."""
 _BROKEN = ">>>>>\u200b "
 
 
@@ -164,9 +166,9 @@ def _doubt(instance: Instance, run: Run, status: Mapping[str, str], complaint: s
             return "nothing_ran", f"no test was run; exit status {run.exit_code}"
         return "sentinel", complaint
     failed = any(one in ("FAILED", "ERROR") for one in status.values())
-    # What the code prints may read like a failed test: without a sentinel, which is unlike any, only listed ones count.
-    listed = {*instance.fail_to_pass, *instance.pass_to_pass, *instance.expected}
-    if run.sentinel is None and run.exit_code == 0 and any(status.get(one) in ("FAILED", "ERROR") for one in listed):
+    # Without a sentinel, which is unlike any line that code prints, only what is named like a test counts.
+    named = any(status[one] in ("FAILED", "ERROR") and _TEST.search(one) for one in status)
+    if run.sentinel is None and named and run.exit_code == 0:
         return "status_differs", "tests failed in the log, yet the test command succeeded"
     if run.sentinel is None and not failed and run.exit_code != 0:
         return "status_differs", f"nothing failed in the log, yet the test command ended with {run.exit_code}"
