@@ -40,8 +40,8 @@ class GradingOptions(BaseModel):
 
     tests_timeout_s: float = Field(default=1800.0, gt=0)
     """The least time limit, in seconds, for the test command, and for what the row's script installs before it, each.
-    A patch is given `timeout` after two runs into it and one of the reference fix: an agent's `rollout_timeout_s` less
-    its `agent_timeout_s` should leave room for these."""
+    A patch is given `timeout` after three runs into it and two of the reference fix, one at the same time: an agent's
+    `rollout_timeout_s` less its `agent_timeout_s` should leave room for these."""
     tests_timeout_factor: float = Field(default=5.0, ge=1)
     """The limit is also at least so many times what the tests last took with the reference fix on this machine
     (a factor, no unit)."""

@@ -321,4 +321,10 @@ async def test_a_patch_far_slower_than_the_reference_fix_is_a_timeout(machine: M
     slow = {"equivalent": 700.0, "gold": 50.0}
     machine.took_s = lambda number: slow[machine.runs[number - 1]]
     assert (await open_grader(tests_timeout_factor=2, audit=False)("equivalent")).reason == "timeout"
-    assert machine.limits == [60, 60, 60, 100, 100, 100]
+    assert machine.limits == [60, 60, 60, 100, 100, 100, 100, 100]
+
+
+async def test_a_machine_that_is_slow_for_a_while_costs_a_patch_nothing(machine: Machine, open_grader: Open) -> None:
+    machine.took_s = lambda number: 400.0 if number <= 2 else 20.0  # both runs of the patch, and no control
+    assert (await open_grader(tests_timeout_s=300, audit=False)("equivalent")).reason == "resolved"
+    assert machine.runs[:3] == ["equivalent", "equivalent", "gold"]
