@@ -117,6 +117,8 @@ async def test_an_honest_patch_is_paid(
 ) -> None:
     case = await case_of(SAMPLED)
     drawn = draw([case.subject], SEED, number)
+    if "ini_stepwise" in drawn.changes:
+        pytest.skip("a run that stops at the sentinel's failure by --stepwise is convicted: docs/security.md")
     assert await complaint(provider, case.instance, drawn.patch, timeout_s=60) is None, drawn
     got = await grader.grade(case.instance, drawn.patch)
     assert got.reason == "resolved", (drawn.changes, drawn.form, got.detail)
