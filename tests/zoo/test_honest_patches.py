@@ -1,6 +1,7 @@
 """Right fixes, drawn in many forms over projects of many kinds: each is paid, as each passes its row's tests when these
 are run plainly."""
 
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -90,6 +91,7 @@ def test_each_transformation_has_room_somewhere_and_changes_something(subjects: 
     assert len(TRANSFORMATIONS) > 180
 
 
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no patch on PATH: apt-get install patch")
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_a_patch_in_any_form_makes_the_same_tree(form: str, subjects: list[Subject], tmp_path: Path) -> None:
     chosen = [one for one in TRANSFORMATIONS if one.__name__ in ("split", "readme", "own_test", "another_way")]
