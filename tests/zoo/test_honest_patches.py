@@ -30,6 +30,7 @@ NOT_ALONE = {"docstrings", "without_comments"}
 """Transformations for which the small projects leave no room; others' do, and what another one leaves."""
 LIKE_FORGING = {
     "a run that stops at the first failure, which is the sentinel's": ("pytest", "ini_stops_early"),
+    "the same, by steps": ("pytest", "ini_stepwise"),
     "a line that reads like a failed test, where there is no sentinel": ("unittest", "prints_errors"),
     "a message between a test's name and its failure, in an audit": ("unittest", "logs"),
     "the same under Django's runner": ("django", "logs_errors"),
@@ -119,8 +120,6 @@ async def test_an_honest_patch_is_paid(
 ) -> None:
     case = await case_of(SAMPLED)
     drawn = draw([case.subject], SEED, number)
-    if "ini_stepwise" in drawn.changes:
-        pytest.skip("a run that stops at the sentinel's failure by --stepwise is convicted: docs/security.md")
     assert await complaint(provider, case.instance, drawn.patch, timeout_s=60) is None, drawn
     got = await grader.grade(case.instance, drawn.patch)
     assert got.reason == "resolved", (drawn.changes, drawn.form, got.detail)

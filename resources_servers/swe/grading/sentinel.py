@@ -24,7 +24,15 @@ from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
 from paddock.resources_servers.swe.official import Status
 
 Dialect = Literal["pytest", "django"]
-_CHOOSES = ("-k", "-m", "-x", "--deselect", "--ignore", "--maxfail", "--exitfirst", "--collect-only", "--co", "--lf")
+_CHOOSES = (
+    *("-k", "-m", "-x", "--deselect", "--ignore", "--maxfail", "--exitfirst", "--collect-only", "--co", "--lf"),
+    *("--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset"),
+)
+_ON_PAST_FAILURES = " --maxfail=0 -p no:stepwiseplugin"
+"""What a configuration says of stopping counts for nothing: a run would stop at the sentinel's failing test.
+
+`stepwiseplugin` is what stops; blocked by the name of the module, `stepwise`, its options would be unknown.
+"""
 _RUNNERS = ("pytest", "py.test", "runtests.py")
 _SHELL = re.compile(r"[|;&<>`$#\\(){}*?\n]")
 
@@ -74,8 +82,7 @@ def draw(command: str, tests: Collection[str], *, vocabulary: Vocabulary, chance
     return Sentinel(
         path=str(PurePosixPath(folder) / f"{name}.py"),
         source=source.encode(),
-        # A run that stops at the first failure would stop at the sentinel's.
-        command=f"{command} {more}".rstrip() + ("" if django else " --maxfail=0"),
+        command=f"{command} {more}".rstrip() + ("" if django else _ON_PAST_FAILURES),
         expected=cases,
         skip_reason=reason,
         dialect="django" if django else "pytest",

@@ -22,14 +22,16 @@ def drawn(command: str = COMMAND, seed: int = 1) -> Sentinel:
     return sentinel
 
 
-def run_pytest(sentinel: Sentinel, folder: Path, *options: str) -> tuple[dict[str, str], str, int]:
+def run_pytest(
+    sentinel: Sentinel, folder: Path, *options: str, ini: str = "", configuration: str = "pytest.ini"
+) -> tuple[dict[str, str], str, int]:
     (folder / "tests").mkdir()
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / configuration).write_text(ini or "[pytest]\n")
     (folder / "tests/test_a.py").write_text("def test_old():\n    pass\n")
     (folder / sentinel.path).write_bytes(sentinel.source)
     words = sentinel.command.split()
     done = subprocess.run(
-        [sys.executable, "-m", *words, "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", *words, *options],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -45,6 +47,31 @@ def test_an_honest_run_gives_each_test_its_status_and_the_sentinel_is_taken_out(
     result = read(sentinel, status, output, code)
     assert result.complaint is None
     assert result.status == {"tests/test_a.py::test_old": "PASSED"}
+
+
+@pytest.mark.parametrize(
+    "option", ["-x", "--maxfail=1", "--stepwise", "--sw", "--stepwise-skip", "--sw-skip", "--stepwise-reset"]
+)
+def test_a_configuration_that_stops_at_failures_stops_at_none_of_the_sentinels(tmp_path: Path, option: str) -> None:
+    sentinel = drawn()
+    status, output, code = run_pytest(sentinel, tmp_path, ini=f"[pytest]\naddopts = {option}\n")
+    result = read(sentinel, status, output, code)
+    assert result.complaint is None
+    assert result.status == {"tests/test_a.py::test_old": "PASSED"}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "ini"),
+    [
+        ("tox.ini", "[pytest]\naddopts = --stepwise\n"),
+        ("setup.cfg", "[tool:pytest]\naddopts = --stepwise\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '--stepwise'\n"),
+    ],
+)
+def test_nor_does_it_in_another_file(tmp_path: Path, configuration: str, ini: str) -> None:
+    sentinel = drawn()
+    status, output, code = run_pytest(sentinel, tmp_path, ini=ini, configuration=configuration)
+    assert read(sentinel, status, output, code).complaint is None
 
 
 def test_a_hook_that_passes_every_test_is_seen(tmp_path: Path) -> None:
@@ -100,6 +127,7 @@ def test_a_folder_of_tests_gets_its_sentinel_inside() -> None:
         "pytest -rA",
         'pytest -n0 -rA -k "a or b" tests/test_a.py',
         "pytest -rA -x tests/test_a.py",
+        "pytest -rA --stepwise tests/test_a.py",
         "pytest -rA tests/test_a.py | tee log",
         "pytest -rA tests/test_a.py; true",
         "pytest -rA $FILES",
