@@ -208,6 +208,7 @@ MISTAKES = {
         ["build", "recipe.yaml", "--name", "x", "--local-repository", "nowhere"],
         "--local-repository nowhere: no such folder",
     ),
+    "a build without processes": (["build", "recipe.yaml", "--name", "x", "--build-pids", "0"], "build_pids"),
     "rows without a recipe": (["build", "--rows", "good.jsonl"], "good.jsonl: "),
     "no sub-command": ([], "required: COMMAND"),
     "unknown sub-command": (["pul"], "invalid choice: 'pul'"),

@@ -74,6 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     local_repositories.add_argument(build)
     _add_limits(build)
     build.add_argument(
+        "--build-memory-mib",
+        type=int,
+        metavar="N",
+        help="what the processes of one build may have together (default: 8192)",
+    )
+    build.add_argument("--build-pids", type=int, metavar="N", help="processes and threads of one build (default: 4096)")
+    build.add_argument(
         "--require-hashes",
         action="store_true",
         help="refuse recipes whose pins have no hashes (default: they are named)",
@@ -107,7 +114,7 @@ def _limits(args: argparse.Namespace) -> "ImageLimits":
     """Those that flags say."""
     from paddock.sandbox.images import ImageLimits
 
-    given = {name: value for name in ("unpacked_mib", "entries") if (value := getattr(args, name, None)) is not None}
+    given = {name: value for name in ImageLimits.model_fields if (value := getattr(args, name, None)) is not None}
     try:
         return ImageLimits.model_validate(given)
     except ValidationError as error:

@@ -35,7 +35,7 @@ class ScriptedKernel(CgroupKernel):
         if "cpu" in controllers:
             files |= {"cpu.weight": "100\n"}
         if "pids" in controllers:
-            files |= {"pids.max": "max", "pids.current": "2\n"}
+            files |= {"pids.max": "max", "pids.current": "2\n", "pids.events": "max 0\n"}
         for name, text in files.items():
             (folder / name).write_text(text)
 

@@ -114,7 +114,9 @@ try:
 except BlockingIOError:
     print("stopped", n, flush=True)
 """
+    assert group.pids_refused() == 0
     assert _line(run(group, *_python(code))) == "stopped 14"
+    assert group.pids_refused() == 1
     assert group.pids() <= LIMITS.pids  # type: ignore[operator]
 
 

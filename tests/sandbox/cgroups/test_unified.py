@@ -49,7 +49,8 @@ def test_figures_leave_page_cache_out(unified: Make) -> None:
     assert (group.pids(), group.cpu_s(), group.oom_kills()) == (2, 1.5, 0)
     (group.folders[0] / "memory.events").write_text("low 0\noom 1\noom_kill 4\n")
     (group.folders[0] / "memory.stat").write_text("anon 1\nshmem 1\n")
-    assert (group.oom_kills(), group.limit_hits()) == (4, 1)
+    (group.folders[0] / "pids.events").write_text("max 3\n")
+    assert (group.oom_kills(), group.limit_hits(), group.pids_refused()) == (4, 1, 3)
     assert (group.memory(), group.peak) == (4098, 1048576 + 2048 + 4096)
 
 

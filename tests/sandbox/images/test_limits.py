@@ -290,7 +290,13 @@ def test_more_hard_links_than_a_file_can_have_are_refused_or_there(root: Path) -
         assert (root / "a").stat().st_nlink == 100_001
 
 
-@pytest.mark.parametrize("wrong", [{"unpacked_mib": 0}, {"entries": 0}, {"min_free_disk_mib": -1}, {"unpacked": 1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"unpacked_mib": 0}, {"entries": 0}, {"min_free_disk_mib": -1}, {"unpacked": 1}),
+        *({"build_memory_mib": 15}, {"build_pids": 15}),
+    ],
+)
 def test_limits_are_checked(wrong: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         ImageLimits.model_validate(wrong)

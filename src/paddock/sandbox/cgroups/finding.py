@@ -7,6 +7,7 @@ cpuacct and freezer too. A controller that is mounted but refuses us is as good 
 import contextlib
 import os
 import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -83,7 +84,7 @@ def _may_make(point: Path, kernel: CgroupKernel) -> bool:
 
 def _works(cgroups: Cgroups, kernel: CgroupKernel) -> bool:
     """A group with limits can be made, entered and removed. Its owner's name starts with a dot: no owner."""
-    owner = f".trial-{os.getpid()}"
+    owner = f".trial-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     try:
         group = cgroups.make(owner, "trial", SandboxLimits())
     except SandboxError:

@@ -49,6 +49,10 @@ class Cgroup(ABC):
         """Processes and threads."""
 
     @abstractmethod
+    def pids_refused(self) -> int:
+        """Times that no process or thread was started, for the limit of processes."""
+
+    @abstractmethod
     def cpu_s(self) -> float: ...
 
     @abstractmethod
@@ -129,6 +133,10 @@ class V1Cgroup(Cgroup):
         folder = self._by_controller.get("pids")
         return int(self._read(folder / "pids.current")) if folder else 0
 
+    def pids_refused(self) -> int:
+        folder = self._by_controller.get("pids")
+        return field(self._read(folder / "pids.events"), b"max") if folder else 0
+
     def cpu_s(self) -> float:
         folder = self._by_controller.get("cpuacct")
         return int(self._read(folder / "cpuacct.usage")) / 1e9 if folder else 0.0
@@ -167,6 +175,9 @@ class V2Cgroup(Cgroup):
 
     def pids(self) -> int:
         return int(self._read(self._folder / "pids.current"))
+
+    def pids_refused(self) -> int:
+        return field(self._read(self._folder / "pids.events"), b"max")
 
     def cpu_s(self) -> float:
         return field(self._read(self._folder / "cpu.stat"), b"usage_usec") / 1e6

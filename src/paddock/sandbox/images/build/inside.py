@@ -3,10 +3,11 @@
 Root    the overlay of the layers below and the layer in the making, or that layer alone; `/tmp` and `/mnt` are in
         memory, folders of the host are readable below `/mnt`.
 Law     the environment is what is given, nothing of ours. A step that outlives its builder is killed.
+Bounds  of memory and processes: `bounds`.
 Disk    what the step has written is counted while it runs and when it has ended, by the limits of an image: blocks, and
         files, folders and links, of the one layer. What is deleted and still open counts to the free disk alone.
 Errors  RuntimeMissing: no bubblewrap or no user namespaces. ImageInvalid `image_too_large`: it was killed for what it
-        wrote; InfraError `disk_full`. The step's exit code is the caller's.
+        wrote, `build_limit`: it passed its bounds; InfraError `disk_full`. The step's exit code is the caller's.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from typing import Any
 
 from paddock.errors import InfraError
 from paddock.sandbox.failures import RuntimeMissing
+from paddock.sandbox.images.build.bounds import Bounds, bounds_of
 from paddock.sandbox.images.build.process import Finished, run
 from paddock.sandbox.images.build.staging import Stage
 from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
@@ -26,6 +28,8 @@ from paddock.sandbox.watchdog.disk import disk_use
 
 LOOK_S = 0.5
 """Between two looks at what a step has written, at least; three times what the last one took, if that is longer."""
+_FIRST_LOOKS_S = 0.05
+"""Until its first process is known."""
 GIVEN = "/mnt/given"
 """Where a build's step sees what it is given."""
 _MOUNT = """
@@ -46,7 +50,7 @@ async def run_inside(
     folders: Mapping[str, Path] | None = None,
     timeout_s: float = 1800.0,
 ) -> Finished:
-    """Run a bash script; what it writes lands in `stage.tree`, within `limits`. `folders`: host folders by name below
+    """Run a bash script within `limits`; what it writes lands in `stage.tree`. `folders`: host folders by name below
     `/mnt`."""
     for program in ("bwrap", "unshare"):
         if not shutil.which(program):
@@ -66,21 +70,25 @@ async def run_inside(
         argv += ["bash", "--norc", "--noprofile", "-euc", script]
         # mount(8) of newer systems cuts long option strings unless told to use the old call.
         env = {"LIBMOUNT_FORCE_MOUNT2": "always"}
-        running = run(argv, env=env, timeout_s=timeout_s, pass_fds=[pipe.fileno()])
-        done = await _within(limits, stage.tree, running)
+        async with bounds_of(limits) as bounds:
+            running = run(bounds.inside(argv), env=env, timeout_s=timeout_s, pass_fds=[pipe.fileno()])
+            done = await _within(limits, bounds, stage.tree, status, running)
     if "exit-code" not in status.read_text():
         raise InfraError(f"no sandbox for the build:\n{done.tail}", kind="build_sandbox", retryable=False)
     return done
 
 
-async def _within(limits: ImageLimits, tree: Path, running: Coroutine[Any, Any, Finished]) -> Finished:
-    task, pause_s = asyncio.ensure_future(running), LOOK_S
+async def _within(
+    limits: ImageLimits, bounds: Bounds, tree: Path, status: Path, running: Coroutine[Any, Any, Finished]
+) -> Finished:
+    task, pause_s = asyncio.ensure_future(running), _FIRST_LOOKS_S
     try:
         while True:
-            ended, _running = await asyncio.wait([task], timeout=pause_s)
+            ended = await bounds.wait(task, pause_s)
+            await bounds.look(status)
             since = time.monotonic()
             await asyncio.to_thread(_look, limits, tree)
-            pause_s = max(LOOK_S, 3 * (time.monotonic() - since))
+            pause_s = max(LOOK_S if bounds.watching else _FIRST_LOOKS_S, 3 * (time.monotonic() - since))
             if ended:
                 return task.result()
     finally:

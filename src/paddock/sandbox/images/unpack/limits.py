@@ -3,7 +3,8 @@
 Bytes   of the files written, and of what their layers decompress to: two counts over all layers, one limit.
 Entries over all layers, those that are replaced, removed or left out included.
 Disk    what is to stay free on the disk that is written to.
-Builds  what a recipe's steps write is counted after it is written, each layer by itself (`build.inside`).
+Builds  what a recipe's steps write is counted after it is written, each layer by itself (`build.inside`); what they
+        have of memory and processes while they run is bounded too (`build.bounds`).
 Errors  ImageInvalid `image_too_large` says which limit, by what, and what raises it; InfraError `disk_full`.
 """
 
@@ -31,6 +32,10 @@ class ImageLimits(BaseModel):
     """Files, folders and links of all its layers."""
     min_free_disk_mib: int = Field(default=64, ge=0)
     """MiB that stay free on the disk of the store, or the machine is called full; 0: any room will do."""
+    build_memory_mib: int = Field(default=8192, ge=16)
+    """MiB that the processes of one step of a recipe's build may have together, with what lies in its `/tmp`."""
+    build_pids: int = Field(default=4096, ge=16)
+    """Processes and threads of the same."""
 
 
 class Budget:
@@ -55,18 +60,18 @@ class Budget:
     def add_entries(self, n: int, what: str) -> None:
         self._entries += n
         if self._entries > self.limits.entries:
-            raise _too_large(f"{what}: the image has more than {self.limits.entries} entries", "entries")
+            raise limit_passed(f"{what}: the image has more than {self.limits.entries} entries", "entries")
 
     def decompressed(self, n_bytes: int, what: str) -> None:
         """So much was decompressed."""
         self._decompressed += n_bytes
         if self._decompressed > self._most:
-            raise _too_large(f"{what}: the image unpacks to more than {self.limits.unpacked_mib} MiB", "unpacked_mib")
+            raise limit_passed(f"{what}: the image unpacks to more than {self.limits.unpacked_mib} MiB", "unpacked_mib")
 
     def reserve(self, n_bytes: int, what: str) -> None:
         """So much is about to be written."""
         if self._written + n_bytes > self._most:
-            raise _too_large(
+            raise limit_passed(
                 f"{what}: {n_bytes} bytes come to {self._written} already written, "
                 f"and the image may have {self.limits.unpacked_mib} MiB",
                 "unpacked_mib",
@@ -83,10 +88,10 @@ class Budget:
     def hold(self, n_bytes: int, n_entries: int, *, whole: bool) -> None:
         """Of what a build wrote, as it was counted; not `whole`: it could not be."""
         if n_entries > self.limits.entries:
-            raise _too_large(f"the build has written more than {self.limits.entries} entries", "entries")
+            raise limit_passed(f"the build has written more than {self.limits.entries} entries", "entries")
         if n_bytes > self._most:
             wrote = f"the build has written {n_bytes >> 20} MiB"
-            raise _too_large(f"{wrote}, and a layer may have {self.limits.unpacked_mib}", "unpacked_mib")
+            raise limit_passed(f"{wrote}, and a layer may have {self.limits.unpacked_mib}", "unpacked_mib")
         if not whole:
             raise ImageInvalid("the build has nested folders too deep to be counted", kind="image_too_large")
         self._look(0)
@@ -112,10 +117,11 @@ def shown(name: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(name)} characters)"
 
 
-def _too_large(message: str, setting: str) -> ImageInvalid:
+def limit_passed(message: str, setting: str, *, kind: str = "image_too_large") -> ImageInvalid:
+    """`setting`: the key that raises it; the flag has the same name."""
     flag = setting.replace("_", "-")
     return ImageInvalid(
         f"{message}; if it is to be trusted, raise `images: {{limits: {{{setting}: N}}}}` in the config, "
         f"--{flag} N of `paddock images`",
-        kind="image_too_large",
+        kind=kind,
     )
