@@ -1,7 +1,8 @@
 """One sandbox for grading: a context that makes it and always destroys it, and the few things done in it.
 
 Env     clean: UTC, C.UTF-8, a home of its own that is empty; beside the image's and the row's own variables.
-Errors  the sandbox's failures are raised as they are; a program that the image lacks is VerifierError.
+Errors  the sandbox's failures are raised as they are; a program that the image lacks is VerifierError, and so is a
+        budget that is used up before anything of a patch is there.
 """
 
 import uuid
@@ -10,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.instance import Instance
-from paddock.sandbox import ExecRequest, ExecResult, FileChange, Provider, SandboxLimits, SandboxSpec
+from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, FileChange, Provider, SandboxLimits, SandboxSpec
 
 STEP_FAILED = "step_failed"
 """Kind of the error of a step of ours that failed."""
@@ -110,7 +111,10 @@ async def open_bench(
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
     try:
         bench = Bench(provider, handle.sandbox_id, instance.workdir)
-        await bench.must(["mkdir", "-p", HOME], "making a home")
+        try:
+            await bench.must(["mkdir", "-p", HOME], "making a home")
+        except BudgetExceeded as over:
+            raise VerifierError(f"a fresh sandbox is over its limits: {over.message}", kind="over_budget") from over
         yield bench
     finally:
         await provider.destroy(handle.sandbox_id)

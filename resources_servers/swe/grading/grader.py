@@ -41,6 +41,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from paddock.errors import PaddockError, VerifierError
 from paddock.resources_servers.swe.grading import official_run
+from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
 from paddock.resources_servers.swe.grading.audit import Audits, BeliefError, Case
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.grading.control import Controls
@@ -263,16 +264,28 @@ class Grader:
         if not self._options.official or not official_run.possible(instance):
             return None
         doubted = grade.reason == "tests_bent" or (grade.reading is not None and grade.reading.doubt is not None)
-        if not (dropped or doubted or await asyncio.to_thread(_official_differs, instance, grade)):
+        if not (dropped or doubted or await self._official_differs(instance, grade)):
             return None
         limit_s = self._controls.limit_s(instance)
         try:
             async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
-                status = await official_run.ask(bench, instance, patch, timeout_s=limit_s)
+                status = await official_run.ask(
+                    bench, instance, patch, timeout_s=limit_s, log_cpu_s=self._options.log_cpu_s
+                )
         except PaddockError as error:
             status = f"ERROR: {error.message}"
         ours = "RESOLVED_FULL" if grade.reason == "resolved" else "unresolved"
         return status if (status == "RESOLVED_FULL") != (ours == "RESOLVED_FULL") else None
+
+    async def _official_differs(self, instance: Instance, grade: Grade) -> bool:
+        if grade.run is None:
+            return False
+        chars, cpu_s = len(grade.run.output), self._options.log_cpu_s
+        try:
+            official = await run_apart(official_view, instance, grade.run, chars=chars, cpu_s=cpu_s)
+        except TooSlowError:
+            return False
+        return official != (grade.reading.status if grade.reading else None)
 
 
 def _passing(grade: Grade) -> frozenset[str]:
@@ -298,9 +311,3 @@ def _grade(trial: Trial) -> Grade:
     else:
         reason = _BY_KEY[trial.key]
     return Grade(reason, trial.detail, reading, trial.tried.run)
-
-
-def _official_differs(instance: Instance, grade: Grade) -> bool:
-    if grade.run is None:
-        return False
-    return official_view(instance, grade.run) != (grade.reading.status if grade.reading else None)

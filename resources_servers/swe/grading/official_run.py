@@ -10,6 +10,7 @@ Differs from the published set-up in what cannot be had here: no network, the im
 import re
 
 from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
 from paddock.resources_servers.swe.grading.applying import apply
 from paddock.resources_servers.swe.grading.bench import Bench
 from paddock.resources_servers.swe.grading.reading import expected_of
@@ -26,19 +27,24 @@ def possible(instance: Instance) -> bool:
     return script is not None and "git apply" in script and instance.rule == "lists"
 
 
-async def ask(bench: Bench, instance: Instance, patch: bytes, *, timeout_s: float) -> str:
-    """RESOLVED_FULL, RESOLVED_PARTIAL, RESOLVED_NO, NOT_FOUND, or ERROR (it does not apply, or ran out of time)."""
-    if await apply(bench, patch) is not None:
-        return "ERROR"
-    await bench.write(SCRIPT, whole_script(instance.eval_script or "").encode("utf-8", "surrogateescape"))
+async def ask(bench: Bench, instance: Instance, patch: bytes, *, timeout_s: float, log_cpu_s: float) -> str:
+    """RESOLVED_FULL, RESOLVED_PARTIAL, RESOLVED_NO, NOT_FOUND, or ERROR: it does not apply, or used up its time or its
+    sandbox."""
     try:
+        if await apply(bench, patch) is not None:
+            return "ERROR"
+        await bench.write(SCRIPT, whole_script(instance.eval_script or "").encode("utf-8", "surrogateescape"))
         done = await bench.run(("bash", SCRIPT), timeout_s=timeout_s)
     except BudgetExceeded:
         return "ERROR"
     if done.killed_by is not None:
         return "ERROR"
     expected = expected_of(instance)
-    status, found = official.status_map(expected, bytes(done.stdout).decode(errors="replace"))
+    log = bytes(done.stdout).decode(errors="replace")
+    try:
+        status, found = await run_apart(official.status_map, expected, log, chars=len(log), cpu_s=log_cpu_s)
+    except TooSlowError:
+        return "ERROR"
     return official.judge(expected, status).status if found else "NOT_FOUND"
 
 

@@ -37,7 +37,7 @@ class Run(NamedTuple):
     status: Mapping[str, str] | None = None
     """Read by the row's own program; None: by a parser, from `output`."""
     whole: bool = True
-    """Nothing of the output was left out."""
+    """Nothing of the output was left out, and all of it can be read."""
     died: bool = False
     """The sandbox ended under it."""
     duration_s: float = 0.0
@@ -156,7 +156,7 @@ def _doubt(instance: Instance, run: Run, status: Mapping[str, str], complaint: s
     if run.killed_by is not None:
         return "over_budget", f"the tests were killed: {run.killed_by}"
     if not run.whole:
-        return "over_budget", "the tests wrote more than is kept of an output"
+        return "over_budget", "the tests wrote more than is kept of an output, or than can be read in its time"
     if run.exit_code in SIGNALS:
         return "killed", f"the test command was killed; exit status {run.exit_code}"
     if not status and instance.eval_type != "fail_only":

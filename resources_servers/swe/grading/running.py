@@ -56,11 +56,9 @@ async def try_patch(
 ) -> Tried:
     """Run the instance's tests over a patch that is already without what the reference owns."""
     script = read_script(instance)
-    if patch:
-        refused = await apply(bench, patch)
-        if refused is not None:
-            return Tried(None, refused)
     try:
+        if patch and (refused := await apply(bench, patch)) is not None:
+            return Tried(None, refused)
         if script.install is not None:
             done = await bench.run(("bash", "-c", script.install), timeout_s=timeout_s)
             if done.killed_by is not None:

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading import health
+from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
 from paddock.resources_servers.swe.grading.bench import Bench, open_bench
 from paddock.resources_servers.swe.grading.health import MachineFloors, Measure, Shortage
-from paddock.resources_servers.swe.grading.reading import Doubt, Reading, read_run
+from paddock.resources_servers.swe.grading.reading import Doubt, Reading, Run, read_run
 from paddock.resources_servers.swe.grading.reference import Reference, make_reference
 from paddock.resources_servers.swe.grading.running import Tried, read_with_program, try_patch
 from paddock.resources_servers.swe.instance import Instance
@@ -45,6 +46,8 @@ class GradingOptions(BaseModel):
     tests_timeout_factor: float = Field(default=5.0, ge=1)
     """The limit is also at least so many times what the tests last took with the reference fix on this machine
     (a factor, no unit)."""
+    log_cpu_s: float = Field(default=60.0, gt=0)
+    """Seconds of the processor that a log may take to be read; one that takes more is like one too long to be kept."""
     runs_at_most: int = Field(default=4, ge=2)
     """Runs of a patch's tests under the same conditions until they agree; then VerifierError. A doubt is settled by two
     that raise it."""
@@ -151,12 +154,24 @@ class Trials:
             starved = usage.memory_kills > kills and await _starved(bench)
         run = tried.run
         if run is not None and instance.log_program is not None and run.killed_by is None and not run.died:
-            async with open_bench(self._provider, instance, image, options.limits) as bench:
-                status = await read_with_program(bench, instance.log_program, tried.logs)
-            run = run._replace(status=status)
+            run = await self._read(instance, instance.log_program, run, tried.logs)
             tried = tried._replace(run=run)
-        reading = None if run is None else await asyncio.to_thread(read_run, instance, run)
+        reading = None if run is None else await self._reading(instance, run)
         return Trial(tried, reading, sentinel, limit_s, shortage, starved)
+
+    async def _reading(self, instance: Instance, run: Run) -> Reading:
+        try:
+            return await run_apart(read_run, instance, run, chars=len(run.output), cpu_s=self._options.log_cpu_s)
+        except TooSlowError:
+            return read_run(instance, run._replace(whole=False))
+
+    async def _read(self, instance: Instance, program: bytes, run: Run, logs: tuple[bytes, bytes]) -> Run:
+        """A run with the statuses that the row's program reads; none where it fails over what code wrote."""
+        try:
+            async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
+                return run._replace(status=await read_with_program(bench, program, logs))
+        except (VerifierError, BudgetExceeded) as error:
+            return run._replace(status={}, output=f"{run.output}\n{error.message}")
 
     async def reference(self, instance: Instance) -> Reference:
         """The reference of an instance; an image that it does not fit is looked at twice."""
@@ -169,6 +184,8 @@ class Trials:
         async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
             try:
                 return await make_reference(bench, instance)
+            except BudgetExceeded as over:
+                raise VerifierError(f"making the reference's tests: {over.message}", kind="over_budget") from over
             except VerifierError as error:
                 usage = await asyncio.to_thread(self._measure)
                 if found := await health.look(bench, usage, self._options.machine):

@@ -17,6 +17,7 @@ import pytest
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
+from paddock.errors import VerifierError
 from paddock.http import RUN, Call, Peer
 from paddock.resources_servers.swe import SweServer
 from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec
@@ -79,6 +80,9 @@ json.dump({"tests": [{"name": name, "status": status} for status, name in found]
 """
 
 
+SMALL = {"memory_mib": 2048, "pids": 256, "disk_mib": 16}
+
+
 class Form(NamedTuple):
     """A row of one form."""
 
@@ -130,7 +134,7 @@ def swe2(own: JsonObject) -> Form:
     return blend("SWE-bench/SWE-bench_Verified", source, own)
 
 
-def internal(own: JsonObject) -> Form:
+def internal(own: JsonObject, **fields: str) -> Form:
     source = {
         "instance_id": "shapes__app-1",
         "before_repo_set_cmd": "git status\nmkdir -p tests && printf '%s' \"$NEW_TESTS\" > tests/test_new.py",
@@ -140,6 +144,7 @@ def internal(own: JsonObject) -> Form:
         "parsing_script.py": READER,
         "fail_to_pass": [NEW],
         "pass_to_pass": [OLD],
+        **fields,
     }
     kept = {"paddock": {**own.get("paddock", {}), "env": {"NEW_TESTS": TEST_FILE}}}
     return blend("nv-internal-1", source, {**own, **kept})._replace(workdir="/app")
@@ -169,6 +174,39 @@ async def test_a_form_is_graded_by_its_rule(
     row = form({"paddock": shapes})
     grade = await stand().grade(row.task, patch, row.params)
     assert (grade.reason, grade.official) == (reason, None), grade
+
+
+UNREADABLE = GOLD.replace(
+    "@@ -1,2 +1,2 @@\n", "@@ -1,2 +1,4 @@\n+import atexit, os\n+atexit.register(lambda: os.write(1, b'\\xff'))\n"
+).replace("+    return width * height", "+    return width + height + 0")
+
+
+async def test_a_log_that_the_rows_program_cannot_read_is_the_patchs_doing(stand: Open, shapes: JsonObject) -> None:
+    row = internal({"paddock": shapes})
+    grade = await stand().grade(row.task, UNREADABLE, row.params)
+    assert grade.reason == "tests_fail", grade
+
+
+async def test_a_program_that_reads_no_log_is_never_a_zero(stand: Open, shapes: JsonObject) -> None:
+    row = internal({"paddock": shapes}, **{"parsing_script.py": "raise SystemExit('no such column')"})
+    with pytest.raises(VerifierError, match="no such column"):
+        await stand().grade(row.task, NULL, row.params)
+
+
+async def test_reference_tests_that_take_more_than_a_sandbox_may_are_never_a_zero(
+    stand: Open, shapes: JsonObject
+) -> None:
+    row = internal({"paddock": shapes}, before_repo_set_cmd="head -c 64M /dev/zero >/tmp/big; sleep 30")
+    with pytest.raises(VerifierError, match=r"reference's tests: .* on disk"):
+        await stand(limits=SMALL).grade(row.task, GOLD, row.params)
+
+
+async def test_a_patch_that_takes_more_than_a_sandbox_may_is_its_own_doing(
+    stand: Open, shapes: JsonObject, diff: Callable[..., str]
+) -> None:
+    row = gym({"paddock": shapes})
+    grade = await stand(limits=SMALL).grade(row.task, diff({"zeros": bytes(256 << 20)}), row.params)
+    assert grade.reason == "over_budget", grade
 
 
 LEAVE = """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading.reading import Run, official_view, read_run
 from paddock.resources_servers.swe.grading.sentinel import draw
 from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
@@ -33,6 +34,15 @@ read_run(instance, Run("PASSED x::y", 0))
 """
 
 
+WORDS = (
+    *("PASSED", "FAILED", "ERROR", "SKIPPED", "XFAIL", "ok", "OK", "... ok", " ... FAIL", "FAIL:", "ERROR:", "FAIL"),
+    *("(", ")", "[", "]", " - ", "::", "test_a", "tests/test_a.py::test_b", "test_a (m.C)", "[100%]", "\x1b[31m", "\r"),
+    *("Testing against Django installed in", "--version is equivalent to version", "1)", "____", " ", "\t", "\n", "\n"),
+)
+NEED_A_SPEC = {"parse_log_immutable_js", "parse_log_jekyll", "parse_log_lighthouse", "parse_log_next"}
+"""Parsers that ask for what only swebench itself has."""
+
+
 def log(**status: str) -> str:
     return "".join(f"{word} tests/test_a.py::test_{name}\n" for name, word in status.items())
 
@@ -54,6 +64,25 @@ def test_statuses_count_as_officially(make: Make, status: str, new: bool, old: b
     for resolved, text in ((new, log(new=status, old="PASSED")), (old, log(new="PASSED", old=status))):
         reading = read_run(make(), Run(text + other, 1))
         assert (reading.resolved, reading.doubt) == (resolved, None)
+
+
+def test_no_text_makes_a_parser_fail() -> None:
+    chance = random.Random(7)
+    raised = set()
+    for parser in sorted(set(official.parsers()) - NEED_A_SPEC):
+        for _ in range(200):
+            text = "".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 60)))
+            official.parse(parser, text)
+            raised |= {parser} if _raises(parser, text) else set()
+    assert raised == {"parse_log_django"}, "the only one that needs it"
+
+
+def _raises(parser: str, text: str) -> bool:
+    try:
+        official.parsers()[parser](text, None)
+    except IndexError:
+        return True
+    return False
 
 
 def test_a_missing_test_has_failed_and_a_skip_line_without_an_id_is_a_missing_test(make: Make) -> None:
