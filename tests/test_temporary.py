@@ -1,4 +1,4 @@
-"""Claims about folders of turns: a dead program's are removed by whoever starts next, a living one's by nobody."""
+"""Claims about folders of turns and of programs: those of the dead are removed by whoever starts next, no others."""
 
 import os
 import signal
@@ -41,6 +41,18 @@ async def main(file):
             print(*sorted(str(one.relative_to(turns_root())) for one in turns_root().rglob("*.jsonl")))
 
 asyncio.run(main(sys.argv[1]))
+"""
+RUNNER = """
+import asyncio, sys
+from paddock.harness.outside.process import OutsideProcess
+
+async def main():
+    async with OutsideProcess(["sh", "-c", "touch code; echo there; exec sleep 600"], {}) as ran:
+        await ran.reader.readline()
+        print(ran._pid, ran.home, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
 """
 CONFIG = "other: {models_servers: {openai: {base_url: 'http://127.0.0.1:9', model: m}}}\n"
 
@@ -90,6 +102,21 @@ def test_turns_of_a_killed_program_go_whatever_its_name(root: Path) -> None:
     killed(root, "one")
     assert swept(root) == ["one"]
     assert list(root.iterdir()) == []
+
+
+def test_the_folder_of_a_program_goes_with_who_comes_next_where_its_keeper_was_killed_too(root: Path) -> None:
+    command = [sys.executable, "-c", RUNNER]
+    with subprocess.Popen(command, env=env(root), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        keeper, home = process.stdout.readline().split()
+        assert Path(home).parent == root.parent / "scratch"
+        assert swept(root) == [] and (Path(home) / "code").exists()
+        process.send_signal(signal.SIGSTOP)
+        os.kill(int(keeper), signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
+    assert (Path(home) / "code").exists()
+    assert swept(root) == [Path(home).name]
+    assert not Path(home).exists()
 
 
 def test_a_runtime_removes_them_when_it_starts(root: Path, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
-"""Folders of turns in the system's temporary folder, `paddock-<uid>/turns/<name>`, and who holds them.
+"""Folders in the system's temporary folder, `paddock-<uid>/<kind>/<name>`, and who holds them.
 
+Kinds   `turns`, of a model server each; `scratch`, of a program that a harness runs on this machine.
 Law     whoever uses one holds a shared lock on it, which the kernel lets go of however the holder ends; the parent of
-        an isolated server holds it too, over the server's restarts. What nobody holds is left by programs that were
-        killed: it holds prompts, and the next program to start removes it.
+        an isolated server holds its turns too, over the server's restarts. What nobody holds is left by programs that
+        were killed: it holds prompts and code, and the next program to start removes it.
 Own     nothing is touched in a place that is not this user's alone.
 Needs   the standard library only: every program asks at its start.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -24,6 +26,10 @@ def own_root() -> Path:
 
 def turns_root() -> Path:
     return own_root() / "turns"
+
+
+def scratch_root() -> Path:
+    return own_root() / "scratch"
 
 
 def is_private(folder: Path) -> bool:
@@ -58,6 +64,17 @@ def hold(folder: Path) -> Hold:
             return held
 
 
+def hold_scratch() -> Hold:
+    """A new folder; whoever releases it removes what is in it before. OSError: there is no private place for it."""
+    for folder in (own_root(), scratch_root()):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(own_root()):
+        raise PermissionError(errno.EPERM, "no private folder of this user", str(own_root()))
+    while True:
+        if (held := hold_existing(Path(tempfile.mkdtemp(dir=scratch_root())))) is not None:
+            return held
+
+
 def hold_existing(folder: Path) -> Hold | None:
     """None: it is not there."""
     try:
@@ -73,11 +90,15 @@ def hold_existing(folder: Path) -> Hold | None:
 
 
 def sweep(kept: Collection[str] = ()) -> list[str]:
-    """Remove what nobody holds, but for the names `kept`; the names that went. Blocks."""
+    """Remove what nobody holds, but for turns of the names `kept`; the names that went. Blocks."""
+    return [*_sweep(turns_root(), kept), *_sweep(scratch_root())]
+
+
+def _sweep(root: Path, kept: Collection[str] = ()) -> list[str]:
     gone = []
     with suppress(OSError):  # there is nothing, or it is not ours
         if is_private(own_root()):
-            gone = [folder.name for folder in turns_root().iterdir() if folder.name not in kept and _removed(folder)]
+            gone = [folder.name for folder in root.iterdir() if folder.name not in kept and _removed(folder)]
     return gone
 
 

@@ -1,6 +1,7 @@
 """Claims about the mirror of the sandbox's files: without the program; a folder of the test is the sandbox."""
 
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,10 @@ class Bridge:
 
 
 @pytest.fixture
-def mirror() -> Mirror:
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
+    """In a folder of its program's, which is removed with all that is in it."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     return Mirror(Bridge(), LIMIT)
 
 

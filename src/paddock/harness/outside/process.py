@@ -1,7 +1,8 @@
 """The process of a program outside: started, spoken to over its channel, and gone with all that it started.
 
 Law     a keeper of its own session stands over it (`paddock.harness.programs.children.KEEPER`): when its stdin ends,
-        as we end in whatever way, all that the program started is killed, and its folder is removed.
+        as we end in whatever way, all that the program started is killed, and its folder is removed. Where both are
+        killed the next program removes it (`paddock.temporary`).
 Env     `PATH`, `HOME` and `TMPDIR` (the folder), `LANG`, `TZ`, and what the plugin adds: nothing else of ours.
 Output  both streams of the program are one; its end is kept for errors.
 Errors  InfraError "program_start": it can't be started.
@@ -14,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +23,7 @@ from typing import Self
 
 from paddock.errors import InfraError
 from paddock.harness.programs.children import GRACE_S, KEEPER
+from paddock.temporary import Hold, hold_scratch
 
 LINE_BYTES = 1 << 28
 """Longest line of the channel: a file in base64."""
@@ -45,6 +46,7 @@ class OutsideProcess:
         """Its folder, while it lives."""
         self.code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """It has ended, and nothing is left of it."""
+        self._held: Hold | None = None
         self._argv = [str(word) for word in argv]
         self._env = env
         self._said = b""
@@ -57,7 +59,8 @@ class OutsideProcess:
         return self._said.decode(errors="replace").strip()
 
     async def __aenter__(self) -> Self:
-        self.home = Path(tempfile.mkdtemp(prefix="paddock-"))
+        self._held = self._hold()
+        self.home = self._held.folder
         ours, theirs = socket.socketpair()
         said, saying = os.pipe()
         try:
@@ -116,7 +119,7 @@ class OutsideProcess:
     async def _end(self) -> None:
         """Cancelled: it ends all the same."""
         if self._lifeline < 0:
-            shutil.rmtree(self.home, ignore_errors=True)
+            self._remove_home()
             return
         lifeline, self._lifeline = self._lifeline, -1
         os.close(lifeline)
@@ -142,9 +145,20 @@ class OutsideProcess:
             os.killpg(process.pid, signal.SIGKILL)  # a keeper that was killed leaves its group
         code = process.wait()
         listener.join(LISTEN_S)
-        shutil.rmtree(self.home, ignore_errors=True)
+        self._remove_home()
         with suppress(RuntimeError):  # nobody waits any more: the loop is closed
             loop.call_soon_threadsafe(self._ended, code if code >= 0 else 128 - code)
+
+    def _hold(self) -> Hold:
+        try:
+            return hold_scratch()
+        except OSError as error:
+            raise InfraError(f"{self._argv[0]} can't be started: {error}", kind="program_start") from error
+
+    def _remove_home(self) -> None:
+        if self._held is not None:
+            shutil.rmtree(self.home, ignore_errors=True)
+            self._held.release()
 
     def _ended(self, code: int) -> None:
         if not self.code.done():
