@@ -26,9 +26,12 @@ import json, os, signal, socket, sys
 from paddock.sandbox.keeper import messages, syscalls
 link, lies, by_another = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), sys.argv[3] == "another"
 syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWPID)
+bound, binding = os.pipe()
 if (init := os.fork()) == 0:
     syscalls.die_with_parent(signal.SIGKILL)
+    os.write(binding, b"1")
     signal.pause()
+os.read(bound, 1)  # a keeper that is killed before would leave it behind
 while True:
     try:
         message, fds = messages.receive(link)
@@ -64,7 +67,7 @@ def open_descriptors() -> int:
 
 @pytest.fixture
 async def linked() -> AsyncIterator[Start]:
-    """A link to such a keeper; `lies` replace parts of its answers, by their `op`."""
+    """A link to such a keeper; `lies` replace parts of its answers, by their `op`. Nothing of it is left."""
     async with AsyncExitStack() as stack:
 
         async def start(*, by: str = "keeper", timeout_s: float = 60.0, **lies: Any) -> Link:
@@ -72,7 +75,9 @@ async def linked() -> AsyncIterator[Start]:
             ours.setblocking(False)
             messages.ask_for_senders(ours)
             words = [sys.executable, "-c", KEEPER, str(theirs.fileno()), json.dumps(lies), by]
-            process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: ASYNC220
+            process = subprocess.Popen(  # noqa: ASYNC220
+                words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+            )
             theirs.close()
             link = Link("one", Keeper(ours, process.pid, os.pidfd_open(process.pid)), timeout_s)
 
@@ -80,11 +85,26 @@ async def linked() -> AsyncIterator[Start]:
                 link.close()
                 await asyncio.wait_for(link.gone.wait(), 30)
                 process.wait(30)
+                await _none_left(process.pid)
 
             stack.push_async_callback(end)
             return link
 
         yield start
+
+
+async def _none_left(group: int) -> None:
+    """Of a keeper and all that it forked."""
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                os.killpg(group, 0)
+                await asyncio.sleep(0.01)
+    except ProcessLookupError:
+        return
+    except TimeoutError:
+        os.killpg(group, signal.SIGKILL)
+        pytest.fail("the keeper has ended, and processes of its group live on")
 
 
 async def exec_in(link: Link) -> Any:
