@@ -13,6 +13,7 @@ Errors  a row that can't be used is RowError; a strange run is judged by a contr
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -171,8 +172,10 @@ class _Serving(NamedTuple):
 
 
 def read_patch(response: JsonObject) -> bytes:
-    """The patch of a response."""
-    given = response[MODEL_PATCH] if MODEL_PATCH in response else _last_patch(response)
+    """The patch of a response: its `model_patch`, else the last message, which a policy may have written."""
+    if MODEL_PATCH not in response:
+        return _last_patch(response)
+    given = response[MODEL_PATCH]
     if given is None:
         return b""
     if not isinstance(given, str):
@@ -185,9 +188,11 @@ def read_patch(response: JsonObject) -> bytes:
         ) from error
 
 
-def _last_patch(response: JsonObject) -> str | None:
+def _last_patch(response: JsonObject) -> bytes:
     last = next(reversed(messages(response)), "")
-    return last if last.startswith(PATCH_STARTS) else None
+    with contextlib.suppress(ValueError):
+        return patch_from_text(last) if last.startswith(PATCH_STARTS) else b""
+    return b""
 
 
 def _detail(grade: Grade) -> str:

@@ -130,7 +130,7 @@ class Grader:
         if not patch.strip():
             return Grade("no_patch", "the patch is empty: no test was run")
         reference = await self._references.of(instance)
-        split = reference.guard.split(patch)
+        split = await asyncio.to_thread(reference.guard.split, patch)
         dropped = tuple(split.dropped)
         if not split.kept.strip():
             grade = Grade("no_patch", "nothing is left of the patch without what the reference owns: no test was run")

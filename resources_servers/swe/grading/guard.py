@@ -171,7 +171,7 @@ def _is_installed(path: PurePosixPath) -> bool:
     folders = [part.lower() for part in path.parts]
     if any(one.endswith(".egg-info") for one in folders):
         return True
-    return folders[-1] == "entry_points.txt" and any(one.endswith(".dist-info") for one in folders)
+    return folders[-1:] == ["entry_points.txt"] and any(one.endswith(".dist-info") for one in folders)
 
 
 def _is_module(path: PurePosixPath, names: frozenset[str], *, adds: bool = False) -> bool:

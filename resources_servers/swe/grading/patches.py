@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_HUNK = re.compile(rb"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = re.compile(rb"^@@ -\d+(?:,(\d{1,18}))? \+\d+(?:,(\d{1,18}))? @@")
 _NAMED = (b"--- ", b"+++ ", b"rename from ", b"rename to ", b"copy from ", b"copy to ", b"Index: ", b"*** ")
 _ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 _CONTROL = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
@@ -32,6 +32,10 @@ class Section(NamedTuple):
 
     def added_lines(self) -> list[bytes]:
         return [line[1:] for line in self.body.split(b"\n") if line.startswith(b"+") and not line.startswith(b"+++ ")]
+
+
+_NAMES_AT_MOST = 3 * 4096
+"""Bytes of a git header that can name two files: a path has 4096 at most. Longer ones would take long to search."""
 
 
 def sections(patch: bytes) -> list[Section]:
@@ -107,7 +111,8 @@ def _header_names(rest: bytes) -> set[bytes]:
     middle = len(rest) // 2
     if rest[middle : middle + 1] == b" " and rest[1:middle] == rest[middle + 2 :]:
         return {rest[:middle], rest[middle + 1 :]}
-    return {part for pair in re.findall(rb"(?=(\S.*?) (b/.*)$)", rest)[:1] for part in pair} or set(rest.split())
+    found = re.search(rb"(\S.*?) (b/.*)$", rest) if len(rest) <= _NAMES_AT_MOST else None
+    return set(found.groups()) if found else set(rest.split())
 
 
 def _name(raw: bytes) -> bytes:

@@ -84,6 +84,10 @@ def listed_plugins(code: str) -> frozenset[str]:
     return frozenset(name.strip() for text in found for name in text.split(",") if name.strip())
 
 
+_NO_TOML = (ValueError, RecursionError)
+"""Raised over what is none, over numbers of thousands of digits, and over lists in lists a thousand times."""
+
+
 class _Names:
     """Sets that grow."""
 
@@ -151,7 +155,7 @@ def _ini_values(text: str) -> Iterator[_Value]:
 def _of_toml(text: str, *, whole: bool) -> PytestSettings:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except _NO_TOML:
         return NOTHING if whole else _of_words([word for one in _LITERAL.findall(text) for word in _unescaped(one)])
     tool, project = _table(document, "tool"), _table(document, "project")
     tables = [_table(document, "pytest"), _table(tool, "pytest"), _table(tool, "pytest", "ini_options")]
@@ -250,7 +254,7 @@ def _words(text: str) -> list[str]:
 def _unescaped(literal: str) -> list[str]:
     try:
         return _words(tomllib.loads(f"text = {literal}")["text"])
-    except tomllib.TOMLDecodeError:
+    except _NO_TOML:
         return []
 
 

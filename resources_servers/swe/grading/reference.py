@@ -2,7 +2,7 @@
 
 Made    in a sandbox of its own that no policy's code ever runs in: the row's test patch is applied there (or its
         command run, or its files taken as given), and the files that result are read to the host. Kept per instance.
-Placed  into a tree with the policy's patch: symlinks on the way and whatever lies at a path are removed first, then
+Placed  into a tree with the policy's patch: what is no folder on the way and whatever lies at a path are removed, then
         the reference's bytes are written; what the reference lacks is removed.
 Errors  VerifierError when the reference tests can't be made: the row and the image do not fit.
 """
@@ -102,7 +102,6 @@ async def place(bench: Bench, reference: Reference) -> None:
     """Put the reference's files where the policy's patch has been applied."""
     changed = await bench.changes()
     below = f"{bench.workdir}/"
-    links = {one.path.removeprefix(below) for one in changed if one.type == "symlink"}
     touched = {one.path.removeprefix(below) for one in changed if one.type != "directory" or one.kind == "removed"}
     written = {path: file for path, file in reference.tests.items() if file is not None}
     written |= {
@@ -110,7 +109,7 @@ async def place(bench: Bench, reference: Reference) -> None:
     }
     ways = {str(folder) for path in written for folder in PurePosixPath(path).parents}
     strangers = [path for path in touched if path not in written and _not_theirs(reference, path)]
-    gone = sorted({*(links & ways), *strangers, *reference.tests, *(written.keys() & touched)})
+    gone = sorted({*(touched & ways), *strangers, *reference.tests, *(written.keys() & touched)})
     await bench.remove([bench.below(path) for path in gone])
     for path, file in written.items():
         await bench.write(bench.below(path), file.data, file.mode)

@@ -7,7 +7,7 @@ Limits  tests and installation have the same time limit each; a sandbox that use
 Died    a sandbox that ends, or fails, while the policy's code runs in it may have been ended by that: it is a run that
         says so, unless it is known to be the machine's doing (`paddock.sandbox.ends`).
 Left    an installation runs the policy's code, and what that leaves running can kill our own steps after it: a run
-        where one fails counts as killed.
+        where one fails counts as killed, as does one whose tree refuses our files.
 Planted an installation runs the policy's code: a run where it left something outside the tree that starts before
         tests is not made.
 Errors  the sandbox's others are raised as they are.
@@ -73,6 +73,8 @@ async def try_patch(
         if not error.doubtful:
             raise
         return Tried(Run(error.message, 137, died=True))
+    except OSError as error:
+        return Tried(Run(str(error), 137))
     except VerifierError as error:
         if script.install is None or error.kind != STEP_FAILED:
             raise

@@ -303,6 +303,27 @@ async def test_what_an_installation_leaves_running_kills_no_verdict(stand: Open,
     assert grade.reason == "tests_fail"
 
 
+@pytest.mark.parametrize(
+    "left",
+    [
+        "open('more', 'w').close()",
+        "os.symlink('/proc', 'more')",
+        "os.makedirs('more/test_more.py/x'); os.chmod('more', 0)",
+    ],
+)
+async def test_what_an_installation_puts_in_the_way_of_reference_tests_costs_no_verdict(
+    stand: Open, row: JsonObject, left: str
+) -> None:
+    installing = {**row, "eval_script": SCRIPT.replace("git status\n", "python setup.py build\n")}
+    grade = await stand(official=False).grade(installing, GOLD + new("setup.py", f"import os\n{left}\n"))
+    assert grade.reason in ("resolved", "tests_fail"), grade
+
+
+async def test_a_file_where_reference_tests_need_a_folder_costs_no_verdict(stand: Open, row: JsonObject) -> None:
+    grade = await stand(official=False).grade(row, GOLD + new("more", "x\n"))
+    assert grade.reason == "resolved", grade
+
+
 @pytest.mark.slow
 async def test_endless_tests_are_the_patchs_fault_where_the_fix_ends_in_time(stand: Open, row: JsonObject) -> None:
     grade = await stand(tests_timeout_s=10, official=False).grade(row, in_source("while True: pass"))

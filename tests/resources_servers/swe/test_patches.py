@@ -1,5 +1,7 @@
 """Claims about splitting patches and about who owns which path."""
 
+import random
+
 import pytest
 
 from paddock.resources_servers.swe.grading.guard import Guard
@@ -33,6 +35,78 @@ TESTS = Guard(["tests/test_a.py", "testing/test_b.py", "lib/testing/data/test_c.
 )
 def test_the_parts_of_a_patch_are_the_patch(patch: str) -> None:
     assert join(sections(patch.encode())) == patch.encode()
+
+
+NAMES = (
+    *(b"a/x.py", b"b/x.py", b"a/.", b".", b"..", b"/", b"a/", b"", b"/dev/null", b"a/tests/test_a.py", b"b/\xff\xfe"),
+    *(b'"a/\\303\\251"', b'"b/\\777"', b'"', b'""', b"a/x\0y.py", b".py", b"a/__init__.py", b"a//x.py"),
+    *(b"a/pytest.ini", b"b/pyproject.toml", b"a/setup.cfg", b"tox.ini", b"a/conftest.py", b"x.egg-info/"),
+)
+TEXTS = (
+    *(
+        b"[pytest]",
+        b"[tool:pytest]",
+        b"[tool.pytest.ini_options]",
+        b"addopts = -p plug.x -W error::a.B -o addopts='-p y'",
+    ),
+    *(
+        b"addopts=[",
+        b"addopts = " + b"[" * 3000,
+        b"x=" + b"9" * 5000,
+        b"python_files = *a*[z-a]*[ [!] [",
+        b"addopts = '-p",
+    ),
+    *(
+        b"filterwarnings = error::::",
+        b"[",
+        b"]",
+        b"= ",
+        b":",
+        b"a={b={",
+        b"'''",
+        b"\tx",
+        b"@file",
+        b"addopts = @a/x.py",
+    ),
+    *(b"pytest_plugins = ['a' 'b', \"\\x\", u'\\ud800', f'{x}'", b"pytest_plugins = " + b"(" * 500, b"\x0c\0\x1a"),
+)
+COUNTS = (b"1", b"0,0", b"1,3", b"9" * 30 + b",1", b"1," + b"9" * 18, b"1," + b"9" * 5000)
+HEADS = (
+    *(
+        b"new file mode 100644",
+        b"new file mode 120000",
+        b"rename from ",
+        b"deleted file mode 100644",
+        b"GIT binary patch",
+    ),
+    *(b"*** Begin Patch", b"\\ No newline at end of file", b"", b"junk", b"\r", b"\0"),
+)
+
+
+def line(chance: random.Random) -> bytes:
+    """One line of a patch, or of what looks like one."""
+    name, count = chance.choice(NAMES), chance.choice(COUNTS)
+    named = chance.choice((b"--- ", b"+++ ", b"rename to ", b"Index: ", b"*** ", b"diff --git " + name + b" ")) + name
+    hunk = b"@@ -" + count + b" +" + chance.choice(COUNTS) + b" @@"
+    text = chance.choice((b"+", b"+", b" ", b"-")) + chance.choice(TEXTS)
+    return chance.choices((named, hunk, chance.choice(HEADS), text), (4, 1, 1, 8))[0]
+
+
+def test_no_patch_makes_the_guard_fail() -> None:
+    configs = {"pyproject.toml": b"[tool.pytest.ini_options]\naddopts='-x'\n", "pytest.ini": b"[pytest]\n"}
+    guard = Guard({"tests/test_a.py"}, hidden=["hidden"], plugins={"plug"}, configs=configs)
+    chance = random.Random(5)
+    for _ in range(500):
+        patch = b"\n".join(line(chance) for _ in range(chance.randrange(1, 25)))
+        split = guard.split(patch)
+        assert len(split.kept) <= len(split.whole) <= len(patch)
+        assert join(sections(patch)) == patch
+
+
+def test_a_header_of_a_megabyte_is_read_at_once() -> None:
+    """A search for two names in it would take hours: the time limit of all tests tells."""
+    (found,) = sections(b"diff --git a/" + b"b " * 500_000 + b"y\n")
+    assert found.paths
 
 
 def test_a_removed_line_that_looks_like_a_header_starts_no_section() -> None:

@@ -120,6 +120,8 @@ async def test_an_installed_copy_that_has_the_fix_refuses_the_image_and_an_older
         ({"model_patch": "base64:/w=="}, b"\xff"),
         ({"output": [message_item("I looked."), message_item(GOLD)]}, GOLD.encode()),
         ({"output": [message_item(GOLD)], "model_patch": None}, b""),
+        ({"output": [message_item("base64:###")]}, b""),
+        ({"output": [message_item("diff --git \ud800")]}, b"diff --git \xed\xa0\x80"),
         ({"output": [message_item(GOLD), message_item("Done.")]}, b""),
         ({"output": [message_item(f"Here: {GOLD}")]}, b""),
     ],
