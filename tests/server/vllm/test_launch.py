@@ -1,5 +1,6 @@
 """What a `launch` block comes to: the command, its environment, its folder, and the interpreter that is asked first."""
 
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from paddock.server.vllm.asking import ask_device
 from paddock.server.vllm.folders import LogFolder
 from paddock.server.vllm.launch import LaunchSettings
 from paddock.server.vllm.launching import Launcher, Served
+from paddock.temporary import is_private
 
 SERVED = Served("m", "geheim", ["--reasoning-parser", "qwen3"])
 
@@ -32,6 +34,7 @@ def test_where_nobody_says_which_folder_each_server_has_its_own(tmp_path: Path) 
     with LogFolder(None, "policy", tmp_path) as first, LogFolder(None, "policy", tmp_path) as second:
         assert first.path.name == "policy"
         assert second.path == first.path.with_name("policy.2")
+    assert is_private(tmp_path / f"paddock-{os.geteuid()}"), "what else is kept there is nobody else's to read"
     with LogFolder(None, "policy", tmp_path) as third:
         assert third.path == first.path
         assert third.path.stat().st_mode & 0o777 == 0o700

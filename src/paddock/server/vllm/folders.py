@@ -31,7 +31,8 @@ class LogFolder:
                     f"launch.folder: {self.path}: another server writes there: set another one", kind="launch_folder"
                 )
             return
-        home = temporary / f"paddock-{os.geteuid()}" / "vllm"
+        # By itself: parents that are made along the way are open to all, and other things of this user are kept there.
+        home = _made(temporary / f"paddock-{os.geteuid()}") / "vllm"
         for nth in count(1):
             self.path = _made(home / (name if nth == 1 else f"{name}.{nth}"))
             if self._take():
