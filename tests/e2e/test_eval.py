@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 import yaml
+from tests.sampling import few
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
@@ -231,7 +232,7 @@ def test_a_killed_collection_is_completed_by_resuming(make_case: MakeCase) -> No
 
 
 @pytest.mark.cli
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [signal.SIGTERM]))
 def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase, number: signal.Signals) -> None:
     case = make_case([ROW] * 60, delay_s=0.3)
     with running("paddock", *case.arguments("--concurrency", "4")) as command:
@@ -246,6 +247,7 @@ def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase,
     assert sorted(case.ended()) == [(row, 0) for row in range(60)]
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_isolated_servers_give_the_same_rewards_and_leave_no_process(make_case: MakeCase) -> None:
     case = make_case([ROW, {**ROW, "answer": "no"}, {**ROW, "grade": "leak"}], delay_s=0.5)
@@ -259,6 +261,7 @@ def test_isolated_servers_give_the_same_rewards_and_leave_no_process(make_case: 
     assert summary[0]["mean_reward"] == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_server_that_is_given_up_ends_the_collection_with_exit_1(make_case: MakeCase) -> None:
     rows = [{"responses_create_params": {"input": "q"}, "cue": cue} for cue in ("answer", "die", "answer")]

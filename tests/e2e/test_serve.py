@@ -190,6 +190,7 @@ def test_a_killed_server_comes_back_on_its_port_and_is_given_up_after_its_restar
         assert refused(url)
 
 
+@pytest.mark.slow
 def test_with_a_token_every_route_but_liveness_is_closed_and_the_servers_still_reach_each_other(
     serve: Serve, whole_config: Path, tmp_path: Path
 ) -> None:

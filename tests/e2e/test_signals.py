@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 import psutil
 import pytest
+from tests.sampling import few
 
 from paddock.testing.processes import Running, running
 
@@ -166,7 +167,7 @@ def test_no_signal_becomes_the_exit_code_once_that_is_known() -> None:
     assert (process.returncode, out, err) == (0, "", "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_no_signal_becomes_the_exit_code_of_a_collection_once_it_is_told(
     short: list[str], number: signal.Signals
 ) -> None:

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import PARTS
 
 from paddock.server.bodies import MAX_BODIES, MAX_MISSES, GrowingBodies
 from paddock.types import FixedList
@@ -35,9 +36,10 @@ class Written:
         self.bytes = ("{" + comma.join(dump(key) + colon + dump(value) for key, value in fields) + "}").encode()
 
 
-@settings(deadline=None, max_examples=300)
+@PARTS
+@settings(deadline=None, max_examples=75)
 @given(st.data())
-def test_what_is_read_is_what_the_whole_says(data: st.DataObject) -> None:
+def test_what_is_read_is_what_the_whole_says(part: int, data: st.DataObject) -> None:
     bodies = GrowingBodies()
     items = data.draw(st.lists(VALUES, max_size=3))
     before, style, ascii_only = data.draw(REST), data.draw(STYLES), data.draw(st.booleans())

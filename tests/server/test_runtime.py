@@ -88,6 +88,7 @@ async def test_a_server_whose_stop_hangs_is_named_and_holds_up_no_other(caplog: 
     assert [record.getMessage() for record in caplog.records] == ["cue: did not stop within 0.2 s"]
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 async def test_isolated_servers_are_other_processes_and_gone_afterwards() -> None:
     before = set(psutil.Process().children(recursive=True))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.filters import FILTERS
 from jinja2.tests import TESTS
+from tests.sampling import PARTS
 
 from paddock.errors import ConfigError, RequestError
 from paddock.tokens import ChatTemplate
@@ -145,8 +146,9 @@ def _is_fixed(endings: Endings, new: list[JsonObject]) -> bool:
     body=st.lists(statements(), min_size=1, max_size=4),
     asked=st.lists(st.lists(CONTENTS, min_size=1, max_size=2), min_size=2, max_size=6),
 )
-@settings(max_examples=300)
-def test_no_frame_differs_from_the_text(body: list[str], asked: list[list[str]]) -> None:
+@settings(max_examples=75)
+@PARTS
+def test_no_frame_differs_from_the_text(part: int, body: list[str], asked: list[list[str]]) -> None:
     try:
         template = ChatTemplate(HEAD + "".join(body) + TAIL, {})
         framed = Endings(template, ["<|im_end|>"], {})

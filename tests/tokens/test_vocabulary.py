@@ -8,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import PARTS
 from tokenizers import Tokenizer, decoders, models
 
 from paddock.errors import ConfigError
@@ -31,9 +32,10 @@ def split(ids: list[int], random: Random) -> list[list[int]]:
     return [ids[start:end] for start, end in zip([0, *places], [*places, len(ids)], strict=True)]
 
 
-@settings(max_examples=600, deadline=None)
+@PARTS
+@settings(max_examples=150, deadline=None)
 @given(ids=IDS, seed=st.integers(0, 2**32))
-def test_text_that_comes_in_pieces_is_the_text_of_all_ids(ids: list[int], seed: int) -> None:
+def test_text_that_comes_in_pieces_is_the_text_of_all_ids(part: int, ids: list[int], seed: int) -> None:
     told = [each for each in ids if each not in VOCABULARY.stop_ids]
     whole = VOCABULARY.decode(told)
     assert fed(VOCABULARY, split(ids, Random(seed))) == whole

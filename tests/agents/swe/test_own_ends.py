@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sampling import few
 
 from paddock.sandbox import SandboxError, SandboxGone
 from paddock.types import Failure, Rollout, Stamp
@@ -66,6 +67,7 @@ OWN: dict[str, tuple[list[str], dict[str, Any]]] = {
     ),
     "removes its shell": (["rm -f /bin/sh /usr/bin/sh", "echo never"], {}),
 }
+QUICK = ["kills everything", "stops everything", "takes memory of processes", "fills the disk", "removes its shell"]
 Act = Callable[[Any, Any], None]
 
 
@@ -80,7 +82,7 @@ async def played(standing: Any, commands: list[str], **block: Any) -> Rollout:
     return rollout
 
 
-@pytest.mark.parametrize("way", OWN)
+@pytest.mark.parametrize("way", few(OWN, QUICK))
 async def test_what_it_does_to_its_own_sandbox_is_graded(standing: Any, way: str) -> None:
     commands, block = OWN[way]
     rollout = await played(standing, commands, **block)
@@ -148,7 +150,7 @@ def lack_disk(_provider: Any, box: Any) -> None:
     box.give_up(SandboxError("the disk is full", kind="host_disk"))
 
 
-@pytest.mark.parametrize("doubts", [None, 1])
+@pytest.mark.parametrize("doubts", few([None, 1], [1]))
 @pytest.mark.parametrize("act", [kill_keeper, kill_first, lack_disk])
 async def test_what_the_machine_does_stays_infra(standing: Any, act: Act, doubts: int | None) -> None:
     rollout, judged = await Struck(standing, act).run(doubts)

@@ -336,6 +336,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_other_processes_on_another_day_in_another_folder_say_the_same(toys: Path, tmp_path: Path) -> None:
     said = []
     options = [option for mixed in MIXES.values() for option in mixed]

@@ -47,6 +47,7 @@ async def test_a_folder_that_was_cleaned_away_is_made_again(fake_vllm: Any) -> N
     assert gone(fake_vllm.pids)
 
 
+@pytest.mark.slow
 def test_a_folder_that_can_not_be_made_again_ends_nobody_else(fake_vllm: Any) -> None:
     """In a process of its own: the mistake that is ruled out would end the one that makes it, with its group."""
     script = fake_vllm.folder / "path" / "cleaned.py"
@@ -122,6 +123,7 @@ async def test_the_port_is_kept_for_a_server_that_loads(fake_vllm: Any) -> None:
     assert gone(fake_vllm.pids)
 
 
+@pytest.mark.slow
 async def test_two_servers_do_not_write_into_one_folder(fake_vllm: Any) -> None:
     first, second, third = (engine_of(fake_vllm.settings()) for _ in range(3))
     try:

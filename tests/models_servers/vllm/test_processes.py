@@ -118,6 +118,7 @@ async def test_one_that_dies_is_started_again_and_the_rollout_goes_on(fake_vllm:
     assert all_gone(fake_vllm.pids, within_s=0)
 
 
+@pytest.mark.slow
 async def test_restarts_end(fake_vllm: Any) -> None:
     settings = fake_vllm.settings("fragile", max_restarts=1, restart_wait_s=0.05)
     async with engine_of(settings, attempts=10) as engine:

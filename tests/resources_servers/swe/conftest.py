@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
@@ -121,14 +122,19 @@ def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> Json
     return recipe
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., Stand]]:
+    """One for the same options: what a grader has learnt of a row is kept, as where many patches of one are graded."""
     provider = await open_provider(SandboxSettings(home=images.home))
+    stands: dict[str, Stand] = {}
 
     def make_stand(**options: Any) -> Stand:
-        return Stand(provider, GradingOptions.model_validate({"tests_timeout_s": 60, **options}))
+        chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
+        return stands.setdefault(chosen.model_dump_json(), Stand(provider, chosen))
 
     yield make_stand
+    for one in stands.values():
+        await one.grader.close()
     await provider.close()
 
 

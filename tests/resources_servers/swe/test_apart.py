@@ -91,6 +91,7 @@ PRINTS = "import sys\nsys.stderr.write({text} * {times})\n\n\ndef area(width, he
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     ("text", "times", "reason"),
     [

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.sampling import few
 
 from paddock.conformance.sandboxes.stage import first_of, marked, neighbours
 from paddock.errors import RowError, VerifierError
 from paddock.types import JsonObject
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 Open = Callable[..., Any]
 
 GOLD = (
@@ -152,13 +153,13 @@ def row(shapes: JsonObject) -> JsonObject:
         ("", "no_patch"),
         pytest.param(" \n\t\n", "no_patch", marks=pytest.mark.slow),
         ("I would multiply.\n", "patch_does_not_apply"),
-        (GOLD + GOLD, "patch_does_not_apply"),
+        pytest.param(GOLD + GOLD, "patch_does_not_apply", marks=pytest.mark.slow),
         pytest.param(
             GOLD.replace("a/shapes", "shapes").replace("b/shapes", "shapes"),
             "patch_does_not_apply",
             marks=pytest.mark.slow,
         ),
-        (in_source("def broken(:\n"), "tests_fail"),
+        pytest.param(in_source("def broken(:\n"), "tests_fail", marks=pytest.mark.slow),
         pytest.param(in_source("import no_such_module"), "tests_fail", marks=pytest.mark.slow),
         (in_source("import os; os._exit(0)"), "tests_fail"),
         pytest.param(in_source("import sys; sys.exit(0)"), "tests_fail", marks=pytest.mark.slow),
@@ -172,10 +173,10 @@ async def test_a_patch_gets_the_verdict_it_ought_to_have(stand: Open, row: JsonO
 @pytest.mark.parametrize(
     ("patch", "reason"),
     [
-        (conftest(PASS_ALL), "no_patch"),
+        pytest.param(conftest(PASS_ALL), "no_patch", marks=pytest.mark.slow),
         (conftest(PASS_ALL) + NOTE, "tests_fail"),
         pytest.param(conftest(XFAIL_ALL) + NOTE, "tests_fail", marks=pytest.mark.slow),
-        (in_source(PRINTED), "tests_bent"),
+        pytest.param(in_source(PRINTED), "tests_bent", marks=pytest.mark.slow),
         pytest.param(in_source(PRINTED_LAST), "tests_bent", marks=pytest.mark.slow),
         (in_source(PATCHED_REPORTS), "tests_bent"),
     ],
@@ -188,6 +189,7 @@ async def test_tricks_that_are_officially_resolved_are_not_paid(
     assert (grade.reason, grade.official) == (reason, "RESOLVED_FULL"), grade
 
 
+@pytest.mark.slow
 async def test_a_plugin_that_the_agents_configuration_loads_is_not_there(stand: Open, row: JsonObject) -> None:
     cheat = new("cheat.py", "import pytest\n" + PASS_ALL) + new("tox.ini", "[pytest]\naddopts = -p cheat")
     grade = await stand(official=False).grade(row, cheat)
@@ -195,6 +197,7 @@ async def test_a_plugin_that_the_agents_configuration_loads_is_not_there(stand: 
     assert [(one.path, one.reason) for one in grade.dropped] == [("cheat.py", "pytest plugin")]
 
 
+@pytest.mark.slow
 async def test_a_file_where_the_test_patch_adds_one_is_replaced(stand: Open, row: JsonObject) -> None:
     only_new = {**row, "FAIL_TO_PASS": [MORE]}
     trick = new("more/test_more.py", "def test_more():\n    pass\n") + NOTE
@@ -203,7 +206,9 @@ async def test_a_file_where_the_test_patch_adds_one_is_replaced(stand: Open, row
     assert [one.path for one in grade.dropped] == ["more/test_more.py"]
 
 
-@pytest.mark.parametrize("code", [PRINTED_FOR_ALL, "import os, atexit; atexit.register(lambda: os._exit(0))"])
+@pytest.mark.parametrize(
+    "code", few([PRINTED_FOR_ALL, "import os, atexit; atexit.register(lambda: os._exit(0))"], [PRINTED_FOR_ALL])
+)
 async def test_a_run_that_bends_all_its_results_bends_the_sentinels(stand: Open, row: JsonObject, code: str) -> None:
     fixed = in_source(code).replace(
         "\n     return width + height", "\n-    return width + height\n+    return width * height"
@@ -346,16 +351,16 @@ async def test_a_row_whose_own_fix_does_not_resolve_it_is_the_rows_fault(stand: 
         await stand(official=False).grade(broken, in_source("def broken(:\n"))
 
 
-async def test_a_command_that_hides_its_status_is_refused(stand: Open, row: JsonObject) -> None:
+@pytest.mark.parametrize("patch", few([GOLD, NOTE], [NOTE]))
+async def test_a_command_that_hides_its_status_is_refused(stand: Open, row: JsonObject, patch: str) -> None:
     hidden = {
         **row,
         "eval_script": SCRIPT.replace("more/test_more.py\n:", "more/test_more.py || true\n:"),
         "test_patch": TEST_PATCH.replace("== 12", "== 13"),
         "FAIL_TO_PASS": [AREA],
     }
-    for patch in (GOLD, NOTE):
-        with pytest.raises(VerifierError, match="yet the test command succeeded"):
-            await stand(official=False).grade(hidden, patch)
+    with pytest.raises(VerifierError, match="yet the test command succeeded"):
+        await stand(official=False).grade(hidden, patch)
 
 
 async def test_an_image_without_the_runner_is_never_a_zero(stand: Open, row: JsonObject) -> None:

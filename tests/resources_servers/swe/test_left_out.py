@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from paddock.sandbox import ExecRequest, SandboxSpec
 from paddock.sandbox.images import ImageStore
@@ -30,7 +31,7 @@ PASS_ALL = (
     "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
 )
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ WITH_HELPER = (
 )
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def helped(stand: Open, images: ImageStore) -> str:
     """An image of the project whose tests have a helper module of their own."""
     name = f"shapes__helped-{hashlib.sha256(repr(images.get('shapes__area-1').record.layers).encode()).hexdigest()[:8]}"

@@ -109,6 +109,7 @@ def test_every_pitfall_has_its_test(where: str) -> None:
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_file_that_the_test_patch_adds_is_the_references(stand: Open, published: Open, diff: Open) -> None:
     new = "tests/test_new.py"
     tests = {new: TESTS, PATH: TESTS}
@@ -121,6 +122,7 @@ async def test_a_file_that_the_test_patch_adds_is_the_references(stand: Open, pu
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     ("more", "official"), [("", None), ("\n\ndef test_known_bug():\n    assert 0\n", "RESOLVED_FULL")]
 )
@@ -134,6 +136,7 @@ async def test_a_conftest_that_prints_all_ids_at_the_end_is_not_there(
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_conftest_that_skips_everything_is_not_there(stand: Open, hidden: Open, diff: Open) -> None:
     grade = await stand().grade(hidden(), diff({"conftest.py": CONFTEST + SKIP_ALL, "NOTES": "Nothing.\n"}))
     assert (grade.reason, grade.official) == ("tests_fail", None)
@@ -141,12 +144,14 @@ async def test_a_conftest_that_skips_everything_is_not_there(stand: Open, hidden
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_test_outside_the_lists_may_fail(stand: Open, hidden: Open, gold: str) -> None:
     grade = await stand().grade(hidden("\n\ndef test_known_bug():\n    assert 0\n"), gold)
     assert (grade.reason, grade.official, grade.run.exit_code) == ("resolved", None, 1)
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs, to take one away")
 async def test_a_test_that_is_skipped_on_one_cpu_counts_as_failed_as_officially(
     stand: Open, hidden: Open, gold: str
@@ -171,6 +176,7 @@ WHOLE = ("test_named[sides of two]", "test_named[sides of four]")
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     ("parser", "names", "reason"),
     [
@@ -187,6 +193,7 @@ async def test_ids_with_spaces_are_those_of_the_rows_own_parser(
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_one_failing_sibling_fails_a_cut_id(stand: Open, hidden: Open, diff: Open) -> None:
     regressing = diff({"shapes/__init__.py": FIXED.replace("2 * (width + height)", "10")})
     grade = await stand().grade(hidden(NAMED, *CUT), regressing)
@@ -194,6 +201,7 @@ async def test_one_failing_sibling_fails_a_cut_id(stand: Open, hidden: Open, dif
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_equals_everything_is_no_fix_whatever_a_parameter_is_called(
     stand: Open, published: Open, gold: str, diff: Open
 ) -> None:
@@ -217,6 +225,7 @@ async def test_what_equals_everything_is_no_fix_whatever_a_parameter_is_called(
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_an_id_that_is_no_test_is_matched_as_officially(stand: Open, hidden: Open, gold: str) -> None:
     more = "\n\ndef test_progress():\n    print('PASSED   [100%]')\n"
     row = hidden(more, PASS_TO_PASS=[OLD, "[100%]"])
@@ -238,6 +247,7 @@ OLDER_IDS = ["test_below (test_doc.Tests)", "test_perimeter (test_doc.Tests)"]
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(("kept", "reason"), [(HERE_IDS, "resolved"), (OLDER_IDS, "tests_regress")])
 async def test_docstring_ids_need_the_interpreter_that_they_were_made_with(
     stand: Open, published: Open, gold: str, kept: list[str], reason: str
@@ -252,6 +262,7 @@ async def test_docstring_ids_need_the_interpreter_that_they_were_made_with(
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_log_that_shows_the_whole_repository_is_never_read(stand: Open, hidden: Open, diff: Open) -> None:
     """`git show` of a root commit prints every file: officially a marker in one of them decides."""
     row = hidden()
@@ -273,6 +284,7 @@ LATIN = "\n\ndef test_kept():\n    assert b'caf\\xe9' in open('shapes/__init__.p
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     ("script", "more"),
     [
@@ -291,6 +303,7 @@ async def test_what_an_agent_leaves_is_graded_byte_for_byte(stand: Open, hidden:
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_build_products_are_no_part_of_the_patch(stand: Open, hidden: Open) -> None:
     build = (
         "mkdir -p build/lib/shapes shapes.egg-info\ncp shapes/*.py build/lib/shapes\n"
@@ -304,6 +317,7 @@ async def test_build_products_are_no_part_of_the_patch(stand: Open, hidden: Open
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_environment_of_tests_is_the_same_everywhere(stand: Open, hidden: Open, gold: str) -> None:
     more = (
         "\n\ndef test_frozen():\n    import site, time\n\n    names = ('TZ', 'LANG', 'PYTHONHASHSEED', 'PYTHONPATH')\n"
@@ -316,6 +330,7 @@ async def test_the_environment_of_tests_is_the_same_everywhere(stand: Open, hidd
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(("network", "reason"), [("blackhole", "resolved"), ("none", "tests_regress")])
 async def test_packets_vanish_where_the_row_says_so(
     stand: Open, hidden: Open, gold: str, network: str, reason: str
@@ -330,6 +345,7 @@ async def test_packets_vanish_where_the_row_says_so(
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_an_installation_from_an_index_is_left_out_where_the_tree_is_in_place(
     stand: Open, hidden: Open, gold: str
 ) -> None:
@@ -340,6 +356,7 @@ async def test_an_installation_from_an_index_is_left_out_where_the_tree_is_in_pl
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_patch_that_breaks_the_import_of_a_conftest_applies_and_fails(
     stand: Open, published: Open, diff: Open, gold: str
 ) -> None:

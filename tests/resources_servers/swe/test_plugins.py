@@ -148,6 +148,7 @@ class W(Warning):
 
 
 @pytest.mark.sandbox
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     ("path", "text"),
     [

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.sampling import few
 
 from paddock.sandbox.layers import LeftOut, PatchLimits
 
@@ -81,9 +82,11 @@ EDITS = {
     "large": "seq 200000 >seq; seq 200000 | sort >pkg/a.py",
     "attributes": r"printf '* -text diff=x filter=x\n*.py binary\n' >.gitattributes; printf 1 >pkg/a.py",
 }
+QUICK = ["many", "line_ends", "binary_and_empty", "odd_names", "folder_for_link", "link_for_folder", "links_turned"]
+QUICK += ["package_made_again", "tracked_but_ignored", "committed", "git_made_new", "touched_only", "attributes"]
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", few(EDITS, QUICK))
 def test_the_patch_gives_exactly_the_agents_tree(repository: "World", applied: Applied, edit: str) -> None:
     repository.run("cd testbed; " + EDITS[edit])
     assert bool(round_trip(repository, applied)) == (edit != "touched_only")

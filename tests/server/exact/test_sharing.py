@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sampling import few
 
 from paddock.server.exchange import Exchange
 from paddock.testing.engines import Cut, Said, ScriptedExactServer, TalkingParser, scripted_server
@@ -155,7 +156,7 @@ async def test_calls_of_no_rollout_and_of_two_rollouts_share_nothing(tmp_path: P
     assert len({str(output(each)) for each in got}) == 4
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", few([False, True], [True]))
 async def test_nothing_of_an_answered_call_is_kept_but_its_turn(tmp_path: Path, stream: bool) -> None:
     server = scripted_server(tmp_path, Numbered())
     others = exchanges()  # of other tests, whose errors may still be held
