@@ -3,12 +3,14 @@
 import asyncio
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import ImageLimits, ImageStore, LocalImage
+from paddock.sandbox.images.build.bounds import first_process
 from paddock.sandbox.images.build.inside import run_inside
 from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import staged
@@ -49,6 +51,16 @@ def groups() -> list[str]:
     """Owners of cgroups that are this process's."""
     cgroups = find_cgroups()
     return [owner for owner in (cgroups.owners() if cgroups else []) if owner.startswith(f"{os.getpid()}-")]
+
+
+def test_what_bubblewrap_has_said_in_part_is_not_read_yet(tmp_path: Path) -> None:
+    line = '{ "child-pid": 10372, "mnt-namespace": 4026532177 }\n'
+    status = tmp_path / "status"
+    for n in range(len(line)):
+        status.write_text(line[:n])
+        assert first_process(status) is None
+    status.write_text(line + '{ "exit-code": 0')
+    assert first_process(status) == 10372
 
 
 @pytest.mark.usefixtures("means")

@@ -50,7 +50,7 @@ class Bounds:
 
     async def look(self, status: Path) -> None:
         """Raises once a limit is passed. `status`: where bubblewrap says what the step's first process is."""
-        if not self.watching and (pid := _first_process(status)) is not None:
+        if not self.watching and (pid := first_process(status)) is not None:
             await self._dog.watch(self._watched(pid))
             self.watching = True
         elif self.watching:
@@ -107,11 +107,10 @@ def _sandbox_limits(limits: ImageLimits) -> SandboxLimits:
     return SandboxLimits(memory_mib=limits.build_memory_mib, pids=limits.build_pids, disk_mib=None, disk_files=None)
 
 
-def _first_process(status: Path) -> int | None:
-    for line in status.read_text().splitlines():
-        if (said := json.loads(line)).get("child-pid"):
-            return int(said["child-pid"])
-    return None
+def first_process(status: Path) -> int | None:
+    """None: bubblewrap has not said it yet, or only a part of it, for it writes a line bit by bit."""
+    line, end, _ = status.read_text().partition("\n")
+    return int(json.loads(line)["child-pid"]) if end else None
 
 
 def _memory(limits: ImageLimits, detail: str) -> ImageInvalid:
