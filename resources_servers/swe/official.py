@@ -1,22 +1,20 @@
 """The one door to the `swebench` package: its parsers, its rules from log to verdict, its names.
 
 Version 5.0.2, pinned: rules have changed between versions, and a verdict must not change with an upgrade.
-Import  `pip install --no-deps swebench==5.0.2`. What grades needs the standard library and unidiff, but the package
-        `swebench.harness` imports docker, modal and datasets when it is entered; so its modules are imported below an
-        empty package of that name, which is taken away again: 0.02 s, no `.env` is read, nothing is started.
+Install `pip install --no-deps swebench==5.0.2`. What grades needs the standard library and unidiff; how its modules
+        are imported, and logs read: `swebench_logs`.
 Errors  VerifierError (not retried) where the package is missing or of another version.
 """
 
 import importlib
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from paddock.errors import RowError, VerifierError
+from paddock.resources_servers.swe import swebench_logs
+from paddock.resources_servers.swe.swebench_logs import Expected
 
 VERSION = "5.0.2"
 INSTALL = f"pip install --no-deps swebench=={VERSION}"
@@ -39,16 +37,6 @@ class Lists(NamedTuple):
     """Success by test id."""
 
 
-class Expected(NamedTuple):
-    """What a row says of its tests."""
-
-    instance_id: str
-    log_parser: str
-    eval_type: str
-    fail_to_pass: Sequence[str]
-    pass_to_pass: Sequence[str]
-
-
 @cache
 def _modules() -> dict[str, ModuleType]:
     try:
@@ -62,16 +50,7 @@ def _modules() -> dict[str, ModuleType]:
         raise VerifierError(
             f"grading needs swebench {VERSION}, found {found}: {INSTALL}", kind="swebench_version", retryable=False
         )
-    names = ("grading", "constants", "log_parsers", "log_parsers.python")
-    if "swebench.harness" in sys.modules:
-        return {name: importlib.import_module(f"swebench.harness.{name}") for name in names}
-    bare = ModuleType("swebench.harness")
-    bare.__path__ = [str(Path(package.__path__[0]) / "harness")]
-    sys.modules["swebench.harness"] = bare
-    try:
-        return {name: importlib.import_module(f"swebench.harness.{name}") for name in names}
-    finally:
-        del sys.modules["swebench.harness"]
+    return swebench_logs.modules()
 
 
 def require() -> None:
@@ -81,29 +60,14 @@ def require() -> None:
 
 def require_parser(parser: str, key: str = "log_parser") -> None:
     """RowError for a parser that the package has not; it names `key` of the row, and the parsers there are."""
-    registry = parsers()
+    _modules()
+    registry = swebench_logs.parsers()
     if parser not in registry:
         raise RowError(
             f"{key}: no parser {parser!r} in swebench {VERSION}; there are: {', '.join(sorted(registry))}",
             kind="log_parser_unknown",
             stage="seed",
         )
-
-
-def parse(parser: str, log: str) -> dict[str, str]:
-    """Status by test id; none where the parser fails over the log, as that of Django does over a line `FAIL:`."""
-    require_parser(parser)
-    try:
-        status: dict[str, str] = parsers()[parser](log, None)
-    except Exception:  # noqa: BLE001 - of any kind: code under test wrote the log
-        return {}
-    return status
-
-
-def parsers() -> dict[str, Any]:
-    """The package's parsers by name: functions of a log, and of a specification that those for Python don't read."""
-    registry: dict[str, Any] = vars(_modules()["log_parsers"])["PARSER_REGISTRY"]
-    return registry
 
 
 def parser_of(repo: str) -> str | None:
@@ -151,21 +115,6 @@ def status_of(test: str, status: Mapping[str, str]) -> str | None:
 def is_cut(test: str) -> bool:
     """An id that was published cut inside a parameter; what reports it has a longer one."""
     return test.count("[") > test.count("]")
-
-
-def status_map(expected: Expected, log: str) -> tuple[dict[str, str], bool]:
-    """The official way from a whole log (with markers and exit code) to a status map, and whether it counts."""
-    # Read by the package in the locale's encoding: written in the same. Without a name, so that a kill leaves nothing.
-    with tempfile.TemporaryFile("w", errors="replace", newline="") as file:
-        file.write(log)
-        file.flush()
-        path = f"/proc/self/fd/{file.fileno()}"
-        read = vars(_modules()["grading"])["get_logs_eval"]
-        try:
-            result: tuple[dict[str, str], bool] = read(expected, path)
-        except Exception:  # noqa: BLE001 - as in `parse`
-            return {}, False
-    return result
 
 
 def whole_log(output: str, exit_code: int) -> str:

@@ -15,6 +15,7 @@ from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.checking.drafts import Draft, can_drop
 from paddock.resources_servers.swe.checking.records import SIDES, Finding, Flake, Side, refusal, some, warning
 from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.swebench_logs import Expected
 
 MISSING = "MISSING"
 
@@ -115,9 +116,7 @@ def _judge(instance: Instance, targets: Sequence[str], status: Mapping[str, str]
     if instance.rule == "passed":
         right = {test: status.get(test) == "PASSED" for test in (*targets, *instance.pass_to_pass)}
         return official.Lists(resolved=False, status="", fail_to_pass=right, pass_to_pass=right)
-    expected = official.Expected(
-        instance.instance_id, instance.log_parser, instance.eval_type, targets, instance.pass_to_pass
-    )
+    expected = Expected(instance.instance_id, instance.log_parser, instance.eval_type, targets, instance.pass_to_pass)
     return official.judge(expected, status)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from paddock.errors import RowError
-from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.checking.records import Side
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.grading import sentinel as sentinels
@@ -93,7 +93,7 @@ def _statuses(instance: Instance, run: Run) -> dict[str, str]:
     if instance.rule == "map":
         status = parse_summary(run.output)
     else:
-        status = official.parse(instance.log_parser, harmless(run.output))
+        status = swebench_logs.parse(instance.log_parser, harmless(run.output))
     if run.sentinel is None:
         return status
     return sentinels.read(run.sentinel, status, run.output, run.exit_code).status

@@ -40,14 +40,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from paddock.errors import PaddockError, VerifierError
+from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading import official_run
-from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
 from paddock.resources_servers.swe.grading.audit import Audits, BeliefError, Case
 from paddock.resources_servers.swe.grading.bench import open_bench
 from paddock.resources_servers.swe.grading.control import Controls
 from paddock.resources_servers.swe.grading.guard import Dropped
 from paddock.resources_servers.swe.grading.health import Measure
-from paddock.resources_servers.swe.grading.reading import Reading, Run, official_view
+from paddock.resources_servers.swe.grading.reading import Reading, Run, expected_of
 from paddock.resources_servers.swe.grading.reference import Reference, References
 from paddock.resources_servers.swe.grading.trial import PASSING, GradingOptions, Key, Trial, Trials
 from paddock.resources_servers.swe.instance import Instance
@@ -280,12 +280,9 @@ class Grader:
     async def _official_differs(self, instance: Instance, grade: Grade) -> bool:
         if grade.run is None:
             return False
-        chars, cpu_s = len(grade.run.output), self._options.log_cpu_s
-        try:
-            official = await run_apart(official_view, instance, grade.run, chars=chars, cpu_s=cpu_s)
-        except TooSlowError:
-            return False
-        return official != (grade.reading.status if grade.reading else None)
+        log = official.whole_log(grade.run.output, grade.run.exit_code)
+        found = await official_run.view(expected_of(instance), log, cpu_s=self._options.log_cpu_s)
+        return found not in ("ERROR", grade.reading.status if grade.reading else None)
 
 
 def _passing(grade: Grade) -> frozenset[str]:

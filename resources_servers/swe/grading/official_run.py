@@ -9,12 +9,13 @@ Differs from the published set-up in what cannot be had here: no network, the im
 
 import re
 
-from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe import official, swebench_logs
 from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
 from paddock.resources_servers.swe.grading.applying import apply
 from paddock.resources_servers.swe.grading.bench import Bench
 from paddock.resources_servers.swe.grading.reading import expected_of
 from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.swebench_logs import Expected
 from paddock.sandbox import BudgetExceeded
 
 SCRIPT = "/tmp/eval.sh"  # noqa: S108 - inside the sandbox
@@ -40,9 +41,13 @@ async def ask(bench: Bench, instance: Instance, patch: bytes, *, timeout_s: floa
     if done.killed_by is not None:
         return "ERROR"
     expected = expected_of(instance)
-    log = bytes(done.stdout).decode(errors="replace")
+    return await view(expected, bytes(done.stdout).decode(errors="replace"), cpu_s=log_cpu_s)
+
+
+async def view(expected: Expected, log: str, *, cpu_s: float) -> str:
+    """What the official functions say of a whole log; ERROR: they would take too long."""
     try:
-        status, found = await run_apart(official.status_map, expected, log, chars=len(log), cpu_s=log_cpu_s)
+        status, found = await run_apart(swebench_logs.status_map, expected, log, chars=len(log), cpu_s=cpu_s)
     except TooSlowError:
         return "ERROR"
     return official.judge(expected, status).status if found else "NOT_FOUND"

@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe import official, swebench_logs
 from paddock.resources_servers.swe.grading import sentinel as sentinels
 from paddock.resources_servers.swe.grading.sentinel import Sentinel
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.summary import parse_summary, plain, same
+from paddock.resources_servers.swe.swebench_logs import Expected
 from paddock.sandbox.records import KilledBy
 
 Doubt = Literal["timeout", "over_budget", "killed", "nothing_ran", "status_differs", "said_twice", "sentinel", "died"]
@@ -66,8 +67,8 @@ class _Judged(NamedTuple):
     kept: Mapping[str, bool]
 
 
-def expected_of(instance: Instance) -> official.Expected:
-    return official.Expected(
+def expected_of(instance: Instance) -> Expected:
+    return Expected(
         instance.instance_id,
         instance.log_parser,
         instance.eval_type,
@@ -98,7 +99,7 @@ def read_run(instance: Instance, run: Run) -> Reading:
 def official_view(instance: Instance, run: Run) -> str:
     """What the official functions say of this same run, its output unbroken: a status, or NOT_FOUND."""
     expected = expected_of(instance)
-    status, found = official.status_map(expected, official.whole_log(run.output, run.exit_code))
+    status, found = swebench_logs.status_map(expected, official.whole_log(run.output, run.exit_code))
     return official.judge(expected, status).status if found else "NOT_FOUND"
 
 
@@ -107,15 +108,29 @@ def harmless(output: str) -> str:
     return output.replace(official.MARKER, _BROKEN)
 
 
+def needs_parser(instance: Instance, run: Run) -> bool:
+    """Its statuses are read from its output by swebench's functions."""
+    return not _is_cut(run) and run.status is None and instance.rule != "map"
+
+
+def log_of(instance: Instance, run: Run) -> tuple[Expected, str, str]:
+    """What `swebench_logs.statuses` takes."""
+    output = harmless(run.output)
+    return expected_of(instance), official.whole_log(output, run.exit_code), output
+
+
+def _is_cut(run: Run) -> bool:
+    return run.killed_by is not None or run.died or not run.whole
+
+
 def _statuses(instance: Instance, run: Run) -> dict[str, str]:
-    if run.killed_by is not None or run.died or not run.whole:
-        return {}  # no verdict rests on a run that was cut, and what it wrote may be millions of lines
+    if _is_cut(run):
+        return {}  # no verdict rests on it, and what it wrote may be millions of lines
     if run.status is not None:
         return dict(run.status)
     if instance.rule == "map":
         return parse_summary(run.output)
-    status, _ = official.status_map(expected_of(instance), official.whole_log(harmless(run.output), run.exit_code))
-    return status or official.parse(instance.log_parser, harmless(run.output))
+    return swebench_logs.statuses(*log_of(instance, run))
 
 
 def _judge(instance: Instance, status: Mapping[str, str]) -> _Judged:

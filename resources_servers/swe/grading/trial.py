@@ -15,11 +15,12 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import VerifierError
+from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.grading import health
-from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
+from paddock.resources_servers.swe.grading.apart import SHORT_CHARS, TooSlowError, run_apart
 from paddock.resources_servers.swe.grading.bench import Bench, open_bench
 from paddock.resources_servers.swe.grading.health import MachineFloors, Measure, Shortage
-from paddock.resources_servers.swe.grading.reading import Doubt, Reading, Run, read_run
+from paddock.resources_servers.swe.grading.reading import Doubt, Reading, Run, log_of, needs_parser, read_run
 from paddock.resources_servers.swe.grading.reference import Reference, make_reference
 from paddock.resources_servers.swe.grading.running import Tried, read_with_program, try_patch
 from paddock.resources_servers.swe.instance import Instance
@@ -160,10 +161,14 @@ class Trials:
         return Trial(tried, reading, sentinel, limit_s, shortage, starved)
 
     async def _reading(self, instance: Instance, run: Run) -> Reading:
-        try:
-            return await run_apart(read_run, instance, run, chars=len(run.output), cpu_s=self._options.log_cpu_s)
-        except TooSlowError:
-            return read_run(instance, run._replace(whole=False))
+        chars, cpu_s = len(run.output), self._options.log_cpu_s
+        if chars > SHORT_CHARS and needs_parser(instance, run):
+            try:
+                found = await run_apart(swebench_logs.statuses, *log_of(instance, run), chars=chars, cpu_s=cpu_s)
+                run = run._replace(status=found)
+            except TooSlowError:
+                run = run._replace(whole=False)
+        return await asyncio.to_thread(read_run, instance, run)
 
     async def _read(self, instance: Instance, program: bytes, run: Run, logs: tuple[bytes, bytes]) -> Run:
         """A run with the statuses that the row's program reads; none where it fails over what code wrote."""

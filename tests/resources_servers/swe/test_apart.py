@@ -4,8 +4,7 @@
 """
 
 import asyncio
-import os
-import pickle
+import json
 import signal
 import subprocess
 import sys
@@ -15,23 +14,15 @@ from typing import Any
 import psutil
 import pytest
 
-from paddock.errors import RowError, VerifierError
-from paddock.resources_servers.swe import official
+from paddock.errors import VerifierError
+from paddock.resources_servers.swe import official, swebench_logs
 from paddock.resources_servers.swe.grading import apart
 from paddock.resources_servers.swe.grading.apart import SHORT_CHARS, TooSlowError, run_apart
+from paddock.resources_servers.swe.swebench_logs import Expected
 from paddock.types import JsonObject
 
 ENDLESS = "a ... Testing against Django installed in x\n" * 100_000
-LONG = SHORT_CHARS + 1
 WHATEVER_S = 120.0
-
-
-def end(_text: str) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def refuse(text: str) -> None:
-    raise RowError(text, kind="refused")
 
 
 async def test_an_endless_log_ends_in_its_time_and_others_run_meanwhile() -> None:
@@ -45,7 +36,7 @@ async def test_an_endless_log_ends_in_its_time_and_others_run_meanwhile() -> Non
 
     beside = asyncio.create_task(others())
     with pytest.raises(TooSlowError):
-        await run_apart(official.parse, "parse_log_django", ENDLESS, chars=len(ENDLESS), cpu_s=1)
+        await run_apart(swebench_logs.parse, "parse_log_django", ENDLESS, chars=len(ENDLESS), cpu_s=1)
     over.set()
     await beside
     assert turns > 10
@@ -53,7 +44,7 @@ async def test_an_endless_log_ends_in_its_time_and_others_run_meanwhile() -> Non
 
 
 async def test_who_is_cancelled_leaves_no_process() -> None:
-    work = run_apart(official.parse, "parse_log_django", ENDLESS, chars=len(ENDLESS), cpu_s=WHATEVER_S)
+    work = run_apart(swebench_logs.parse, "parse_log_django", ENDLESS, chars=len(ENDLESS), cpu_s=WHATEVER_S)
     task = asyncio.create_task(work)
     while not _readers():
         await asyncio.sleep(0.01)
@@ -64,22 +55,34 @@ async def test_who_is_cancelled_leaves_no_process() -> None:
 
 
 def test_a_process_that_nobody_waits_for_ends_by_itself() -> None:
-    work = pickle.dumps((0.5, official.parse, ("parse_log_django", ENDLESS)))
-    done = subprocess.run([sys.executable, "-c", apart.PROGRAM], input=work, capture_output=True, check=False)
+    call = json.dumps({"call": "parse", "args": ["parse_log_django", ENDLESS], "cpu_s": 0.5}).encode()
+    done = subprocess.run([sys.executable, "-P", apart.PROGRAM], input=call, capture_output=True, check=False)
     assert done.returncode == -signal.SIGXCPU
 
 
-@pytest.mark.parametrize("chars", [1, LONG])
-async def test_what_is_returned_and_raised_is_the_same_in_a_thread_and_in_a_process(chars: int) -> None:
-    log = "PASSED a::b\n"
-    assert await run_apart(official.parse, "parse_log_pytest", log, chars=chars, cpu_s=WHATEVER_S) == {"a::b": "PASSED"}
-    with pytest.raises(RowError, match="a text"):
-        await run_apart(refuse, "a text", chars=chars, cpu_s=WHATEVER_S)
+EXPECTED = Expected("a-1", "parse_log_pytest", "pass_and_fail", ["a::b"], [])
+LOG = "PASSED a::b\nFAILED c::d \u20ac\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (swebench_logs.parse, ("parse_log_pytest", LOG)),
+        (swebench_logs.status_map, (EXPECTED, official.whole_log(LOG, 1))),
+        (swebench_logs.statuses, (EXPECTED, official.whole_log(LOG, 1), LOG)),
+        (swebench_logs.statuses, (EXPECTED, "no log", LOG)),
+    ],
+)
+async def test_a_process_makes_the_same_of_a_log_as_a_thread(function: Callable[..., Any], args: tuple[Any]) -> None:
+    here = await run_apart(function, *args, chars=1, cpu_s=WHATEVER_S)
+    there = await run_apart(function, *args, chars=SHORT_CHARS + 1, cpu_s=WHATEVER_S)
+    assert here
+    assert there == (list(here) if isinstance(here, tuple) else here)
 
 
 async def test_a_process_that_ends_otherwise_is_no_verdict() -> None:
-    with pytest.raises(VerifierError, match="ended with -9"):
-        await run_apart(end, "", chars=LONG, cpu_s=WHATEVER_S)
+    with pytest.raises(VerifierError, match="ended with 1"):
+        await run_apart(official.judge, EXPECTED, {}, chars=SHORT_CHARS + 1, cpu_s=WHATEVER_S)
 
 
 NOISY = (

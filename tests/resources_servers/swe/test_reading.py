@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.grading.reading import Run, official_view, read_run
 from paddock.resources_servers.swe.grading.sentinel import draw
 from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
@@ -69,17 +69,17 @@ def test_statuses_count_as_officially(make: Make, status: str, new: bool, old: b
 def test_no_text_makes_a_parser_fail() -> None:
     chance = random.Random(7)
     raised = set()
-    for parser in sorted(set(official.parsers()) - NEED_A_SPEC):
+    for parser in sorted(set(swebench_logs.parsers()) - NEED_A_SPEC):
         for _ in range(200):
             text = "".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 60)))
-            official.parse(parser, text)
+            swebench_logs.parse(parser, text)
             raised |= {parser} if _raises(parser, text) else set()
     assert raised == {"parse_log_django"}, "the only one that needs it"
 
 
 def _raises(parser: str, text: str) -> bool:
     try:
-        official.parsers()[parser](text, None)
+        swebench_logs.parsers()[parser](text, None)
     except IndexError:
         return True
     return False

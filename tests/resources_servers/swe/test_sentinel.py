@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.sampling import few
 
-from paddock.resources_servers.swe import official
+from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw, read
 from paddock.resources_servers.swe.grading.vocabulary import SPARE, Vocabulary
 
@@ -40,7 +40,7 @@ def run_pytest(
         text=True,
         check=False,
     )
-    return official.parse("parse_log_pytest", done.stdout), done.stdout, done.returncode
+    return swebench_logs.parse("parse_log_pytest", done.stdout), done.stdout, done.returncode
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
@@ -113,7 +113,7 @@ def test_djangos_runner_gets_a_label(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "unittest", "-v", name], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    status = official.parse("parse_log_django", done.stderr)
+    status = swebench_logs.parse("parse_log_django", done.stderr)
     result = read(sentinel, {**status, "test_old (a.B)": "PASSED"}, done.stderr, done.returncode)
     assert result.complaint is None
     assert result.status == {"test_old (a.B)": "PASSED"}
