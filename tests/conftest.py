@@ -1,12 +1,13 @@
 """For every test: commands that tests start can be interrupted; a docker daemon or a vLLM for those that ask for it."""
 
+import gc
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +47,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             limits_s = [limit_s for mark, limit_s in TIMEOUTS_S.items() if item.get_closest_marker(mark)]
             for limit_s in limits_s[:1]:
                 item.add_marker(pytest.mark.timeout(limit_s))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """It makes millions of objects, which all stay: nothing to look through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture

@@ -218,6 +218,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert orjson.loads(done.stdout)["sample"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_memory_does_not_grow_with_the_number_of_rollouts(tmp_path: Path) -> None:
     long = [turn("1", None, list(range(5_000)), list(range(1_000)))]

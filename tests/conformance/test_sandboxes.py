@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.conformance.often import pairs
 
 from paddock.cli import main
 from paddock.conformance import Behaviour, run_one, suite_for
@@ -33,21 +34,6 @@ from paddock.sandbox import (
 from paddock.sandbox.runtimes import RUNTIMES
 
 pytestmark = pytest.mark.sandbox
-MARKS = {"bubblewrap": [], "apptainer": [pytest.mark.slow]}
-EACH = [pytest.param(make.name, marks=MARKS.get(make.name, [pytest.mark.long]), id=make.name) for make in RUNTIMES]
-"""The same claims for each: one runtime always, the others where there is time."""
-HEAVY = {
-    "a fork bomb harms only its own sandbox",
-    "a time limit kills what goes on forking",
-    "a memory hog is killed and told, its sandbox lives",
-    "who uses more CPU time than the limit has used up the budget",
-    "50 MB of a shell's output is capped to head and tail as it comes",
-    "files of 100 MB work, and are counted",
-    "12 sandboxes live at once",
-}
-"""Of these, tests of cgroups, watchdog, processes and capture have a small case that is always run."""
-BEHAVIOURS = [pytest.param(one, marks=[pytest.mark.slow] * (one.name in HEAVY), id=one.name) for one in SUITE]
-assert {one.name for one in SUITE} >= HEAVY
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +56,7 @@ def subject_of(home: Path) -> Callable[[str], SandboxSubject]:
     return find
 
 
-@pytest.mark.parametrize("behaviour", BEHAVIOURS)
-@pytest.mark.parametrize("runtime", EACH)
+@pytest.mark.parametrize(("runtime", "behaviour"), list(pairs()))
 async def test_a_runtime_does_what_sandboxes_do(
     runtime: str,
     behaviour: Behaviour[SandboxSubject],

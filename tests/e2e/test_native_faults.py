@@ -231,7 +231,7 @@ async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, li
     return (ended if isinstance(ended, Rollout) else None), others, talk  # type: ignore[return-value]
 
 
-QUICK = {("sandbox", point) for point in POINTS[::2]} | {
+QUICK = {("sandbox", point) for point in POINTS[::3]} | {
     ("model", "model call"),
     ("model", "verify"),
     ("agent", "tool call"),

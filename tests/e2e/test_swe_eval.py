@@ -40,7 +40,7 @@ END"""
 def row() -> JsonObject:
     """A row of ours whose image is there."""
     lines = find_file("resources_servers/swe/data/example.jsonl").read_bytes().splitlines()
-    row: JsonObject = next(line for line in map(orjson.loads, lines) if "sqlparse" in line["instance_id"])
+    row: JsonObject = next(line for line in map(orjson.loads, lines) if "boltons" in line["instance_id"])
     HOME.mkdir(parents=True, exist_ok=True)
     store = ImageStore(HOME, payload_id=SandboxSettings().payload_id)
     try:
@@ -78,12 +78,12 @@ class Case:
         return rollout
 
 
-NOOP = ("noop", 0.0, "tests_fail")
+NULL = ("null", 0.0, "no_patch")
 
 
 @pytest.mark.parametrize(
     ("harness", "reward", "reason"),
-    few([("gold", 1.0, "resolved"), NOOP, ("null", 0.0, "no_patch")], [NOOP]),
+    few([("gold", 1.0, "resolved"), ("noop", 0.0, "tests_fail"), NULL], [NULL]),
 )
 def test_rows_are_tried_without_a_model(
     tmp_path: Path, row: JsonObject, harness: str, reward: float, reason: str, capsys: pytest.CaptureFixture[str]
@@ -147,7 +147,7 @@ def test_a_stored_zero_that_grading_contradicts_is_told(
     assert "0 -> 1: tests_bent before, resolved now" in capsys.readouterr().out
 
 
-FORGE = """cat >> sqlparse/__init__.py <<'END'
+FORGE = """cat >> boltons/__init__.py <<'END'
 
 try:
     from _pytest import reports

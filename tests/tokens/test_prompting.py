@@ -4,6 +4,7 @@ from random import Random
 
 import httpx
 import pytest
+from tests.sampling import few
 
 from paddock.errors import ConfigError, RequestError
 from paddock.testing.conversations import TOOLS, conversation
@@ -17,7 +18,7 @@ from paddock.types import JsonObject
 USER = {"role": "user", "content": "Hi."}
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", few(PLAIN, ["instruct", "merged_results"]))
 def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: str) -> None:
     made = MADE[name]
     replayed = Replayed(made.source, made.marks)

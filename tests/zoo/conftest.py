@@ -109,7 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 slow |= {one.name for one in chosen if "shows" in one.keys and "sample" not in one.keys}
             # The others run where there is time.
             quick = [one.name for one in chosen if one.name not in slow]
-            slow |= {name for index, name in enumerate(quick) if index % 12}
+            slow |= {name for index, name in enumerate(quick) if index % 16}
             marks = {one.name: [pytest.mark.slow] if one.name in slow else [] for one in chosen}
             metafunc.parametrize(argument, [pytest.param(one, id=one.name, marks=marks[one.name]) for one in chosen])
 

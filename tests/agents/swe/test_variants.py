@@ -248,7 +248,7 @@ MIXES: dict[str, list[JsonObject]] = {
 }
 
 
-QUICK = ("toys", "mixed prompts", "codex-default")
+QUICK = ("mixed prompts",)
 SOME = [pytest.param(named, marks=[pytest.mark.slow] * (named not in QUICK)) for named in MIXES]
 
 

@@ -184,6 +184,7 @@ async def test_a_log_that_the_rows_program_cannot_read_is_the_patchs_doing(stand
     assert grade.reason == "tests_fail", grade
 
 
+@pytest.mark.slow
 async def test_a_program_that_reads_no_log_is_never_a_zero(stand: Open, shapes: JsonObject) -> None:
     row = internal({"paddock": shapes}, **{"parsing_script.py": "raise SystemExit('no such column')"})
     with pytest.raises(VerifierError, match="no such column"):

@@ -335,6 +335,7 @@ async def test_endless_tests_are_the_patchs_fault_where_the_fix_ends_in_time(sta
     assert grade.reason == "timeout"
 
 
+@pytest.mark.slow
 async def test_tests_that_use_up_their_memory_are_the_patchs_fault_where_the_fix_needs_less(
     stand: Open, row: JsonObject
 ) -> None:
@@ -351,7 +352,8 @@ async def test_a_row_whose_own_fix_does_not_resolve_it_is_the_rows_fault(stand: 
         await stand(official=False).grade(broken, in_source("def broken(:\n"))
 
 
-@pytest.mark.parametrize("patch", few([GOLD, NOTE], [NOTE]))
+@pytest.mark.slow
+@pytest.mark.parametrize("patch", [GOLD, NOTE])
 async def test_a_command_that_hides_its_status_is_refused(stand: Open, row: JsonObject, patch: str) -> None:
     hidden = {
         **row,

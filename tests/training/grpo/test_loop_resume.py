@@ -1,6 +1,7 @@
 """Claims about runs that are killed and go on: the same counters, no group lost, none doubled."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import few
 
 from paddock.errors import ConfigError, InfraError
 from paddock.training.core.ledger import Lost
@@ -160,8 +162,7 @@ class History:
         assert max(ages) <= self.plan.age
 
 
-@pytest.mark.parametrize("in_flight", [True, False])
-@pytest.mark.parametrize("age", [0, 2])
+@pytest.mark.parametrize(("age", "in_flight"), few(itertools.product([0, 2], [True, False]), [(0, False), (2, True)]))
 def test_killed_at_any_point_it_ends_with_the_same_counters(quick: Path, age: int, in_flight: bool) -> None:
     whole = part(Plan(quick / "whole", age, in_flight))
     points = len(whole.world.events)
