@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from paddock.sandbox import processes
 from paddock.sandbox.cgroups import Cgroup, find_cgroups
 from paddock.sandbox.failures import Budget, ImageInvalid
 from paddock.sandbox.images.unpack.limits import ImageLimits, limit_passed
@@ -50,11 +51,11 @@ class Bounds:
 
     async def look(self, status: Path) -> None:
         """Raises once a limit is passed. `status`: where bubblewrap says what the step's first process is."""
-        if not self.watching and (pid := first_process(status)) is not None:
+        if self.watching:
+            await self._dog.look(_STEP)
+        elif (pid := first_process(status)) is not None and _is_set_up(pid):
             await self._dog.watch(self._watched(pid))
             self.watching = True
-        elif self.watching:
-            await self._dog.look(_STEP)
         # The kernel may have acted before anybody watched.
         if self._cgroup and not self._passed.done():
             if self._cgroup.pids_refused():
@@ -111,6 +112,11 @@ def first_process(status: Path) -> int | None:
     """None: bubblewrap has not said it yet, or only a part of it, for it writes a line bit by bit."""
     line, end, _ = status.read_text().partition("\n")
     return int(json.loads(line)["child-pid"]) if end else None
+
+
+def _is_set_up(pid: int) -> bool:
+    """It has the mounts of its own, before which those of this machine would be counted: then it starts the step."""
+    return bool(processes.descendants(processes.process_of(pid)))
 
 
 def _memory(limits: ImageLimits, detail: str) -> ImageInvalid:
