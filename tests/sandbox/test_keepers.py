@@ -1,6 +1,7 @@
 """Claims about the keepers' parent: it is replaced when it has ended, and its last words are quoted."""
 
 import asyncio
+import gc
 import os
 import resource
 import shutil
@@ -13,15 +14,26 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psutil
 import pytest
 
-from paddock.sandbox import ExecRequest, SandboxError, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox import (
+    ExecRequest,
+    SandboxError,
+    SandboxGone,
+    SandboxSettings,
+    SandboxSpec,
+    open_provider,
+)
+from paddock.sandbox.box import Box
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.keeper import messages
 from paddock.sandbox.keepers import STARTS, Keepers
+from paddock.sandbox.link import Command
 from paddock.sandbox.local import LocalProvider
 
 FEW_PROCESSES = """
@@ -121,6 +133,27 @@ async def test_a_wish_that_was_cancelled_leaves_the_next_its_own_keeper(provider
     await asyncio.gather(wish, return_exceptions=True)
     os.kill(stopped, signal.SIGCONT)
     assert await says(provider, await started(provider, image)) == b"here\n"
+
+
+async def test_a_command_that_is_cancelled_twice_as_its_sandbox_goes_leaves_no_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def kill(_command: object) -> None:
+        await asyncio.sleep(0.05)
+        raise SandboxGone("one")
+
+    box, command = cast(Box, SimpleNamespace(_kill=kill)), cast(Command, SimpleNamespace(exited=loop.create_future()))
+    finishing = asyncio.ensure_future(Box._finish(box, command, 600.0))
+    for _ in range(2):
+        await asyncio.sleep(0.01)
+        finishing.cancel()
+    await asyncio.gather(finishing, return_exceptions=True)
+    await asyncio.sleep(0.1)
+    del finishing
+    gc.collect()
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("serving", [False, True])

@@ -233,7 +233,10 @@ class Box:
             await self._kill(command)
             return "timeout"
         except asyncio.CancelledError:
-            await asyncio.shield(self._kill(command))
+            killing = asyncio.ensure_future(self._kill(command))
+            # Who is cancelled once more waits for it no longer, and what it raises is then nobody's.
+            killing.add_done_callback(lambda task: task.cancelled() or task.exception())
+            await asyncio.shield(killing)
             raise
 
     async def _kill(self, command: Command) -> None:
