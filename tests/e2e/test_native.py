@@ -50,7 +50,7 @@ def test_each_harness_solves_an_instance_with_its_own_tools_alone_and_in_a_mix(t
     assert all(call.name[0].isupper() and "_" not in call.name for call in found["mixed", BOLTONS].calls)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_harness_solves_every_other_instance(tmp_path: Path, play_fixes: Any) -> None:
     rest = {(harness, name) for harness in HARNESSES for name in ROWS} - FIRST
     found = play_fixes(tmp_path, rows(rest), AGENTS)

@@ -100,7 +100,7 @@ def _animal(path: Path) -> Animal:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Arguments that stand for the files of a folder; `slow` ones are marked so."""
+    """Arguments that stand for the files of a folder: few by default, of the rest a third is `slow`, others `long`."""
     for argument, (folder, key, sampled) in ARGUMENTS.items():
         if argument in metafunc.fixturenames:
             chosen = [one for one in animals(folder) if not key or key in one.keys]
@@ -110,7 +110,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             # The others run where there is time.
             quick = [one.name for one in chosen if one.name not in slow]
             slow |= {name for index, name in enumerate(quick) if index % 16}
-            marks = {one.name: [pytest.mark.slow] if one.name in slow else [] for one in chosen}
+            marks: dict[str, list[pytest.MarkDecorator]] = {one.name: [] for one in chosen}
+            for index, name in enumerate(sorted(slow)):
+                marks[name] = [pytest.mark.long if index % 3 else pytest.mark.slow]
             metafunc.parametrize(argument, [pytest.param(one, id=one.name, marks=marks[one.name]) for one in chosen])
 
 

@@ -39,7 +39,7 @@ DURING = ("first call", "model call", "tool call", "between", "parallel call", "
 POINTS = (*BEFORE, *DURING, *AFTER)
 COMMANDS = {"codex_cli": "codex", "opencode_cli": "opencode", "claude_code": "claude"}
 """What the program's processes are called."""
-FEW = {"codex_cli": DURING[::2], "opencode_cli": DURING[2:3], "mini_swe_agent": DURING[2:3]}
+FEW = {"codex_cli": DURING[::4], "opencode_cli": DURING[2:3], "mini_swe_agent": DURING[2:3]}
 """Points that are tried beside those of `make test-slow`."""
 PATIENT = ("opencode_cli", "model")
 """It asks a model that is gone again for minutes."""

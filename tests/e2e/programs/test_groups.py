@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.programs import stand
+from tests.sampling import few
 
 from paddock.testing.engines import scripted_server
 from paddock.tokens import inline
@@ -49,7 +50,7 @@ async def members_of(harness: str, home: Path, folder: Path, zone: str, members:
         return list(await asyncio.gather(*map(run, members)))
 
 
-@pytest.mark.parametrize("harness", stand.INSIDE)
+@pytest.mark.parametrize("harness", few(stand.INSIDE, ["codex_cli"], pytest.mark.long))
 async def test_another_group_has_another_prompt(harness: str, home: Path, tmp_path: Path) -> None:
     stand.require(harness)
     server = scripted_server(tmp_path, lambda _prompt: "I am done.")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.e2e import test_native_published as native
 from tests.e2e.programs import stand
+from tests.sampling import few
 
 from paddock.types import JsonObject
 
@@ -19,7 +20,8 @@ INSTANCE = "pallets__flask-5063"
 NO_EDITOR = ("mini_swe_agent",)
 """Their one tool is a shell."""
 OURS = Path(__file__).parents[3] / "resources_servers" / "swe" / "data" / "example.jsonl"
-NOT_IN_THE_DEMO = tuple(name for name in stand.EACH if name not in ("codex_cli", "opencode_cli"))
+IN_THE_DEMO = ("codex_cli", "opencode_cli")
+NOT_IN_IT = [name for name in stand.PROGRAMS if name not in IN_THE_DEMO]
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
@@ -33,12 +35,13 @@ def problems(harness: str, rows: Sequence[JsonObject], folder: Path, play_fixes:
 
 
 @pytest.mark.skipif(INSTANCE not in native.ROWS, reason="PADDOCK_TEST_DATA names no folder with published rows")
-@pytest.mark.parametrize("harness", stand.EACH)
+@pytest.mark.parametrize("harness", few((*stand.PROGRAMS, *stand.LONG), NOT_IN_IT, pytest.mark.long))
 def test_each_program_solves_a_published_instance(harness: str, tmp_path: Path, play_fixes: Any) -> None:
     assert problems(harness, [native.ROWS[INSTANCE]], tmp_path, play_fixes) == []
 
 
-@pytest.mark.parametrize("harness", NOT_IN_THE_DEMO)
+@pytest.mark.long
+@pytest.mark.parametrize("harness", (*NOT_IN_IT, *stand.LONG))
 def test_each_program_solves_the_bugs_of_the_demo(harness: str, tmp_path: Path, play_fixes: Any) -> None:
     rows = [json.loads(line) for line in OURS.read_text().splitlines()]
     assert problems(harness, rows, tmp_path, play_fixes) == []

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.programs import stand
+from tests.sampling import few
 
 from paddock.testing.engines import ScriptedEngine, scripted_server
 from paddock.testing.vocabularies import small_vocabulary
@@ -75,7 +76,7 @@ COMPACTING = {"codex_cli": ("exec_command", "cmd", 2), "opencode_cli": ("bash", 
 """Shell tool, its argument, and the call that asks for the summary: Codex reckons with a result before it sends it."""
 
 
-@pytest.mark.parametrize("harness", COMPACTING)
+@pytest.mark.parametrize("harness", few(COMPACTING, ["codex_cli"], pytest.mark.long))
 async def test_a_history_that_is_summed_up_goes_on_as_another_branch(harness: str, home: Path, tmp_path: Path) -> None:
     stand.require(harness)
     tool, argument, summary = COMPACTING[harness]
