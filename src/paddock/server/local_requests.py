@@ -10,8 +10,8 @@ Errors  403 with what was wrong, before anything of the body is read; a WebSocke
 """
 
 import ipaddress
+import re
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,6 +19,8 @@ from paddock.errors import RequestError
 from paddock.server.endpoints import refusal
 
 LOCAL_NAME = "localhost"
+_HOST = re.compile(rf"(?i:{LOCAL_NAME}|(?P<v4>[0-9.]+)|\[(?P<v6>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{{0,5}}))?", re.ASCII)
+_LAST_PORT = 65535
 MAX_QUOTED = 100
 """Characters of a header that an error repeats."""
 
@@ -70,31 +72,18 @@ def _values(scope: Scope, name: bytes) -> list[str]:
 
 
 def _is_local(host: str) -> bool:
-    place = _split(f"//{host}")
-    if place is None or place.netloc != host or place.username is not None or not place.hostname:
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
         return False
-    if place.hostname == LOCAL_NAME:
-        return True
+    address = found["v4"] or found["v6"]
     try:
-        ipaddress.ip_address(place.hostname)
+        return address is None or bool(ipaddress.ip_address(address))
     except ValueError:
         return False
-    return True
 
 
 def _is_own(origin: str, host: str) -> bool:
-    place = _split(origin)
-    return place is not None and place.scheme in ("http", "https") and place.netloc.lower() == host.lower()
-
-
-def _split(url: str) -> SplitResult | None:
-    """None: it is no URL, or its port is none."""
-    try:
-        place = urlsplit(url)
-        _ = place.port
-    except ValueError:
-        return None
-    return place
+    return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
 def _quoted(values: list[str]) -> str:
