@@ -36,12 +36,14 @@ TERMINALS = """
 import os, time
 held = []
 try:
-    while True:
+    while len(held) < 300:
         held.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
 except OSError:
-    print(len(held), flush=True)
+    pass
+print(len(held), flush=True)
 time.sleep(100)
 """
+"""At most as many as no sandbox with a bound of its own has."""
 DESCRIPTORS = """
 import os, time
 held = []
@@ -209,6 +211,8 @@ async def test_terminals_and_descriptors_that_are_all_held_are_no_failure_of_the
         while not (await sh(f"cat /tmp/{name}")).stdout.head:
             await asyncio.sleep(0.05)
     assert bytes((await sh("echo alive")).stdout) == b"alive\n"
+    if int((await sh("cat /tmp/terminals")).stdout.head) == 300:
+        pytest.skip("with this runtime terminals are the machine's: holding all of them would harm others")
     with pytest.raises(SandboxError) as raised:
         await provider.open_shell(sandbox, ShellRequest())
     assert raised.value.doubtful
