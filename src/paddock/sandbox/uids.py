@@ -5,6 +5,7 @@ Why     some limits of the kernel are a user's, whatever its namespaces: inotify
 Lock    a byte of one file of the machine for each uid, whatever home a provider has. It belongs to an open file that
         the sandbox's keeper holds, and is free when that has ended, however it ends.
 Stored  files of layers and sandboxes belong to `payload_id` on the disk whoever has them (`keeper.idmap`).
+Tried   a home where it works is not tried again until the machine is started anew: `<home>/passed/uids`.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from paddock.sandbox.runtimes import Runtime
 from paddock.sandbox.settings import SandboxSettings, UidRanges
 
 LOCKS = Path("/run/paddock/uids")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _GUESSES = 64
 """Uids that are drawn before the range is searched."""
 _FLOCK = struct.Struct("hhqqi4x")
@@ -106,6 +108,19 @@ def _refusal(home: Path, stored: int, uid: int) -> str | None:
     for folder in (state, layers):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o711)
+    passed = home / "passed/uids"
+    mark = f"{_BOOT.read_text().strip()} {stored} {[folder.stat().st_dev for folder in (state, layers)]}\n"
+    with contextlib.suppress(OSError):
+        if passed.read_text() == mark:
+            return None
+    why_not = _tried(state, layers, stored, uid)
+    if why_not is None:
+        passed.parent.mkdir(exist_ok=True)
+        passed.write_text(mark)
+    return why_not
+
+
+def _tried(state: Path, layers: Path, stored: int, uid: int) -> str | None:
     # With a dot, as in `owner`: swept later where we are killed.
     with tempfile.TemporaryDirectory(prefix=".uids-", dir=state) as made:
         for path in (Path(made), *(Path(made) / name for name in ("upper", "work", "merged"))):

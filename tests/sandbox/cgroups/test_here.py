@@ -135,6 +135,23 @@ def test_who_has_many_processes_and_sessions_has_no_more_of_a_processor(here: Cg
     assert used > 0.3 * used_by_many
 
 
+def test_sandboxes_of_different_owners_have_the_same_of_a_processor(here: Cgroups, owner: str, run: Run) -> None:
+    if not any((root / "cpu.shares").exists() or (root / "cpu.weight").exists() for root in here.roots):
+        pytest.skip("sandboxes can have no cgroup of processors here")
+    alone = here.make(f"{owner}-alone", "one", LIMITS)
+    try:
+        groups = [alone, *(here.make(owner, str(nth), LIMITS) for nth in range(4))]
+        for group in groups:
+            run(group, *_python("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"))
+        _until(lambda: all(group.cpu_s() > 0.1 for group in groups))
+        before = [group.cpu_s() for group in groups]
+        time.sleep(2)
+        used = [group.cpu_s() - was for group, was in zip(groups, before, strict=True)]
+        assert used[0] < 2 * sum(used[1:]) / 4
+    finally:
+        here.remove_owner(f"{owner}-alone")
+
+
 def test_kill_all_leaves_nothing_and_remove_removes(group: Cgroup, run: Run) -> None:
     shell = run(group, "/bin/sh", "-c", "for i in 1 2 3 4 5; do setsid sleep 69 & done; trap '' TERM; sleep 69")
     _until(lambda: group.pids() >= 7)

@@ -33,9 +33,12 @@ def test_no_limit_is_max(unified: Make) -> None:
 
 def test_all_sandboxes_weigh_as_much_as_one_process_on_each_processor(unified: Make) -> None:
     tree = unified()
-    tree.find().make("owner", "one", SandboxLimits())
-    weights = [tree.mount / folder / "cpu.weight" for folder in ("paddock", "paddock/owner", OURS)]
-    assert [int(file.read_text()) for file in weights] == [100 * (os.cpu_count() or 1), 100, 100]
+    groups = tree.find()
+    for name in ("one", "two"):
+        groups.make("owner", name, SandboxLimits())
+    groups.make("other", "three", SandboxLimits())
+    weights = [tree.mount / folder / "cpu.weight" for folder in ("paddock", "paddock/owner", "paddock/other", OURS)]
+    assert [int(file.read_text()) for file in weights] == [100 * (os.cpu_count() or 1), 200, 100, 100]
 
 
 def test_without_the_processors_controller_the_rest_is_used(unified: Make) -> None:

@@ -44,7 +44,7 @@ class Cgroups(ABC):
                         self._kernel.mkdir(folder)
                     if folder.name != sandbox_id:
                         self._pass_down(folder)
-                self._weigh(root)
+                self._weigh(root, owner_id)
             group = self._group(owner_id, sandbox_id)
             self._limit(group, limits)
         except OSError as error:
@@ -76,10 +76,12 @@ class Cgroups(ABC):
     def _pass_down(self, folder: Path) -> None:
         """Let the folder's children have the controllers."""
 
-    def _weigh(self, root: Path) -> None:
-        """A group's weight is divided among the processors that it is busy on."""
-        for name, default, most in (("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000)):
-            self._write_where_present(root / name, str(min(default * (os.cpu_count() or 1), most)))
+    def _weigh(self, root: Path, owner_id: str) -> None:
+        """A group's weight is divided among the processors that it is busy on; an owner has that of its sandboxes."""
+        owner = root / owner_id
+        for folder, times in ((root, os.cpu_count() or 1), (owner, len(_folders(owner)))):
+            for name, default, most in (("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000)):
+                self._write_where_present(folder / name, str(min(default * times, most)))
 
     @abstractmethod
     def _limit(self, group: Cgroup, limits: SandboxLimits) -> None: ...

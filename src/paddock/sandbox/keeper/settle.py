@@ -20,6 +20,10 @@ _SETTINGS = "/proc/sys"
 _SHM = "/dev/shm"  # noqa: S108 - the sandbox's own
 
 
+_TERMINALS = 256
+"""Of one sandbox; the machine has 3072 for all of them (`kernel.pty.max` less `kernel.pty.reserve`)."""
+
+
 class Trace(NamedTuple):
     """A path that starting the runtime has made."""
 
@@ -53,7 +57,7 @@ def settle(shm_bytes: int, left: "list[Trace]") -> None:
     syscalls.mount("tmpfs", _SHM, "tmpfs", flags, f"size={shm_bytes},mode=1777")
     if os.path.ismount("/dev/pts"):
         flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NOEXEC
-        syscalls.mount("none", "/dev/pts", "", flags, "ptmxmode=0666,mode=0620")
+        syscalls.mount("none", "/dev/pts", "", flags, f"ptmxmode=0666,mode=0620,max={_TERMINALS}")
     flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
     syscalls.mount("none", "/dev", "", flags)
     for trace in left:
