@@ -4,7 +4,8 @@ Import  the package `swebench.harness` imports docker, modal and datasets when i
         imported below an empty package of that name, which is taken away again: no `.env` is read, nothing is started.
 Process run by itself it serves one call, JSON in and out, and the kernel ends it when the processor's time that it was
         given is over: `grading.apart` is who starts it. It takes 0.05 s to start.
-Errors  of a parser none: code under test wrote the log, and what no parser can read tells of no test.
+Errors  of a parser none: code under test wrote the log, and what no parser can read tells of no test. MemoryError and
+        OSError are the machine's.
 """
 
 import importlib
@@ -56,6 +57,8 @@ def parse(parser: str, log: str) -> dict[str, str]:
     """Status by test id; none where the parser fails over the log, as that of Django does over a line `FAIL:`."""
     try:
         status: dict[str, str] = parsers()[parser](log, None)
+    except (MemoryError, OSError):
+        raise
     except Exception:  # noqa: BLE001 - of any kind
         return {}
     return status
@@ -71,6 +74,8 @@ def status_map(expected: Expected, log: str) -> tuple[dict[str, str], bool]:
         read = vars(modules()["grading"])["get_logs_eval"]
         try:
             result: tuple[dict[str, str], bool] = read(expected, path)
+        except (MemoryError, OSError):
+            raise
         except Exception:  # noqa: BLE001 - as in `parse`
             return {}, False
     return result

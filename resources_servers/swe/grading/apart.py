@@ -17,6 +17,8 @@ from paddock.errors import VerifierError
 from paddock.resources_servers.swe import swebench_logs
 
 SHORT_CHARS = 32 << 10
+WAIT_FACTOR = 20
+"""Times the processor's time that is waited for: a process that is stopped, or gets no processor, is the machine's."""
 PROGRAM = str(swebench_logs.__file__)
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ async def run_apart(function: Callable[..., T], *args: object, chars: int, cpu_s
     """`function(*args)`, one of `swebench_logs.CALLS`; a tuple that it returns may be a list.
 
     `chars` are those of the log, `cpu_s` the processor's time that it may take if that is long. Raises `TooSlowError`,
-    or VerifierError where the process ended by something else.
+    or VerifierError where the process ended by something else, or not at all.
     """
     if chars <= SHORT_CHARS:
         return await asyncio.to_thread(function, *args)
@@ -38,7 +40,10 @@ async def run_apart(function: Callable[..., T], *args: object, chars: int, cpu_s
     # Its folder has modules with the names of others (-P).
     process = await asyncio.create_subprocess_exec(sys.executable, "-P", PROGRAM, stdin=pipe, stdout=pipe)
     try:
-        made, _ = await process.communicate(request)
+        async with asyncio.timeout(WAIT_FACTOR * cpu_s):
+            made, _ = await process.communicate(request)
+    except TimeoutError:
+        raise VerifierError(f"no log was read in {WAIT_FACTOR * cpu_s:g} s", kind="log_reader") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

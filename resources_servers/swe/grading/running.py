@@ -13,6 +13,7 @@ Planted an installation runs the policy's code: a run where it left something ou
 Errors  the sandbox's others are raised as they are.
 """
 
+import errno
 import json
 import random
 import re
@@ -36,6 +37,11 @@ _PLUGINS = re.compile(rb"^\s*\[\s*pytest11", re.MULTILINE)
 """Entry points that start before tests; of those of other groups a project may have any."""
 _DRAWS_AT_MOST = 20
 """Of a sentinel, until its path is free."""
+_OF_THE_TREE = (
+    *(errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP),
+    *(errno.ENAMETOOLONG, errno.ENXIO, errno.ETXTBSY, errno.EINVAL, errno.EFBIG),
+)
+"""What a file of ours can meet in a tree; anything else is what this process or the machine lacks."""
 RESULT = "/tmp/result"  # noqa: S108 - inside the sandbox
 
 
@@ -74,6 +80,8 @@ async def try_patch(
             raise
         return Tried(Run(error.message, 137, died=True))
     except OSError as error:
+        if error.errno not in _OF_THE_TREE:
+            raise
         return Tried(Run(str(error), 137))
     except VerifierError as error:
         if script.install is None or error.kind != STEP_FAILED:

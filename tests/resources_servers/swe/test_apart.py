@@ -80,6 +80,26 @@ async def test_a_process_makes_the_same_of_a_log_as_a_thread(function: Callable[
     assert there == (list(here) if isinstance(here, tuple) else here)
 
 
+async def test_a_process_that_is_stopped_is_no_verdict() -> None:
+    work = run_apart(swebench_logs.parse, "parse_log_django", ENDLESS, chars=len(ENDLESS), cpu_s=0.1)
+    task = asyncio.create_task(work)
+    while not (found := _readers()):
+        await asyncio.sleep(0.001)
+    found[0].suspend()
+    with pytest.raises(VerifierError, match="no log was read in 2 s"):
+        await task
+    assert not _readers()
+
+
+async def test_a_machine_without_memory_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(_log: str, _spec: None) -> None:
+        raise MemoryError
+
+    monkeypatch.setitem(swebench_logs.parsers(), "parse_log_pytest", lacking)
+    with pytest.raises(MemoryError):
+        await run_apart(swebench_logs.parse, "parse_log_pytest", LOG, chars=1, cpu_s=WHATEVER_S)
+
+
 async def test_a_process_that_ends_otherwise_is_no_verdict() -> None:
     with pytest.raises(VerifierError, match="ended with 1"):
         await run_apart(official.judge, EXPECTED, {}, chars=SHORT_CHARS + 1, cpu_s=WHATEVER_S)
