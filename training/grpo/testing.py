@@ -62,6 +62,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _thread_ended(self, _: object) -> None:
         self._skipping.threads -= 1
 
+    async def shutdown_default_executor(self, *args: "float | None") -> None:
+        """Waits for the executor's threads in real time: asyncio bounds that by a timer of the loop (Python 3.12)."""
+        self._skipping.threads += 1
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            self._skipping.threads -= 1
+
 
 def virtually(main: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Runs it to its end, in virtual time."""
