@@ -6,21 +6,18 @@ Dummies what templates check is there: a user message first, roles in turn, a ca
         name; tools, where none is refused. Of several heads the first is used that the template takes at construction;
         of several forms of the calls the first that it takes each time. Beside calls the answer says nothing where the
         template would write that behind their results.
-Frames  where a template only pastes what messages say, what it writes is kept and filled (`frames.py`): the same text.
 Errors  ConfigError `template_unsupported` for a template that can't be continued, and RequestError of that kind where
         it shows only in a request; RequestError `template_refused` from the template.
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count, product, takewhile
+from collections.abc import Mapping, Sequence
+from itertools import product, takewhile
 from typing import Any
 
 from paddock.errors import ConfigError, RequestError
-from paddock.tokens.frames import Frame, Frames, hollowed, shape_of
 from paddock.tokens.message_end import Ending, MessageEnd, closing, find_message_end, opening
 from paddock.tokens.messages import with_short_ids
-from paddock.tokens.opaque import Opaque, Piece
 from paddock.tokens.template import ChatTemplate
 from paddock.types import JsonObject
 
@@ -73,7 +70,6 @@ class Endings:
         self._closing = closing(ends)
         self.openers = opening(ends)
         """Stops that are marks of next messages, and stand for no end of an answer."""
-        self.frames = Frames() if template.frames else None
 
     def after(
         self,
@@ -89,7 +85,7 @@ class Endings:
         refused: RequestError | None = None
         for form in (calls, calls[:1], []) if calls else ([],):
             try:
-                return self._framed(form, messages, tools, arguments)
+                return self._ending(self._answer(form), messages, tools, arguments)
             except RequestError as error:
                 if error.kind != "template_refused":
                     raise
@@ -100,29 +96,6 @@ class Endings:
     def named(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """Messages with ids of calls that the template takes."""
         return with_short_ids(messages) if self.short_ids else list(messages)
-
-    def _framed(
-        self,
-        calls: Sequence[JsonObject],
-        messages: Sequence[JsonObject],
-        tools: Sequence[JsonObject] | None,
-        arguments: Mapping[str, Any],
-    ) -> Ending:
-        """By the frame of the shape, where it has one."""
-        answer = self._answer(calls)
-        if self.frames is None or self.frames.given_up:
-            return self._ending(answer, messages, tools, arguments)
-        told = self._template.given(self.named([answer, *messages]))
-        shape = shape_of(told, tools, arguments)
-        kept = None if shape is None else self.frames.find(shape.key)
-        if shape is not None and kept is not None and kept.frame is not None:
-            return Ending(kept.frame.end_text, kept.frame.filled(shape.strings))
-        ending = self._ending(answer, messages, tools, arguments)
-        if shape is not None and kept is None:
-            frame = self._frame(told, tools, arguments, self._end_of(answer))
-            exact = frame is not None and Ending(frame.end_text, frame.filled(shape.strings)) == ending
-            self.frames.keep(shape.key, frame if exact else None)
-        return ending
 
     def _answer(self, calls: Sequence[JsonObject]) -> JsonObject:
         if not calls:
@@ -166,36 +139,6 @@ class Endings:
             return ending
         closed = next((stop for stop in self._closing if ending.text.startswith(stop)), "")
         return Ending(closed, ending.text.removeprefix(closed))
-
-    def _frame(
-        self,
-        told: Sequence[JsonObject],
-        tools: Sequence[JsonObject] | None,
-        arguments: Mapping[str, Any],
-        end: MessageEnd,
-    ) -> Frame | None:
-        def given(hole: Callable[[int], Opaque]) -> list[JsonObject]:
-            numbers = count()
-            return [*self._template.given(self.head), *hollowed(told, lambda _: hole(next(numbers)))]
-
-        pieces = self._template.pieces(given, tools=tools, generation_prompt=True, arguments=arguments)
-        return None if pieces is None else self._cut_pieces(pieces, end)
-
-    def _cut_pieces(self, pieces: tuple[Piece, ...], end: MessageEnd) -> Frame | None:
-        """None where a string stands so that the end of the answer could depend on it."""
-        first, *rest = pieces or ("",)
-        if not isinstance(first, str):
-            return None
-        try:
-            ending = self._cut(first, end)
-        except RequestError:
-            return None
-        follows = len(ending.end_text) + len(ending.text)
-        if rest and follows < max(map(len, end.texts), default=0):
-            return None  # a longer text that ends answers, or an earlier one, may end in the string
-        if any(mark in piece for piece in rest if isinstance(piece, str) for mark in (self._said, self._argument)):
-            return None
-        return Frame(ending.end_text, (ending.text, *rest))
 
     def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
         given = str(result.get("tool_call_id") or "")

@@ -6,8 +6,7 @@ Law     what was sampled is never tokenised again: a continued prompt is the rec
         record: it stands for the text that ends answers. A stop that is the mark of a next message (`message_end`)
         stands for that mark alone: before any other the template's own text comes whole, as behind an answer that was
         cut.
-Cost    of `after`: the new messages, and the tool definitions, are rendered, unless their frame is kept (`frames`);
-        only the new text is tokenised.
+Cost    of `after`: the new messages and the tool definitions are rendered; only the new text is tokenised.
 Errors  ConfigError `template_unsupported`, at construction; RequestError `template_refused`, `template_unsupported`,
         `content_unsupported`.
 """

@@ -5,7 +5,6 @@ Source  Jinja in an immutable sandbox, with what Hugging Face's `apply_chat_temp
         `{% generation %}` (which marks a stretch and writes nothing).
 Shapes  messages and tools are those of a Chat Completions request; `messages.py` says what templates get of them, in
         which of its forms each template is tried at construction (`forms.py`).
-Pieces  what is written whatever the messages say: `opaque.py`.
 Errors  ConfigError `template_invalid`, with the line, for a source that doesn't compile. RequestError
         `template_refused`, in the template's own words, where it raises.
 """
@@ -13,10 +12,10 @@ Errors  ConfigError `template_invalid`, with the line, for a source that doesn't
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, lru_cache
-from typing import Any, NoReturn, TypeVar
+from functools import lru_cache
+from typing import Any, NoReturn
 
-from jinja2 import Template, TemplateError, TemplateSyntaxError, nodes
+from jinja2 import TemplateError, TemplateSyntaxError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -24,17 +23,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from paddock.errors import ConfigError, RequestError
 from paddock.tokens.forms import Forms, find_forms
 from paddock.tokens.messages import template_messages, template_tools, with_empty_arguments
-from paddock.tokens.opaque import LookedError, Opaque, PastingEnvironment, Piece, pieces_of
 from paddock.types import JsonObject
 
-_AnyEnvironment = TypeVar("_AnyEnvironment", bound=ImmutableSandboxedEnvironment)
 _OF_DICTS = frozenset(dir(dict))
 """What a template gets of an object by name before it gets what is in it."""
 
 
 class ChatTemplate:
-    """Of one model. `variables`: strings that the template may name, such as `bos_token`; `clock`: its date; `frames`:
-    False: none of its texts is kept, each is rendered."""
+    """Of one model. `variables`: strings that the template may name, such as `bos_token`; `clock`: its date."""
 
     def __init__(
         self,
@@ -42,14 +38,10 @@ class ChatTemplate:
         variables: Mapping[str, str],
         *,
         clock: Callable[[], datetime] = datetime.now,
-        frames: bool = True,
     ) -> None:
         self.source = source
         self.variables = dict(variables)
-        self.frames = frames
-        self.renders = 0
-        """How often a text was rendered."""
-        environment = _environment(_Environment, clock)
+        environment = _environment(clock)
         try:
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
@@ -70,9 +62,8 @@ class ChatTemplate:
         arguments: Mapping[str, Any],
     ) -> str:
         """`arguments`: more variables, a request's `chat_template_kwargs`."""
-        given = self.given(messages)
+        given = template_messages(messages, self.forms)
         variables = self._variables(tools, arguments=arguments, generation_prompt=generation_prompt)
-        self.renders += 1
         try:
             return self._template.render(messages=given, **variables)
         except Exception as error:
@@ -84,45 +75,9 @@ class ChatTemplate:
         except Exception as error:
             raise _refused(error) from error
 
-    def given(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """Messages as the template gets them."""
-        return template_messages(messages, self.forms)
-
     def _probe(self, messages: Sequence[JsonObject], tools: list[JsonObject] | None, forms: Forms) -> str:
         given = template_messages(messages, forms)
         return self._template.render(messages=given, **self._variables(tools, arguments={}, generation_prompt=True))
-
-    def pieces(
-        self,
-        given: Callable[[Callable[[int], Opaque]], list[JsonObject]],
-        *,
-        tools: Sequence[JsonObject] | None,
-        generation_prompt: bool,
-        arguments: Mapping[str, Any],
-    ) -> tuple[Piece, ...] | None:
-        """What is written whatever the strings say that `given`, messages as the template gets them, has as `Opaque`s
-        of its choice, by number. None where the template asks what they say, or refuses.
-        """
-        if self._pasting is None:
-            return None
-        self.renders += 1
-        looked: list[bool] = []
-        messages = given(lambda number: Opaque((number,), looked))
-        variables = self._variables(tools, arguments=arguments, generation_prompt=generation_prompt)
-        try:
-            text: object = self._pasting.render(messages=messages, **variables)
-        except (Exception, LookedError):  # noqa: BLE001 - whatever it is, there are no frames
-            return None
-        return None if looked else pieces_of(text)
-
-    @cached_property
-    def _pasting(self) -> Template | None:
-        environment = _environment(_PastingEnvironment, datetime.now)
-        environment.guard()
-        try:
-            return environment.from_string(self.source)
-        except (Exception, LookedError):  # noqa: BLE001 - whatever it is, there are no frames
-            return None
 
     def _variables(
         self, tools: Sequence[JsonObject] | None, *, generation_prompt: bool, arguments: Mapping[str, Any]
@@ -150,12 +105,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
 
 
-class _PastingEnvironment(PastingEnvironment, _Environment):
-    """As they are in one another."""
-
-
-def _environment(kind: type[_AnyEnvironment], clock: Callable[[], datetime]) -> _AnyEnvironment:
-    environment = kind(
+def _environment(clock: Callable[[], datetime]) -> ImmutableSandboxedEnvironment:
+    environment = _Environment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )  # no HTML comes of it, so nothing is escaped
     environment.filters["tojson"] = _to_json
