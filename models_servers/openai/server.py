@@ -100,10 +100,6 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             self._place(asking, spliced, answer)
         return answer
 
-    def recorded(self, asking: Asking, answer: Answer) -> None:
-        if self.config.token_protocol == "nemo_rl" and asking.secret is not None and answer.tokens is not None:
-            self.store.index(asking.secret).keep_ids(asking.turn_id, answer.tokens.prompt_ids)
-
     def _splice(self, asking: Asking) -> Splice | None:
         if self.config.token_protocol != "nemo_rl":
             return None

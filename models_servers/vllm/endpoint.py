@@ -5,7 +5,6 @@ Errors  those of `paddock.server.upstream_failures`.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -32,8 +31,6 @@ class Post(NamedTuple):
 
     path: str
     body: bytes
-    sent: Callable[[], object]
-    """Called when it is on its way."""
     bound: Bound
     """Of it and its answer."""
 

@@ -13,7 +13,7 @@ Errors  those of `paddock.server.upstream_failures`: `abort` at vLLM is `upstrea
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from math import inf
 from typing import NamedTuple
@@ -35,15 +35,13 @@ from paddock.server.dialects import EventReader
 from paddock.server.exact.engine import Chunk
 from paddock.server.upstream_exchange import retry_wait_s
 from paddock.server.upstream_failures import RefusedError, UpstreamError, attributed
-from paddock.tokens import GrowingIds
 from paddock.types import JsonObject, WeightSpan
 
 
 class _Request(NamedTuple):
-    prompt_ids: GrowingIds
+    prompt_ids: Sequence[int]
     sampled: JsonObject
     stream: bool
-    meanwhile: Callable[[], object]
 
 
 class VllmEngine:
@@ -76,11 +74,9 @@ class VllmEngine:
         *,
         rollout: str | None,
         stream: bool = True,
-        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
-        ids = prompt_ids if isinstance(prompt_ids, GrowingIds) else GrowingIds(prompt_ids)
         sampled = sampling(params, self._room(len(prompt_ids)))
-        request = _Request(ids, sampled, stream, meanwhile)
+        request = _Request(prompt_ids, sampled, stream)
         call = call.within(self._config.timeout_s)
         failed = 0
         while True:
@@ -108,9 +104,8 @@ class VllmEngine:
         count = 0
         with attributed(endpoint.host, limit_s), replica.use(_now() + limit_s) as bound:
             before = await weight_version(endpoint, limit_s) if traits.versions == "asked" else None
-            prompt = orjson.Fragment(request.prompt_ids.json())
-            body = orjson.dumps(request_body(traits.form, traits.model, prompt, request.sampled, stream=request.stream))
-            post = Post(PATHS[traits.form], body, request.meanwhile, bound)
+            asked = request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
+            post = Post(PATHS[traits.form], orjson.dumps(asked), bound)
             if not request.stream:
                 chunk = read_whole(traits.form, await endpoint.whole(self._client, post))
                 yield await self._versioned(chunk, endpoint, before, len(chunk.ids))

@@ -9,9 +9,8 @@ Modes   vLLM reports log-probs of the model's own distribution unless it was sta
 Errors  ConfigError `engine_not_exact`, `model_unknown`: it must be started otherwise. InfraError: it is not well.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
-
-import orjson
 
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.endpoint import Endpoint
@@ -76,9 +75,7 @@ async def world_size(endpoint: Endpoint, timeout_s: float) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def request_body(
-    form: Form, model: str, prompt_ids: list[int] | orjson.Fragment, sampled: JsonObject, *, stream: bool
-) -> JsonObject:
+def request_body(form: Form, model: str, prompt_ids: Sequence[int], sampled: JsonObject, *, stream: bool) -> JsonObject:
     """One answer to `prompt_ids`, with ids and log-probs."""
     body: JsonObject = {"model": model, "stream": stream}
     if stream:

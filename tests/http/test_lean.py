@@ -92,44 +92,6 @@ def test_an_answer_of_any_form_is_read_whole_and_its_connection_used_again(run: 
     run(main())
 
 
-def test_something_is_done_while_the_answer_is_on_its_way(run: Run) -> None:
-    told: list[str] = []
-
-    async def slow(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told.append("asked")
-        writer.write(WHOLE)
-        await writer.drain()
-
-    async def main() -> None:
-        async with serving(serve=slow) as (server, client):
-            received = await client.post(server.target, "/", b"body", lambda: told.append("sent"))
-            assert await received.read() == b"hello"
-
-    run(main())
-    assert told == ["sent", "asked"]
-
-
-def test_what_fails_while_the_answer_is_on_its_way_ends_the_exchange(run: Run) -> None:
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    async def main() -> None:
-        left = asyncio.Event()
-
-        async def slow(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(ConnectionError):
-                await reader.read(1)
-            left.set()
-
-        async with serving(serve=slow) as (server, client):
-            with pytest.raises(ZeroDivisionError):
-                await client.post(server.target, "/", b"body", fail)
-            async with asyncio.timeout(20):
-                await left.wait()
-
-    run(main())
-
-
 def test_an_answer_without_a_length_ends_with_its_connection(run: Run) -> None:
     async def main() -> None:
         async with serving(OPEN_ENDED, WHOLE) as (server, client):

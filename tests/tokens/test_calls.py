@@ -1,10 +1,14 @@
 """Claims about what identifies a call."""
 
+import hashlib
+
+import orjson
 import pytest
 
 from paddock.errors import RequestError
 from paddock.http import Call
 from paddock.tokens import request_hash, rollout_of
+from paddock.types import JsonObject
 
 
 def test_the_hash_is_of_what_was_asked_and_not_of_how() -> None:
@@ -34,3 +38,12 @@ def test_a_rollout_is_named_by_the_url_or_by_a_key_of_its_form(
     path: dict[str, str], bearer: str | None, secret: str | None
 ) -> None:
     assert rollout_of(Call(path=path, bearer=bearer)) == secret
+
+
+@pytest.mark.parametrize("key", ["input", "messages"])
+@pytest.mark.parametrize("more", [{}, {"a": 1}, {"zz": [1, {"b": 2, "a": None}]}, {"a": "é", "model": "m", "z": 0}])
+def test_the_hash_is_that_of_the_canonical_whole(key: str, more: JsonObject) -> None:
+    for history in ([], [{"role": "user", "content": "é"}], "text"):
+        body = {**more, key: history}
+        canonical = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+        assert request_hash({**body, "stream": True}) == hashlib.sha256(canonical).hexdigest()

@@ -244,3 +244,15 @@ def test_the_last_answer_to_a_request_is_known_until_something_continues_it() ->
 @given(json_values)
 def test_any_history_can_be_read(history: Any) -> None:
     said_twice().find(output_items(history))
+
+
+def test_the_ids_of_a_branch_are_its_own() -> None:
+    index = TurnIndex()
+    for nth, parent in ((1, None), (2, "turn_1"), (3, "turn_1"), (4, "turn_2")):
+        ids: JsonObject = {"prompt_ids": [nth], "sampled_ids": [nth, nth], "log_probs": [0.0, 0.0]}
+        sampled = turn(f"turn_{nth}", parent, [message_item("x")]).model_copy(update=ids)
+        index.add(sampled, f"{nth:024x}")
+    assert index.full_ids("turn_2") == [1, 1, 1, 2, 2, 2]
+    assert index.full_ids("turn_4") == [1, 1, 1, 2, 2, 2, 4, 4, 4]
+    assert index.full_ids("turn_3") == [1, 1, 1, 3, 3, 3]
+    assert index.full_ids("turn_1") == [1, 1, 1]

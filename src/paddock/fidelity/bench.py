@@ -32,7 +32,6 @@ from paddock.server.exact import Equipment, ExactConfig, ExactServer
 from paddock.server.exact.server import REASONING_FIELDS, tool_names
 from paddock.server.recording import Asking
 from paddock.testing.engines import NO_PEERS, ScriptedEngine, log_prob
-from paddock.tokens import GrowingIds
 from paddock.types import JsonObject
 
 MODEL = "policy"
@@ -70,7 +69,7 @@ class BenchServer(ExactServer[ExactConfig]):
         self.differences.clear()
         self._told.clear()
 
-    def _prompt(self, asking: Asking) -> GrowingIds:
+    def _prompt(self, asking: Asking) -> list[int]:
         prompt = super()._prompt(asking)
         if (difference := self._difference(asking, prompt)) is not None:
             self.differences.append(difference)

@@ -3,13 +3,12 @@ tokenised anew. What was sampled before is taken from the client's words."""
 
 from paddock.fidelity.bench import BenchServer
 from paddock.server.recording import Asking
-from paddock.tokens import GrowingIds
 
 
 class NaiveServer(BenchServer):
     """Records what the engine was given, hung below the turns whose ids it happens to continue."""
 
-    def _prompt(self, asking: Asking) -> GrowingIds:
+    def _prompt(self, asking: Asking) -> list[int]:
         asking.matched = asking.matched._replace(turn=None)
         prompt = super()._prompt(asking)
         asking.placed = None  # by ids

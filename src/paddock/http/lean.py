@@ -205,17 +205,15 @@ class LeanClient:
         target: Target,
         path: str,
         body: bytes,
-        sent: Callable[[], object] = lambda: None,
         bound: Bound | None = None,
     ) -> Received:
-        """The answer, once its head is there. `sent`: called when the request is on its way; `bound`: of all of it."""
+        """The answer, once its head is there. `bound`: of all of it."""
         connection = self._take(target) or await self._connect(target, bound)
         head = b"POST %b%b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n"
         received = connection.send(head % (target.path, path.encode("ascii"), target.head, len(body)), body)
         if bound is not None:
             bound.on_end(received.fail)
         try:
-            sent()
             while not received.status:
                 await received.news()
         except BaseException:

@@ -58,8 +58,6 @@ class Route(Generic[Request, Reply]):
     """May be sent again with the same request id when the connection broke."""
     long: bool = False
     """May take minutes: the callee stops working when its caller has gone."""
-    grows: str | None = None
-    """Key of the list in its body that a client tells again with each call, longer each time; None: there is none."""
     request_type: type[BaseModel] | None = None
     """What the OpenAPI page says of the body, where the house doesn't know the route."""
     reply_type: type[BaseModel] | None = None
@@ -259,7 +257,7 @@ def _model_reply_to_wire(_request: JsonObject, reply: ModelReply) -> JsonObject:
     return reply
 
 
-def _model_route(path: str, summary: str, grows: str) -> Route[JsonObject, ModelReply]:
+def _model_route(path: str, summary: str) -> Route[JsonObject, ModelReply]:
     # Sampling again would be a second answer to one question: never replayed here. The model server itself retries its
     # engine, as long as nothing of an answer has been recorded.
     return Route(
@@ -272,7 +270,6 @@ def _model_route(path: str, summary: str, grows: str) -> Route[JsonObject, Model
         lambda _r, wire: wire,
         replayable=False,
         long=True,
-        grows=grows,
     )
 
 
@@ -329,16 +326,12 @@ RUN: Route[Row, Rollout] = Route(
     replayable=False,
     long=True,
 )
-RESPONSES = _model_route("/r/{secret}/v1/responses", "OpenAI Responses API, within one rollout", "input")
-CHAT = _model_route("/r/{secret}/v1/chat/completions", "OpenAI Chat Completions API, within one rollout", "messages")
-MESSAGES = _model_route("/r/{secret}/v1/messages", "Anthropic Messages API, within one rollout", "messages")
-PLAIN_RESPONSES = _model_route(
-    "/v1/responses", "OpenAI Responses API; the rollout is named by the API key, if at all", "input"
-)
-PLAIN_CHAT = _model_route(
-    "/v1/chat/completions", "OpenAI Chat Completions API; the rollout is named by the API key", "messages"
-)
-PLAIN_MESSAGES = _model_route("/v1/messages", "Anthropic Messages API; the rollout is named by the API key", "messages")
+RESPONSES = _model_route("/r/{secret}/v1/responses", "OpenAI Responses API, within one rollout")
+CHAT = _model_route("/r/{secret}/v1/chat/completions", "OpenAI Chat Completions API, within one rollout")
+MESSAGES = _model_route("/r/{secret}/v1/messages", "Anthropic Messages API, within one rollout")
+PLAIN_RESPONSES = _model_route("/v1/responses", "OpenAI Responses API; the rollout is named by the API key, if at all")
+PLAIN_CHAT = _model_route("/v1/chat/completions", "OpenAI Chat Completions API; the rollout is named by the API key")
+PLAIN_MESSAGES = _model_route("/v1/messages", "Anthropic Messages API; the rollout is named by the API key")
 TURNS: Route[JsonObject, TurnRecord] = Route(
     "GET",
     "/r/{secret}/turns",

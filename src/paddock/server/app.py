@@ -26,7 +26,6 @@ from paddock.http.access import SCHEME
 from paddock.http.context import API_KEY
 from paddock.server.access import NO_TOKEN, Access
 from paddock.server.base import ResourcesServer, Server
-from paddock.server.bodies import GrowingBodies
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
 from paddock.server.pages import ASSETS, PAGES, add_docs
@@ -54,10 +53,8 @@ def build_app(
     """The server's app; it does not start or stop the server. `telemetry`: what else counts the server's calls;
     `limits`: of bodies."""
     telemetry = telemetry or Telemetry(server)
-    bodies = GrowingBodies()
     endpoints = {
-        route: Endpoint(route, handler, bodies, long=_is_long(route, server))
-        for route, handler in telemetry.handlers().items()
+        route: Endpoint(route, handler, long=_is_long(route, server)) for route, handler in telemetry.handlers().items()
     }
     app = _App(endpoints, access, limits, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     add_docs(app)

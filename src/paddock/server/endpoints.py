@@ -1,6 +1,6 @@
 """Calls of one route over ASGI: a body and headers in, one reply out, and nothing between.
 
-Bodies  parsed and written by orjson, once; of a list that grows from call to call, what is new (`bodies`).
+Bodies  parsed and written by orjson, once.
 Errors  those of the handler by their owner's status (`dialects.error_reply`); what is no error of ours is a bug; a body
         that is no JSON object is 400.
 Ends    a long route's handler is cancelled when its caller has gone or its deadline has passed, a stream when its
@@ -17,7 +17,6 @@ from starlette.types import Receive, Send
 from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
 from paddock.server.base import Handler
-from paddock.server.bodies import GrowingBodies
 from paddock.server.dialects import error_reply
 
 Headers = list[tuple[bytes, bytes]]
@@ -65,11 +64,10 @@ class Events:
 
 
 class Endpoint:
-    """One route of a server. `bodies`: the server's."""
+    """One route of a server."""
 
-    def __init__(self, route: Route[Any, Any], handler: Handler, bodies: GrowingBodies, *, long: bool) -> None:
+    def __init__(self, route: Route[Any, Any], handler: Handler, *, long: bool) -> None:
         self._route = route
-        self._bodies = bodies
         self._long = long
         self._handler = handler
         self._has_body = route.method in ("POST", "PUT")
@@ -79,7 +77,7 @@ class Endpoint:
         route = self._route
         try:
             call = Call.from_headers(_named(headers), path)
-            body = route.from_wire(self._object(await _read(receive), call) if self._has_body else {})
+            body = route.from_wire(_object(await _read(receive)) if self._has_body else {})
             work = self._handler(body, call)
             caller = _Caller(receive, call.remaining_s) if self._long else None
             reply = await (work if caller is None else _unless_gone(work, caller))
@@ -92,15 +90,15 @@ class Endpoint:
             kind = type(error).__name__
             return refusal(route.path, BugError(f"{route.path}: {kind}: {error}", kind=kind))
 
-    def _object(self, body: bytes, call: Call) -> dict[str, Any]:
-        client, grows = call.path.get("secret") or call.bearer, self._route.grows
-        try:
-            wire = orjson.loads(body) if client is None or grows is None else self._bodies.read(client, grows, body)
-        except orjson.JSONDecodeError as error:
-            raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
-        if not isinstance(wire, dict):
-            raise RequestError(f"body: needs a JSON object, got {type(wire).__name__}", kind="body_invalid")
-        return wire
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        wire = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
+    if not isinstance(wire, dict):
+        raise RequestError(f"body: needs a JSON object, got {type(wire).__name__}", kind="body_invalid")
+    return wire
 
 
 def refusal(

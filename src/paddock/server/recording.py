@@ -14,9 +14,9 @@ import logging
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
 from pydantic import Field, ValidationError
@@ -36,16 +36,14 @@ from paddock.server.dialects import (
     whole_reply,
 )
 from paddock.server.exchange import Batch, Exchange, Reader
-from paddock.server.hearing import Hearing
 from paddock.tokens import (
-    Asked,
     FrozenError,
     Matched,
     Placed,
     TurnStore,
     TurnStoreSettings,
     place,
-    private,
+    request_hash,
     rollout_of,
     root_of,
 )
@@ -85,8 +83,6 @@ class Asking:
     """What the engine is given."""
     overridden: list[str] = field(default_factory=list)
     """Of it, what the config or the row set over the client's."""
-    meanwhile: Callable[[], object] = lambda: None
-    """Makes ready what its client is told first; `sample` may call it once the engine works."""
 
     @property
     def handle(self) -> str | None:
@@ -128,7 +124,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self._opened: TurnStore | None = None
         self._running: dict[str, dict[str, _Running]] = {}
         """By secret and request hash."""
-        self._hearing = Hearing(self.root)
 
     @property
     @abstractmethod
@@ -146,9 +141,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     def root(self, told: Conversation) -> bytes:
         """What has to be the same besides the history for a turn to be continued."""
         return root_of(told.tools, told.arguments)
-
-    def recorded(self, asking: Asking, answer: Answer) -> None:
-        """The turn was added to the record: nobody needs the answer's `tokens` any more."""
 
     async def start(self) -> None:
         self._opened = self.config.turn_store.open(self.name, self.engine_kind)
@@ -199,27 +191,21 @@ class RecordingServer(ModelServer[RecordingConfigT]):
 
     async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
         secret = rollout_of(call)
-        if secret is None:
-            running = self._begin(Asking(dialect, request, call, conversation(dialect, request)))
-        else:
-            index = self.store.index(secret)
-            asked = self._hearing.asked(index, dialect, request)
-            joined = self._running.get(secret, {}).get(asked.hash)
-            turn = index.answered(asked.hash) if joined is None else None
+        asked = "" if secret is None else request_hash(request)
+        running = None if secret is None else self._running.get(secret, {}).get(asked)
+        if secret is not None and running is None:
+            turn = self.store.index(secret).answered(asked)
             if turn is not None:
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
-            running = joined or self._begin(self._heard(dialect, request, call, secret, asked))
+        running = running or self._begin(Asking(dialect, request, call, conversation(dialect, request), secret, asked))
         reader = running.exchange.join()
-        opened: _Opened | None = None
-        if request.get("stream") is True:
-            opened = _Opened(dialect, request, self.model_name, running.asking.handle)
-            running.asking.meanwhile = opened.make
         try:
             await asyncio.sleep(0)  # the engine is asked before its answer is waited for
-            if opened is not None:
+            if request.get("stream") is True:
+                writer = make_writer(dialect, request, model=self.model_name, handle=running.asking.handle)
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
                 begun = await reader.begun(self.config.beat_interval_s)
-                return EventStream(self._events(*opened.make(), running, reader, begun=begun))
+                return EventStream(self._events(writer, running, reader, begun=begun))
             answer = await reader.whole()
             self._record(running, answer)
         except BaseException:
@@ -229,14 +215,11 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         told = replace(answer, handle=running.asking.handle)
         return body_of(dialect, told, request, model=self.model_name)
 
-    def _heard(self, dialect: Dialect, request: JsonObject, call: Call, secret: str, asked: Asked) -> Asking:
-        heard = self._hearing.hear(self.store.index(secret), dialect, request, asked)
-        return Asking(dialect, request, call, heard.told, secret, asked.hash, root=heard.root)
-
     def _begin(self, asking: Asking) -> _Running:
         secret = asking.secret
         if secret is not None:
             index = self.store.index(secret)
+            asking.root = self.root(asking.conversation)
             asking.settings = self.store.settings(secret)
             asking.matched = index.match(asking.conversation.items, root=asking.root)
             self._require_not_over(asking, len(index.by_id))
@@ -260,10 +243,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
-        self, writer: Writer, unsent: bytes, running: _Running, reader: Reader, *, begun: bool
+        self, writer: Writer, running: _Running, reader: Reader, *, begun: bool
     ) -> AsyncGenerator[bytes, None]:
-        """`unsent`: what the writer started with; it goes with the first batch, unless that has not come."""
-        sent_at = time.monotonic()
+        """What the writer starts with goes with the first batch, unless that has not come."""
+        unsent, sent_at = writer.start(), time.monotonic()
         try:
             if not begun:
                 yield unsent
@@ -292,7 +275,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise InfraError("the answer came after its rollout's end", kind="given_up", stage="model")
         self.store.append(asking.secret, self._turn(asking, answer), asking.matched.digest)
         running.recorded = True
-        self.recorded(asking, answer)
         running.exchange.close()
 
     def _turn(self, asking: Asking, answer: Answer) -> Turn:
@@ -312,9 +294,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 weight_spans=list(answer.weight_spans),
                 finish_reason=answer.finish_reason,
                 request_hash=asking.hash,
-                output=[private(item) for item in answer.output],
+                output=[deepcopy(item) for item in answer.output],
                 usage=answer.counts.usage() if answer.counts else None,
-                sampling=private(asking.sampling),
+                sampling=deepcopy(asking.sampling),
                 overridden=asking.overridden,
                 splice_broken=asking.splice_broken,
             )
@@ -343,20 +325,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             running.exchange.close(error or over)
 
 
-class _Opened:
-    """A stream's writer and its first events, made once."""
-
-    def __init__(self, dialect: Dialect, request: JsonObject, model: str, handle: str | None) -> None:
-        self._writer = partial(make_writer, dialect, request, model=model, handle=handle)
-        self._made: tuple[Writer, bytes] | None = None
-
-    def make(self) -> tuple[Writer, bytes]:
-        if self._made is None:
-            writer = self._writer()
-            self._made = writer, writer.start()
-        return self._made
-
-
 def sampled_tokens(turns: Iterable[Turn]) -> int:
     """As the engine counted them; 0 for a turn that it did not count."""
     return sum(turn.usage.output_tokens for turn in turns if turn.usage)
@@ -367,7 +335,7 @@ def _said(turn: Turn) -> SaidTurn:
         id=turn.id,
         parent=turn.parent,
         finish_reason=turn.finish_reason,
-        output=[private(item) for item in turn.output],
+        output=[deepcopy(item) for item in turn.output],
         sampled_tokens=turn.usage.output_tokens if turn.usage else None,
     )
 
@@ -375,7 +343,7 @@ def _said(turn: Turn) -> SaidTurn:
 def _answer_of(turn: Turn) -> Answer:
     counts = None if turn.usage is None else Counts(turn.usage.input_tokens, turn.usage.output_tokens)
     return Answer(
-        [private(item) for item in turn.output],
+        [deepcopy(item) for item in turn.output],
         turn.finish_reason,
         counts,
         weight_version=turn.weight_version,

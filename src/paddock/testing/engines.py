@@ -96,11 +96,9 @@ class ScriptedEngine:
         *,
         rollout: str | None,
         stream: bool = True,
-        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         prompt = list(prompt_ids)
         self.begun += 1
-        meanwhile()
         said = self._answer(prompt)
         if isinstance(said, Exception):
             raise said

@@ -6,7 +6,7 @@ belongs to; `samples` turns a record into what the loss sees. `Prompter` makes p
 ids with a `ChatTemplate`, whole or what is new since a turn; `Traits` say what the template does to the past.
 """
 
-from paddock.tokens.calls import Asked, Begun, read_asked, request_hash, rollout_of
+from paddock.tokens.calls import request_hash, rollout_of
 from paddock.tokens.decoding import Decoder
 from paddock.tokens.deltas import Placed, chain, full_ids, full_prompt, place, split_prompt
 from paddock.tokens.export import (
@@ -21,9 +21,7 @@ from paddock.tokens.export import (
     samples,
     skipped,
 )
-from paddock.tokens.growing import GrowingIds
-from paddock.tokens.matching import MAX_PATHS, Matched, TurnIndex, root_of
-from paddock.tokens.private import private
+from paddock.tokens.matching import Matched, TurnIndex, root_of
 from paddock.tokens.prompting import Prompter
 from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
@@ -32,13 +30,9 @@ from paddock.tokens.traits import Traits
 from paddock.tokens.vocabulary import Vocabulary
 
 __all__ = [
-    "MAX_PATHS",
-    "Asked",
-    "Begun",
     "ChatTemplate",
     "Decoder",
     "FrozenError",
-    "GrowingIds",
     "Matched",
     "Mode",
     "Placed",
@@ -58,8 +52,6 @@ __all__ = [
     "inline",
     "place",
     "plan_rollout",
-    "private",
-    "read_asked",
     "request_hash",
     "rollout_of",
     "rollout_samples",

@@ -9,8 +9,7 @@ Said    by, in this order: the opaque handle (`encrypted_content`), call ids, it
 Told    roles, texts and call ids; texts stripped: clients trim what they send back. Reasoning counts only where no turn
         said it, and ids of what others said do not. Tools and arguments of the template come first of all.
 Shapes  items of the Responses dialect, instructions as a system message. What is not of that shape was not said.
-Cost    of a history that goes on from one matched before: its new items, and a comparison of the others. Else a pass
-        over all, with a look-up per item.
+Cost    one pass over the history, with a hash and a look-up per item.
 """
 
 import hashlib
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.tokens.deltas import full_ids
-from paddock.tokens.growing import GrowingIds
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import calls, content_text, item_type, messages, output_items
 
@@ -29,8 +27,6 @@ DIGEST_BYTES = 12
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 HANDLE_PREFIX = "turn_"
-MAX_PATHS = 8
-"""Conversations of one rollout (its agent's, and those of sub-agents) that are remembered."""
 
 
 class Matched(NamedTuple):
@@ -58,21 +54,6 @@ class _Said(NamedTuple):
     """It said nothing that a client would send back."""
 
 
-class _Path(NamedTuple):
-    """How far a history was matched: what stands in it cannot be told otherwise by what comes behind."""
-
-    root: bytes
-    items: list[JsonObject]
-    """Those that were told."""
-    digest: bytes
-    """Of them."""
-    turn: str | None
-    new: list[JsonObject]
-    """After that turn."""
-    passed: set[bytes]
-    """Digests of shorter beginnings: another turn that is found by one of them may change the way."""
-
-
 class _Covered(NamedTuple):
     """A turn that the history tells from some item on."""
 
@@ -85,28 +66,14 @@ class _Covered(NamedTuple):
     """Outputs told before the last of its calls."""
 
 
-class _Scanned(NamedTuple):
-    """Whether a history goes on as a turn did."""
-
-    covered: _Covered | None
-    open: bool
-    """The history's end was reached: with more of it, the answer may be another."""
-
-
 class TurnIndex:
     """Finds turns of one rollout by what requests tell."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Turn] = {}
-        self.heard: list[Any] = []
-        """Whoever reads the rollout's requests keeps here what it knows of them."""
         self._by_history: dict[bytes, list[_Said]] = {}
         self._by_request: dict[str, str] = {}
         self._continued: set[str] = set()
-        self._paths: list[_Path] = []
-        """The latest last; one for each conversation of the rollout."""
-        self._joined: tuple[str | None, GrowingIds] = (None, GrowingIds())
-        """A turn, and all ids up to its end."""
 
     def add(self, turn: Turn, history: str | None) -> None:
         """`history`: digest of what the turn's request told; None: it is never continued by what a client tells."""
@@ -115,9 +82,7 @@ class TurnIndex:
         if turn.parent is not None:
             self._continued.add(turn.parent)
         if history is not None:
-            digest = bytes.fromhex(history)
-            self._by_history.setdefault(digest, []).append(_said(turn))
-            self._paths = [path for path in self._paths if digest not in path.passed]
+            self._by_history.setdefault(bytes.fromhex(history), []).append(_said(turn))
 
     def answered(self, request_hash: str) -> Turn | None:
         """The turn that answered the very same request last, while nothing has continued it."""
@@ -133,78 +98,44 @@ class TurnIndex:
         found.reverse()
         return found
 
-    def full_ids(self, turn_id: str) -> GrowingIds:
-        """All ids up to the turn's end; they are the caller's. ValueError where a turn has none."""
-        known, ids = self._joined
-        self._joined = (None, GrowingIds())
-        return ids if known == turn_id else GrowingIds(full_ids(self.chain(turn_id)))
-
-    def keep_ids(self, turn_id: str, prompt: list[int]) -> None:
-        """`prompt`: the turn's whole one, which its caller gives away. The next call joins nothing anew."""
-        turn = self.by_id[turn_id]
-        if turn.prompt_ids is None or turn.sampled_ids is None:
-            return
-        # Equal ids in the turn's own objects: those are shared between all turns, the prompt's would live beside them.
-        prompt[len(prompt) - len(turn.prompt_ids) :] = turn.prompt_ids
-        prompt += turn.sampled_ids
-        self._joined = (turn_id, prompt if isinstance(prompt, GrowingIds) else GrowingIds(prompt))
+    def full_ids(self, turn_id: str) -> list[int]:
+        """All ids up to the turn's end. ValueError where a turn has none."""
+        return full_ids(self.chain(turn_id))
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> Matched:
         """`root`: what stands before all items (`root_of`)."""
-        path = self._path(items, root)
-        digest, turn, new, position, passed = path.digest, path.turn, [*path.new], len(path.items), path.passed
-        settled: _Path | None = None
+        digest, turn, position = root, None, 0
+        new: list[JsonObject] = []
         while position < len(items):
-            covered, is_open = self._answer(digest, items, position, passed)
-            if is_open and settled is None:
-                settled = _Path(root, [*items[:position]], digest, turn, [*new], passed)
-            if settled is None:
-                passed.add(digest)
-            if covered is not None:
-                turn, position, new = covered.turn, covered.end, [*covered.between]
-                digest = _fold(digest, b"turn", turn)
-                for item in new:
-                    digest = _told(digest, item)
+            covered = self._answer(digest, items, position)
+            if covered is None:
+                new.append(items[position])
+                digest = _told(digest, items[position])
+                position += 1
                 continue
-            item = items[position]
-            new.append(item)
-            digest = _told(digest, item)
-            position += 1
-        self._paths.append(settled or _Path(root, [*items], digest, turn, new, passed))
-        del self._paths[:-MAX_PATHS]
-        return Matched(turn, [*new], digest.hex())
+            turn, position, new = covered.turn, covered.end, covered.between
+            digest = _fold(digest, b"turn", turn)
+            for item in new:
+                digest = _told(digest, item)
+        return Matched(turn, new, digest.hex())
 
-    def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int, passed: set[bytes]) -> _Scanned:
+    def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int) -> _Covered | None:
         """What was said after `digest` and is told from `start` on; by silence only where what comes next was not told
         without it."""
         candidates = self._by_history.get(digest)
         if not candidates:
-            return _Scanned(None, open=False)
-        scanned = _covered(candidates, items, start)
-        if scanned.covered is None or scanned.covered.rank:
-            return scanned
+            return None
+        covered = _covered(candidates, items, start)
+        if covered is None or covered.rank:
+            return covered
         for position in range(start, len(items)):
-            passed.add(digest)
-            found = _covered(self._by_history.get(digest, ()), items, position).covered
+            found = _covered(self._by_history.get(digest, ()), items, position)
             if found is not None and found.rank:
-                return _Scanned(None, scanned.open)
+                return None
             if _is_own(items[position]):
-                return scanned
+                break
             digest = _told(digest, items[position])
-        return _Scanned(scanned.covered, open=True)
-
-    def _path(self, items: Sequence[JsonObject], root: bytes) -> _Path:
-        """The longest known beginning, which is taken out."""
-        found: _Path | None = None
-        for path in self._paths:
-            if found is not None and len(path.items) <= len(found.items):
-                continue
-            if path.root == root and items[: len(path.items)] == path.items:
-                found = path
-        if found is None:
-            return _Path(root, [], root, None, [], set())
-        self._paths.remove(found)
-        return found
+        return covered
 
 
 def root_of(*parts: Any) -> bytes:
@@ -213,19 +144,17 @@ def root_of(*parts: Any) -> bytes:
     return hashlib.blake2b(canonical, digest_size=DIGEST_BYTES).digest()
 
 
-def _covered(candidates: Iterable[_Said], items: Sequence[JsonObject], start: int) -> _Scanned:
+def _covered(candidates: Iterable[_Said], items: Sequence[JsonObject], start: int) -> _Covered | None:
     """The best of them: by what it was found, of equals the latest."""
     best: _Covered | None = None
-    is_open = False
     for said in candidates:
         found = _tells(said, items, start)
-        is_open = is_open or found.open
-        if found.covered is not None and (best is None or found.covered.rank >= best.rank):
-            best = found.covered
-    return _Scanned(best, is_open)
+        if found is not None and (best is None or found.rank >= best.rank):
+            best = found
+    return best
 
 
-def _tells(said: _Said, items: Sequence[JsonObject], start: int) -> _Scanned:
+def _tells(said: _Said, items: Sequence[JsonObject], start: int) -> _Covered | None:
     missing = set(said.calls)
     left = dict(said.most)
     rank = 0
@@ -246,13 +175,12 @@ def _tells(said: _Said, items: Sequence[JsonObject], start: int) -> _Scanned:
             if kind in left:
                 left[kind] -= 1
         position += 1
-    ended = position == len(items)
     if missing:
-        return _Scanned(None, ended)
+        return None
     if rank:
-        return _Scanned(_Covered(said.turn, rank, position, between), ended)
-    silent = said.silent and not ended and not _is_own(items[position])
-    return _Scanned(_Covered(said.turn, 0, position, []) if silent else None, ended)
+        return _Covered(said.turn, rank, position, between)
+    silent = said.silent and position < len(items) and not _is_own(items[position])
+    return _Covered(said.turn, 0, position, []) if silent else None
 
 
 def _evidence(said: _Said, item: JsonObject, missing: set[str], left: Mapping[str, int], *, sure: bool) -> int | None:

@@ -8,27 +8,13 @@ Units   seconds as float, token counts and ids as int, log-probs natural.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Json = Any
 JsonObject = dict[str, Any]
-
-
-class FixedList(list[Any]):
-    """JSON values of a request that nobody changes any more: they may be held by several, and need no copies."""
-
-    __slots__ = ("goes_on", "mark")
-
-    def __init__(self, values: Iterable[Any] = (), *, goes_on: object = None) -> None:
-        super().__init__(values)
-        self.mark = object()
-        """Of this list in its request."""
-        self.goes_on = goes_on
-        """Mark of a list with which this one begins, with the very same values, in a request that says the same
-        besides; None: of none that is known."""
 
 
 Outcome = Literal["completed", "truncated", "infra", "row", "verifier", "leak", "cancelled"]

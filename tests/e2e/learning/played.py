@@ -5,7 +5,7 @@ Plays   one for each rollout, in the order in which rollouts ask for the first t
 Tokens  of a small vocabulary, with log-probs that say nothing; the weights are the first of a run.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 
 import orjson
 
@@ -39,14 +39,11 @@ class PlayedEngine(ScriptedEngine):
         *,
         rollout: str | None,
         stream: bool = True,
-        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         if rollout not in self._by_rollout:
             self._by_rollout[rollout] = self._left.pop(0)
         self._said = next(self._by_rollout[rollout])
-        async for chunk in super().generate(
-            prompt_ids, params, call, rollout=rollout, stream=stream, meanwhile=meanwhile
-        ):
+        async for chunk in super().generate(prompt_ids, params, call, rollout=rollout, stream=stream):
             yield chunk
 
 

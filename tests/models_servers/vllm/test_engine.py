@@ -58,18 +58,6 @@ async def test_ids_and_log_probs_come_as_they_were_sampled(*, stream: bool) -> N
     assert found.cached_tokens == 4
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_work_is_done_while_the_engine_samples(*, stream: bool) -> None:
-    seen: list[int] = []
-    async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
-        chunks = engine.generate(PROMPT, {}, Call(), rollout=None, stream=stream, meanwhile=lambda: seen.append(0))
-        async for chunk in chunks:
-            seen.append(len(chunk.ids))
-    assert seen[0] == 0
-    assert seen.count(0) == 1
-    assert sum(seen) == 8
-
-
 async def test_chunks_come_while_the_rest_is_being_sampled() -> None:
     async with ScriptedVllm(chunk_delay_s=0.05) as vllm, engine_of(vllm) as engine:
         stream = engine.generate(PROMPT, {}, Call(), rollout=None)

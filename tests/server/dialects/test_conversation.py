@@ -246,3 +246,21 @@ def test_a_long_history_is_told_in_a_moment() -> None:
         conversation("responses", {"input": items})
         took_s.append(time.perf_counter() - started)
     assert min(took_s) < 0.004  # a third of a millisecond where nothing else runs
+
+
+def test_an_image_among_the_instructions_is_refused() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,eA=="}
+    request: JsonObject = {"input": [{"role": "user", "content": "Go on."}], "instructions": [image]}
+    with pytest.raises(RequestError, match="images"):
+        require_renderable(request, conversation("responses", request))
+
+
+def test_tools_of_a_namespace_within_the_input_rename_the_calls_before_them() -> None:
+    tools = [{"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]} for name in ("a", "b")]
+    call = {"type": "function_call", "call_id": "c", "name": "f", "namespace": "a", "arguments": "{}"}
+    added = [{"type": "additional_tools", "tools": [tool]} for tool in tools]
+    one, both = (
+        conversation("responses", {"input": items}) for items in ([added[0], call], [added[0], call, added[1]])
+    )
+    assert [item["name"] for item in one.items] == ["f"]
+    assert [item["name"] for item in both.items] == ["a__f"]

@@ -8,9 +8,7 @@
 from paddock.server.dialects.answers import Answer, Counts, Dialect, Tokens
 from paddock.server.dialects.conversation import (
     Conversation,
-    continued,
     conversation,
-    history_key,
     require_renderable,
 )
 from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply, is_overlong
@@ -41,12 +39,10 @@ __all__ = [
     "body_of",
     "chat_messages",
     "completion_body",
-    "continued",
     "conversation",
     "custom_call_item",
     "dialect_of",
     "error_reply",
-    "history_key",
     "is_overlong",
     "make_writer",
     "message_body",

@@ -35,10 +35,6 @@ class Read(NamedTuple):
     body: JsonObject
     chat_template_kwargs: JsonObject
     dropped: list[str]
-    """Last what is of the messages."""
-    system_items: int
-    """How many items of the input, the first ones, tell no message."""
-    dropped_of_messages: int
 
 
 def responses_form(body: JsonObject) -> Read:
@@ -46,9 +42,7 @@ def responses_form(body: JsonObject) -> Read:
     dropped: list[str] = []
     found: JsonObject = {key: body[key] for key in _SAME if key in body}
     found.update({name: body[key] for key, name in _RENAMED.items() if key in body})
-    unsaid: list[str] = []
-    system = list(_system(body.get("system")))
-    found["input"] = [*system, *_history(body["messages"], unsaid)]
+    found["input"] = [*_system(body.get("system")), *_history(body["messages"], dropped)]
     tools = list(_tools(body.get("tools"), dropped))
     if tools:
         found["tools"] = tools
@@ -60,7 +54,7 @@ def responses_form(body: JsonObject) -> Read:
     mode = thinking if isinstance(thinking, dict) else {}
     dropped += [f"thinking.{key}" for key in mode if key != "type"]
     kwargs = {"enable_thinking": False} if mode.get("type") == "disabled" else {}
-    return Read(found, kwargs, [*dropped, *unsaid], len(system), len(unsaid))
+    return Read(found, kwargs, dropped)
 
 
 def _system(given: Any) -> Iterator[JsonObject]:

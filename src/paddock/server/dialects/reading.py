@@ -7,7 +7,6 @@ Law     real programs send more than the standard: a key that is not known here 
 Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request.
 """
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
@@ -80,11 +79,7 @@ class Taken(NamedTuple):
     extra_body: JsonObject
     """What the client wants to be sent to the engine besides."""
     dropped: list[str]
-    """Keys that were not known, and what a Messages request says that no other dialect can; last that of messages."""
-    system_items: int = 0
-    """Of a Messages request, how many items of `input`, the first ones, tell no message."""
-    dropped_of_messages: int = 0
-    """How many of `dropped` are of messages."""
+    """Keys that were not known, and what a Messages request says that no other dialect can."""
 
 
 def take(dialect: Dialect, request: JsonObject) -> Taken:
@@ -107,16 +102,7 @@ def take(dialect: Dialect, request: JsonObject) -> Taken:
     kwargs = {**read.chat_template_kwargs, **nested.get("chat_template_kwargs", {})}
     if kwargs:
         nested["chat_template_kwargs"] = kwargs
-    return Taken(read.body, nested, [*dropped, *read.dropped], read.system_items, read.dropped_of_messages)
-
-
-def take_more(dialect: Dialect, given: list[Any]) -> Taken:
-    """Of a request that says nothing but these items or messages."""
-    if dialect == "chat":
-        return Taken({"messages": given}, {}, [])
-    if dialect == "responses":
-        return Taken(_with_added_tools({"input": given}), {}, [])
-    return take(dialect, {"messages": given})
+    return Taken(read.body, nested, [*dropped, *read.dropped])
 
 
 def _with_added_tools(body: JsonObject) -> JsonObject:
@@ -124,15 +110,10 @@ def _with_added_tools(body: JsonObject) -> JsonObject:
     items = output_items(body["input"])
     if ADDED_TOOLS not in [item.get("type") for item in items]:
         return body
-    tools = [*output_items(body.get("tools")), *added_tools(items)]
+    added = [item for item in items if item.get("type") == ADDED_TOOLS]
+    tools = [*output_items(body.get("tools")), *(tool for item in added for tool in output_items(item.get("tools")))]
     items = [item for item in items if item.get("type") != ADDED_TOOLS]
     return {**body, "input": items, "tools": tools}
-
-
-def added_tools(items: Iterable[JsonObject]) -> list[JsonObject]:
-    """Those that items of a Responses request's `input` tell."""
-    added = (item for item in items if item.get("type") == ADDED_TOOLS)
-    return [tool for item in added for tool in output_items(item.get("tools"))]
 
 
 def _nested(body: JsonObject) -> JsonObject:

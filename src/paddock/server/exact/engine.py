@@ -7,7 +7,7 @@ Errors  those of an engine are InfraError (kinds of `paddock.server.upstream_fai
         `context_length_exceeded` where the prompt leaves no room. A stream that ends without a finish reason raises.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol
 
 from paddock.http import Call
@@ -49,13 +49,11 @@ class TokenEngine(Protocol):
         *,
         rollout: str | None,
         stream: bool = True,
-        meanwhile: Callable[[], object] = lambda: None,
     ) -> AsyncGenerator[Chunk, None]:
         """One answer. `params`: sampling parameters under the names of the Chat API (`temperature`, `top_p`, `top_k`,
         `min_p`, `seed`, `stop`, penalties, `max_tokens`), those that the client or the config gave. `rollout` keeps to
-        one replica. `stream`: ids come as they are sampled; else they may come all at once. `meanwhile`: work that can
-        be done while the engine samples; it is called, once or again or never, when the engine was asked. Closing the
-        generator ends the sampling."""
+        one replica. `stream`: ids come as they are sampled; else they may come all at once. Closing
+        the generator ends the sampling."""
         ...
 
 

@@ -27,7 +27,7 @@ from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
 from paddock.server.sampling import merged
-from paddock.tokens import Decoder, GrowingIds, Placed, Prompter, Vocabulary, root_of
+from paddock.tokens import Decoder, Placed, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import item_type
 
@@ -98,27 +98,17 @@ class ExactServer(RecordingServer[ExactConfigT]):
         prompt = self._prompt(asking)
         told = asking.conversation
         stream = asking.request.get("stream") is True
-        made: _Answering | None = None
-
-        def answer() -> _Answering:
-            nonlocal made
-            if made is None:
-                items = ChatItems(told.custom, told.namespaces)
-                stopper = Stopper(stop_texts(asking.sampling.get("stop")))
-                made = _Answering(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
-                asking.meanwhile()
-            return made
-
-        chunks = engine.generate(
-            prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream, meanwhile=answer
-        )
+        items = ChatItems(told.custom, told.namespaces)
+        stopper = Stopper(stop_texts(asking.sampling.get("stop")))
+        answer = _Answering(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
+        chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
-                if parts := answer().take(chunk):
+                if parts := answer.take(chunk):
                     yield parts
-        yield answer().end(prompt, asking.handle, self.model_name)
+        yield answer.end(prompt, asking.handle, self.model_name)
 
-    def _prompt(self, asking: Asking) -> GrowingIds:
+    def _prompt(self, asking: Asking) -> list[int]:
         """The ids that the engine is given; notes what is to be recorded of them, and how they are to be sampled."""
         told = asking.conversation
         require_renderable(asking.request, told)
@@ -131,8 +121,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         before = self._before(asking)
         new = self._new(asking, before)
         asking.placed = Placed(asking.matched.turn, new)
-        prompt = before  # no third list: a long prompt costs as much to copy as the rest of a call
-        prompt += new
+        prompt = [*before, *new]
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
             raise RequestError(
@@ -142,14 +131,10 @@ class ExactServer(RecordingServer[ExactConfigT]):
             )
         return prompt
 
-    def _before(self, asking: Asking) -> GrowingIds:
+    def _before(self, asking: Asking) -> list[int]:
         if asking.secret is None or asking.matched.turn is None:
-            return GrowingIds()
+            return []
         return self.store.index(asking.secret).full_ids(asking.matched.turn)
-
-    def recorded(self, asking: Asking, answer: Answer) -> None:
-        if asking.secret is not None and answer.tokens is not None:
-            self.store.index(asking.secret).keep_ids(asking.turn_id, answer.tokens.prompt_ids)
 
     def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
         told = asking.conversation
@@ -194,7 +179,7 @@ class _Answering:
         delta = self._parser.feed(text, chunk.ids, finished=finished) if text or chunk.ids or finished else None
         return list(self._items.delta(delta)) if delta else []
 
-    def end(self, prompt: GrowingIds, handle: str | None, model: str) -> Batch:
+    def end(self, prompt: list[int], handle: str | None, model: str) -> Batch:
         """The parts that are left, and the answer."""
         last = self._last
         if last is None or last.finish_reason is None:
