@@ -11,36 +11,15 @@ import aiohttp
 import httpx
 import orjson
 
-from paddock.http.lean import Bound, LeanClient, Received, Target
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.upstream_failures import attributed, host_of, status_error
 from paddock.types import JsonObject
-
-END_WAIT_S = 1.0
-"""How long a whole answer's connection is waited for, so that it can be used again."""
 
 
 class _Answer(NamedTuple):
     status: int
     content: bytes
     retry_after: str | None
-
-
-class Post(NamedTuple):
-    """What is asked."""
-
-    path: str
-    body: bytes
-    bound: Bound
-    """Of it and its answer."""
-
-
-def close_stream(received: Received, *, whole: bool) -> None:
-    """`whole`: nothing more is expected but the end, after which the connection can be used again."""
-    if whole and not received.complete:
-        received.on_end(asyncio.get_running_loop().call_later(END_WAIT_S, received.close).cancel)
-    else:
-        received.close()
 
 
 class Endpoint:
@@ -54,7 +33,6 @@ class Endpoint:
         self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
-        self._target = Target.of(url, self._headers)
 
     async def get(self, path: str, timeout_s: float) -> Any:
         """The JSON at `path`; None where there is no such path."""
@@ -73,28 +51,22 @@ class Endpoint:
         with attributed(self.host, timeout_s):
             return (await self._send("GET", "/health", None, timeout_s)).status == 200
 
-    async def stream(self, client: LeanClient, post: Post) -> Received:
-        """An answer that is a stream; its head has come. Within `attributed`."""
-        received = await client.post(self._target, *post)
-        kind = received.headers.get("content-type", "")
-        if received.status < 300 and "text/event-stream" in kind:
-            return received
-        try:
-            answer = await _received(received)
-            if answer.status >= 300:
-                raise self._refused(answer)
-            raise UnreadableError(f"a stream was asked for, `{kind}` came")
-        finally:
-            received.close()
+    async def stream(self, path: str, body: bytes) -> aiohttp.ClientResponse:
+        """An answer that is a stream, which its caller closes; its head has come. Within `attributed`."""
+        response = await self._request("POST", path, body)
+        kind = response.headers.get("content-type", "")
+        if response.status < 300 and "text/event-stream" in kind:
+            return response
+        async with response:
+            answer = await _whole(response)
+        if answer.status >= 300:
+            raise self._refused(answer)
+        raise UnreadableError(f"a stream was asked for, `{kind}` came")
 
-    async def whole(self, client: LeanClient, post: Post) -> Any:
+    async def whole(self, path: str, body: bytes) -> Any:
         """The JSON of an answer that is no stream. Within `attributed`."""
-        received = await client.post(self._target, *post)
-        try:
-            answer = await _received(received)
-        finally:
-            received.close()
-        return self._json(answer)
+        async with await self._request("POST", path, body) as response:
+            return self._json(await _whole(response))
 
     async def _send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> _Answer:
         async with asyncio.timeout(timeout_s), await self._request(method, path, content) as response:
@@ -119,7 +91,3 @@ class Endpoint:
 
 async def _whole(response: aiohttp.ClientResponse) -> _Answer:
     return _Answer(response.status, await response.read(), response.headers.get("retry-after"))
-
-
-async def _received(received: Received) -> _Answer:
-    return _Answer(received.status, await received.read(), received.headers.get("retry-after"))

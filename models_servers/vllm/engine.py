@@ -23,11 +23,10 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.http import Call
-from paddock.http.lean import Bound, LeanClient, Received
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.endpoint import END_WAIT_S, Endpoint, Post, close_stream
+from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
-from paddock.models_servers.vllm.replica import Replica
+from paddock.models_servers.vllm.replica import Replica, Use
 from paddock.models_servers.vllm.replicas import Replicas
 from paddock.models_servers.vllm.sampling import is_plain, sampling
 from paddock.models_servers.vllm.traits import PATHS, request_body, weight_version
@@ -36,6 +35,9 @@ from paddock.server.exact.engine import Chunk
 from paddock.server.upstream_exchange import retry_wait_s
 from paddock.server.upstream_failures import RefusedError, UpstreamError, attributed
 from paddock.types import JsonObject, WeightSpan
+
+END_WAIT_S = 1.0
+"""How long what comes behind a whole answer is waited for."""
 
 
 class _Request(NamedTuple):
@@ -50,17 +52,13 @@ class VllmEngine:
     def __init__(self, config: VllmConfig, *, name: str) -> None:
         self.replicas = Replicas(config, name=name)
         self._config = config
-        self._client = LeanClient()
         self._slots = asyncio.Semaphore(config.max_concurrency)
 
     async def start(self) -> None:
         await self.replicas.start()
 
     async def stop(self) -> None:
-        try:
-            await self.replicas.stop()
-        finally:
-            await self._client.close()
+        await self.replicas.stop()
 
     @property
     def max_tokens(self) -> int | None:
@@ -102,15 +100,15 @@ class VllmEngine:
         """One try."""
         traits, endpoint, limit_s = replica.traits, replica.endpoint, _left_s(call)
         count = 0
-        with attributed(endpoint.host, limit_s), replica.use(_now() + limit_s) as bound:
+        with attributed(endpoint.host, limit_s), replica.use(_now() + limit_s) as use:
             before = await weight_version(endpoint, limit_s) if traits.versions == "asked" else None
             asked = request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
-            post = Post(PATHS[traits.form], orjson.dumps(asked), bound)
+            path, body = PATHS[traits.form], orjson.dumps(asked)
             if not request.stream:
-                chunk = read_whole(traits.form, await endpoint.whole(self._client, post))
+                chunk = read_whole(traits.form, await use.wait(endpoint.whole(path, body)))
                 yield await self._versioned(chunk, endpoint, before, len(chunk.ids))
                 return
-            stream = _Streamed(await endpoint.stream(self._client, post), traits.form, bound)
+            stream = _Streamed(await use.wait(endpoint.stream(path, body)), traits.form, use)
             try:
                 while (more := await stream.next()) is not None:
                     count += len(more.ids)
@@ -158,35 +156,35 @@ class VllmEngine:
 class _Streamed:
     """Chunks of a stream: all that came at once joined; the last one when nothing is missing."""
 
-    def __init__(self, received: Received, form: Form, bound: Bound) -> None:
-        self._received = received
-        self._bound = bound
+    def __init__(self, response: aiohttp.ClientResponse, form: Form, use: Use) -> None:
+        self._response = response
+        self._use = use
         self._reader = ChunkReader(form)
         self._events = EventReader()
 
     async def next(self) -> Chunk | None:
         reader = self._reader
         while not reader.complete:
-            data = self._received.read_nowait()
-            if not data and not self._received.at_end:
-                data = await self._more()
+            data = await self._more()
             read = [reader.read(event.data) for event in self._events.feed(data)] if data else [reader.end()]
             if chunk := _joined([one for one in read if one is not None]):
                 return chunk
+        if not self._response.content.at_eof():
+            await self._more()  # the end of its body: only then the connection can be used again
         return None
 
     async def _more(self) -> bytes:
         """Empty at the end."""
         if not self._reader.finished:
-            return await self._received.read_some()
-        self._bound.shorten(_now() + END_WAIT_S)
+            return await self._use.wait(self._response.content.readany())
         try:
-            return await self._received.read_some()
+            return await self._use.wait(self._response.content.readany(), END_WAIT_S)
         except (aiohttp.ClientError, TimeoutError, UpstreamError):
             return b""  # the answer is whole; only the connection is lost
 
     def close(self) -> None:
-        close_stream(self._received, whole=self._reader.complete)
+        """Closes the connection, which ends the sampling, unless all of the answer was read."""
+        self._response.release()
 
 
 def _joined(chunks: list[Chunk]) -> Chunk | None:

@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Literal
+from math import inf
+from typing import Any, Literal, Self, TypeVar
 
 import aiohttp
 
 from paddock.errors import BugError, InfraError, PaddockError
-from paddock.http.lean import Bound
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.traits import Traits, find_traits, weight_version, world_size
@@ -28,23 +28,49 @@ from paddock.types import JsonObject
 MAX_WAIT_S = 60.0
 PROBE_FACTOR = 6.0
 """A first generation may take that many times as long as a health check."""
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class _Use(Bound):
-    """One answer that is being sampled; it ends, as an UpstreamError, when its server dies."""
+class Use:
+    """One answer that is being sampled: what is waited for ends when its time is over or its server dies."""
 
     def __init__(self, replica: "Replica", due: float) -> None:
-        super().__init__(due)
+        """`due`: in the running loop's time."""
         self._replica = replica
+        self._due = due
+        self._error: Exception | None = None
+        self._clock: asyncio.Timeout | None = None
 
-    def __enter__(self) -> Bound:
+    def __enter__(self) -> Self:
         self._replica.begin(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.lift()
         self._replica.ended(self)
+
+    async def wait(self, work: Awaitable[T], limit_s: float = inf) -> T:
+        """The result of `work`; TimeoutError where `limit_s` or the whole time is over before, UpstreamError where the
+        server has died."""
+        loop = asyncio.get_running_loop()
+        due = min(self._due, loop.time() + limit_s)
+        try:
+            async with asyncio.timeout_at(due if due < inf else None) as self._clock:
+                if self._error is not None:
+                    self._clock.reschedule(loop.time())
+                return await work
+        except TimeoutError:
+            if self._error is not None:
+                raise self._error from None
+            raise
+        finally:
+            self._clock = None
+
+    def end(self, error: Exception) -> None:
+        """The server has died."""
+        self._error = error
+        if self._clock is not None and not self._clock.expired():
+            self._clock.reschedule(asyncio.get_running_loop().time())
 
 
 class Replica:
@@ -74,7 +100,7 @@ class Replica:
         self._make_process = make_process
         self._device = device
         self._known: tuple[Endpoint, Traits] | None = None
-        self._uses: set[Bound] = set()
+        self._uses: set[Use] = set()
         self._suspected = asyncio.Event()
         self._idle = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
@@ -160,17 +186,17 @@ class Replica:
             "world_size": workers,
         }
 
-    def use(self, due: float) -> "_Use":
+    def use(self, due: float) -> Use:
         """One answer is being sampled, until the loop's time `due` at most."""
-        return _Use(self, due)
+        return Use(self, due)
 
-    def begin(self, use: Bound) -> None:
+    def begin(self, use: Use) -> None:
         """UpstreamError: it is dead."""
         if self.state not in ("ready", "draining"):
             raise self._died()
         self._uses.add(use)
 
-    def ended(self, use: Bound) -> None:
+    def ended(self, use: Use) -> None:
         self._uses.discard(use)
         if not self._uses:
             self._idle.set()
