@@ -25,6 +25,7 @@ NAMES = (
     "judging",
     "grading",
     "training",
+    "walks",
 )
 CAMPAIGNS = ("grading", "runs", "payload", "cheats", "honest")
 """Of `faults`, by their own arguments: not among the benchmarks, which run all where none is named."""
