@@ -132,7 +132,7 @@ def _row(out: Path) -> dict[str, Any]:
     Attempts._attempt, Journal.rollout = begins(attempt), ends(stored)  # type: ignore[method-assign]
     try:
         with walk.profiled(), redirect_stdout(StringIO()):
-            code = main(words)
+            code = main([*words, "--out", str(out)])
     finally:
         Attempts._attempt, Journal.rollout = attempt, stored  # type: ignore[method-assign]
     assert code == 0
