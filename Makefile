@@ -45,6 +45,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/sizes.py
+	$(BIN)/python scripts/settings.py --check
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""The README is true: short, and its Python runs as it stands."""
+"""The README is true: short, and its Python runs as it stands; the pages lead where they say."""
 
 import re
 from pathlib import Path
@@ -10,18 +10,27 @@ from paddock.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+PLUGINS = (ROOT / "docs" / "plugins.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_it_is_short() -> None:
-    assert README.count("\n") < 150
+    assert len(README.split()) <= 900
+    assert max(map(len, README.splitlines())) <= 120
+
+
+def test_its_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())]
+    assert len(links) > 30
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_server_that_it_names_passes_its_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_bytes(orjson.dumps({"responses_create_params": {"input": "q"}, "answer": "the word"}))
     monkeypatch.syspath_prepend(ROOT)
-    (plugin,) = re.findall(r"paddock check (resources_server:\S+) --rows", README)
+    (plugin,) = re.findall(r"paddock check (resources_server:\S+) --rows", PLUGINS)
     assert main(["check", plugin, "--rows", str(rows)]) == 0
 
 
