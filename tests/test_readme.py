@@ -41,3 +41,15 @@ def test_its_script_prints_a_verdict(monkeypatch: pytest.MonkeyPatch, capsys: py
     exec(compile(source, "README.md", "exec"), names)
     names["connection"].close()  # type: ignore[attr-defined]
     assert capsys.readouterr().out.startswith("reward 0, call_expected (semantic)")
+
+
+def test_the_files_that_the_pages_name_are_there() -> None:
+    pages = [
+        ROOT / "CONTRIBUTING.md",
+        *((ROOT / "docs" / f"{name}.md") for name in ("architecture", "errors")),
+    ]
+    named = [
+        name for page in pages for name in re.findall(r"(?<![\w./])(?:[a-z_]+/)+(?:[a-z_]+\.py)?", page.read_text())
+    ]
+    assert len(named) > 30
+    assert [name for name in named if not any((at / name).exists() for at in (ROOT, ROOT / "src" / "paddock"))] == []
