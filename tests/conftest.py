@@ -19,7 +19,7 @@ from paddock.sandbox.runtimes import Docker
 from paddock.sandbox.settings import HOME_VARIABLE
 
 if TYPE_CHECKING:
-    from paddock.testing.real_vllm import RealVllm
+    from tests.support.real_vllm import RealVllm
 
 VLLM_VARIABLE = "PADDOCK_VLLM_PYTHON"
 VLLM_TIMEOUT_S = 900
@@ -119,7 +119,7 @@ def harness_vllm(
 
 @contextmanager
 def _vllm(python: str, folders: pytest.TempPathFactory, harness: str) -> Iterator["RealVllm"]:
-    from paddock.testing.real_vllm import real_vllm, tiny_model
+    from tests.support.real_vllm import real_vllm, tiny_model
 
     home = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
     model = tiny_model(home, python, Path(__file__).resolve().parents[1], harness=harness)

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.processes import running
 
 from paddock.temporary import Hold, hold, hold_existing, is_private
-from paddock.testing.processes import running
 
 SWEEP = "import sys; from paddock.temporary import sweep; print(*sweep(sys.argv[1:]))"
 HOLDER = """

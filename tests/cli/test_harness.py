@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.support.programs import environ_with, installs, make_npm
 
 from paddock.cli import main
 from paddock.sandbox.settings import HOME_VARIABLE
-from paddock.testing.programs import environ_with, installs, make_npm
 
 PLUGIN = """
 from pydantic import BaseModel
-from paddock.testing.programs import program
+from tests.support.programs import program
 
 class Settings(BaseModel, extra="forbid"):
     version: str = "1.0.0"

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 from tests.published_rows import swe_bench_row
+from tests.support.images import Cut, Entry, Later, ScriptedRegistry, make_image, make_layer, scripted_registry
 
 from paddock.cli import main
-from paddock.testing.images import Cut, Entry, Later, ScriptedRegistry, make_image, make_layer, scripted_registry
 from paddock.types import JsonObject
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from tests.support.processes import running
 
 from paddock.agents.single_step import SingleStepAgent
 from paddock.http import RUN, Call, HttpPeer, read_row
@@ -26,7 +27,6 @@ from paddock.resources_servers.pivot import PivotServer
 from paddock.resources_servers.pivot.compat import CompatOptions, compare
 from paddock.resources_servers.pivot.task import read_expected
 from paddock.server import AgentConfig
-from paddock.testing.processes import running
 from paddock.testing.transports import over
 from paddock.testing.upstream import Said, ScriptedUpstream
 from paddock.types import JsonObject

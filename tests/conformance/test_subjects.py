@@ -5,11 +5,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from tests.support.processes import running
 
 from paddock.cli import main
 from paddock.conformance import find_subject, kind_of, suite_for
 from paddock.errors import ConfigError
-from paddock.testing.processes import running
 
 
 @pytest.mark.parametrize(

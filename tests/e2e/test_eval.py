@@ -10,11 +10,11 @@ import orjson
 import pytest
 import yaml
 from tests.sampling import few
+from tests.support.processes import Running, gone, running
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
-from paddock.testing.processes import Running, gone, running
 from paddock.testing.upstream import Said, ScriptedUpstream, Status, share
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}

@@ -23,6 +23,8 @@ import httpx
 import orjson
 import pytest
 from pydantic import BaseModel, ConfigDict
+from tests.support.real_vllm import RealVllm
+from tests.support.wire_log import WireCall
 
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
@@ -32,9 +34,7 @@ from paddock.http.transport import make_client
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.testing import over
-from paddock.testing.real_vllm import RealVllm
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
-from paddock.testing.wire_log import WireCall
 from paddock.tokens.export import Mode, RolloutSample
 from paddock.types import REWARDED, JsonObject, Rollout, Row, Session, Stamp, Verdict
 from paddock.types.responses import calls, output_items

@@ -13,12 +13,12 @@ from typing import Any
 import orjson
 import psutil
 import pytest
+from tests.support.processes import Running, gone, running
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import Config, load
 from paddock.testing import Said, ScriptedUpstream, Status, first, share
-from paddock.testing.processes import Running, gone, running
 from paddock.testing.upstream import Fault
 from paddock.types import REWARDED, JsonObject
 

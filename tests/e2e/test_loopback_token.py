@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.sampling import few
-
-from paddock.testing.processes import Running, running
+from tests.support.processes import Running, running
 
 pytestmark = [
     pytest.mark.cli,

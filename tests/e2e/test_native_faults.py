@@ -18,6 +18,7 @@ import psutil
 import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict
+from tests.support.processes import gone, running
 
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
@@ -31,7 +32,6 @@ from paddock.http import RUN, Call, ModelReply, Peer, new_secret
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings, open_provider
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.testing import over
-from paddock.testing.processes import gone, running
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
 from paddock.types import JsonObject, Rollout, Row, Session, Stamp, TurnRecord, Verdict
 

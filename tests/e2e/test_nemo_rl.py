@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict
+from tests.support.nemo_rl import Fault, NemoRlChat, Sampling
 
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
@@ -21,7 +22,6 @@ from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.testing import over
 from paddock.testing.engines import ScriptedEngine
-from paddock.testing.nemo_rl import Fault, NemoRlChat, Sampling
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary

@@ -14,6 +14,8 @@ import httpx
 import orjson
 import pytest
 from pydantic import BaseModel, ConfigDict
+from tests.support.nemo_rl import NemoRlChat, Sampling, Seen
+from tests.support.real_vllm import MAX_TOKENS, RealVllm
 
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweConfig
@@ -25,8 +27,6 @@ from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.testing import over
-from paddock.testing.nemo_rl import NemoRlChat, Sampling, Seen
-from paddock.testing.real_vllm import MAX_TOKENS, RealVllm
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.tokens.export import Sample, inline, samples

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from tests.support.processes import Running, gone, running
 
 from paddock.http import headers_for
-from paddock.testing.processes import Running, gone, running
 
 pytestmark = pytest.mark.cli
 

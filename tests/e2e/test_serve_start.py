@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import psutil
 import pytest
+from tests.support.processes import running
 
 from paddock.cli import main
-from paddock.testing.processes import running
 
 Attempt = Callable[..., tuple[int, str]]
 

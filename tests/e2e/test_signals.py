@@ -15,8 +15,7 @@ import orjson
 import psutil
 import pytest
 from tests.sampling import few
-
-from paddock.testing.processes import Running, running
+from tests.support.processes import Running, running
 
 pytestmark = [pytest.mark.cli, pytest.mark.timeout(90)]
 

@@ -12,8 +12,7 @@ import orjson
 import pytest
 import yaml
 from tests.e2e.learning import runs, swe, swe_run
-
-from paddock.testing.real_vllm import tiny_model
+from tests.support.real_vllm import tiny_model
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 COEFFICIENT = 0.5

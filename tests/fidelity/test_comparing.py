@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.families import FAMILIES
 
 from paddock.fidelity import BenchServer, Language, Report, language
 from paddock.fidelity.clients import ClientSubject
@@ -13,7 +14,6 @@ from paddock.fidelity.native import NativeSubject
 from paddock.fidelity.policy import own_stops
 from paddock.fidelity.tables import lines, wire
 from paddock.server.recording import Asking
-from paddock.testing.families import FAMILIES
 from paddock.testing.vocabularies import write_model_folder
 
 PLAIN = ("loop", "malformed", "talk", "spelling", "retry", "nudged", "cut")

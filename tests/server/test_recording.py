@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from tests.support.streams import read_chat_stream
 
 from paddock.http import SETTINGS, Call, HttpPeer
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.testing import Said, ScriptedUpstream, first
-from paddock.testing.streams import read_chat_stream
 from paddock.testing.transports import over
 from paddock.types import JsonObject, RolloutSettings
 

@@ -9,9 +9,9 @@ from typing import NoReturn
 
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tests.support.conversations import TOOLS, Conversation, conversation
+from tests.support.families import FAMILIES, Family
 
-from paddock.testing.conversations import TOOLS, Conversation, conversation
-from paddock.testing.families import FAMILIES, Family
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 from paddock.types import JsonObject

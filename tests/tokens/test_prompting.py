@@ -5,11 +5,11 @@ from random import Random
 import httpx
 import pytest
 from tests.sampling import few
+from tests.support.conversations import TOOLS, conversation
+from tests.support.real_vllm import RealVllm
+from tests.support.replaying import Replayed
 
 from paddock.errors import ConfigError, RequestError
-from paddock.testing.conversations import TOOLS, conversation
-from paddock.testing.real_vllm import RealVllm
-from paddock.testing.replaying import Replayed
 from paddock.testing.templates import MADE, PLAIN
 from paddock.testing.vocabularies import small_tokenizer, small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.wandering import Request, Told, Wanderer, output_of, speaks, text_of
 
 from paddock.http import Call
 from paddock.server.exact import ExactConfig
 from paddock.testing.engines import Said, ScriptedEngine, ScriptedExactServer, log_prob
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
-from paddock.testing.wandering import Request, Told, Wanderer, output_of, speaks, text_of
 from paddock.tokens import ChatTemplate, Prompter, full_prompt
 from paddock.types import JsonObject, Turn
 

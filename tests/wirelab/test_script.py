@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import orjson
 import pytest
+from tests.support.streams import read_responses_stream
 
 from paddock.http import SAID, Call
 from paddock.sandbox.tunnel import ModelRequest
-from paddock.testing.streams import read_responses_stream
 from paddock.types import JsonObject, SaidSince
 from paddock.types.responses import call_item, message_item
 from paddock.wirelab.scenarios import Turn

@@ -1,7 +1,7 @@
-"""Tools for tests of servers: real code, scripted edges.
+"""Tools for tests of plugins: real code, scripted edges.
 
-`over` runs built servers behind each transport; `paddock.testing.processes` runs commands as real processes;
-`ScriptedUpstream` is a model endpoint that replies and fails on cue.
+`over` runs built servers behind each transport; `ScriptedUpstream` is a model endpoint that replies and fails on cue;
+`engines`, `judges` and `sandboxes` are scripted engines, judges and sandboxes.
 """
 
 from paddock.testing.transports import TRANSPORTS, Transport, over

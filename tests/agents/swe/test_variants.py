@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 from pydantic import ValidationError
+from tests.support.first_request import first_request
 
 from paddock.agents.swe.brief import brief
 from paddock.agents.swe.config import EVEN, SweConfig
@@ -22,7 +23,6 @@ from paddock.config.finding import PACKAGE
 from paddock.errors import ConfigError
 from paddock.harness import Limits, make_harness
 from paddock.sandbox import SandboxLimits
-from paddock.testing.requests import first_request
 from paddock.tools import canonical
 from paddock.types import JsonObject, Row, Session, Stamp
 from paddock.types.responses import call_item, make_response

@@ -16,10 +16,10 @@ import orjson
 import psutil
 import yaml
 from tests.e2e.learning import runs, swe
+from tests.support.processes import Running, gone, running
+from tests.support.real_vllm import tiny_model
 
 from paddock.http import rollout_from_wire
-from paddock.testing.processes import Running, gone, running
-from paddock.testing.real_vllm import tiny_model
 from paddock.types import JsonObject, Rollout
 
 MEMBERS = 4

@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.e2e.learning import runs
-
-from paddock.testing.processes import gone
+from tests.support.processes import gone
 
 STEPS, SAVED_EVERY, KILLED_AT, PROMPTS = 12, 4, 6, 4
 DOWN_S = 60.0

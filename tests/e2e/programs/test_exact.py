@@ -16,6 +16,7 @@ import orjson
 import pytest
 from tests.e2e import test_exact_vllm as native
 from tests.e2e.programs import stand
+from tests.support.real_vllm import RealVllm, real_vllm, tiny_model
 
 from paddock.agents.swe import SweAgent
 from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire, token_for
@@ -23,7 +24,6 @@ from paddock.http.transport import make_client
 from paddock.sandbox.settings import default_home
 from paddock.server import ServerConfig
 from paddock.testing import over
-from paddock.testing.real_vllm import RealVllm, real_vllm, tiny_model
 from paddock.types import REWARDED, Rollout, Row, Stamp
 from paddock.types.responses import calls
 

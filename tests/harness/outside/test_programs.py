@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.harness.outside.scripted import KEY, Asked, Memory, Outside, Scripted
+from tests.support.processes import gone
 
 from paddock.errors import ConfigError, InfraError, LeakError
 from paddock.harness import Executed, Limits, Task
 from paddock.sandbox import BudgetExceeded
 from paddock.sandbox.failures import SandboxError
-from paddock.testing.processes import gone
 
 TELL = "ended['text'] = json.dumps(seen)"
 BABY = "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"

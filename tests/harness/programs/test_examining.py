@@ -4,12 +4,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.processes import gone
+from tests.support.programs import environ_with, make_npm, make_python, program
 
 from paddock.harness.programs.examining import problems
 from paddock.harness.programs.installed import Installed
 from paddock.harness.programs.store import ProgramStore
-from paddock.testing.processes import gone
-from paddock.testing.programs import environ_with, make_npm, make_python, program
 
 SAY = "node_modules/say/bin/say"
 

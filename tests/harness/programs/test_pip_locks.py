@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from tests.sampling import few
+from tests.support.distributions import make_sdist, make_wheel
+from tests.support.programs import environ_with
 
 from paddock.errors import InfraError
 from paddock.harness import Program
 from paddock.harness.programs.choosing import known
 from paddock.harness.programs.pip import BUILT, read_lock
 from paddock.harness.programs.store import ProgramStore
-from paddock.testing.distributions import make_sdist, make_wheel
-from paddock.testing.programs import environ_with
 
 PYTHON = f"3.{sys.version_info.minor}"
 LOCKED = sorted(name for name, program in known().programs.items() if program.source == "pip" and program.lock)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.processes import gone
+from tests.support.programs import environ_with, installs, make_npm, make_python, program
 
 from paddock.errors import ConfigError, InfraError
 from paddock.harness import Program
 from paddock.harness.programs.choosing import program_of
 from paddock.harness.programs.store import ProgramStore
 from paddock.sandbox.settings import HOME_VARIABLE
-from paddock.testing.processes import gone
-from paddock.testing.programs import environ_with, installs, make_npm, make_python, program
 
 WAIT_S = 60.0
 SOURCES = pytest.mark.parametrize("source", ["npm", "pip"])

@@ -5,11 +5,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.support.models import ModelClient, asking
 
 from paddock.models_servers.genrm import GenrmModelServer
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.testing import ScriptedUpstream, Transport
-from paddock.testing.models import ModelClient, asking
 from paddock.types import JsonObject
 
 Judging = Callable[..., AbstractAsyncContextManager[tuple[ModelClient, GenrmModelServer]]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.support.fake_vllm import FakeVllm
 
 from paddock.config import load, validate
 from paddock.errors import ConfigError, InfraError, from_wire
@@ -17,7 +18,6 @@ from paddock.http.transport import make_session
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.server.vllm.kept import KeptVllm
 from paddock.server.vllm.launching import Launcher, Served
-from paddock.testing.fake_vllm import FakeVllm
 from paddock.types.responses import messages
 
 Judging = Callable[..., Any]

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.streams import read_responses_stream
 
 from paddock.config import validate
 from paddock.errors import ConfigError, RequestError, from_wire
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.testing import TRANSPORTS, Said, ScriptedUpstream
-from paddock.testing.streams import read_responses_stream
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, messages, output_items
 

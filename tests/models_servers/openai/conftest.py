@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.models import ModelClient, asking
 
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.testing import ScriptedUpstream, Transport
-from paddock.testing.models import ModelClient, asking
 from paddock.types import JsonObject
 
 Proxied = Callable[..., AbstractAsyncContextManager[tuple[ModelClient, OpenAIServer]]]

@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.models import ModelClient, asking
+from tests.support.nemo_rl import NemoRlChat, Sampling
+from tests.support.streams import read_responses_stream
+
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.testing.engines import Said, ScriptedEngine
-from paddock.testing.models import ModelClient, asking
-from paddock.testing.nemo_rl import NemoRlChat, Sampling
-from paddock.testing.streams import read_responses_stream
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, full_prompt

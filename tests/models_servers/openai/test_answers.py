@@ -11,6 +11,7 @@ from typing import Any, get_args
 import orjson
 import pytest
 from tests.models_servers.openai.answers import ARGUMENTS, CASES, NAME, QUICK, Api, BrokenEndpoint, cases
+from tests.support.models import Got, asking
 
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
@@ -20,7 +21,6 @@ from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.failures import AnswerFault
-from paddock.testing.models import Got, asking
 from paddock.types import REWARDED, JsonObject
 
 ROOT = Path(__file__).parents[3]

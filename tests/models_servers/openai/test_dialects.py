@@ -5,9 +5,9 @@ from itertools import product
 from typing import Any
 
 import pytest
+from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.testing import TRANSPORTS, Said, ScriptedUpstream
-from paddock.testing.streams import read_chat_stream, read_responses_stream
 from paddock.types import JsonObject
 from paddock.types.responses import calls, messages
 

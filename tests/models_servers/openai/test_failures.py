@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.support.streams import read_events, read_responses_stream
 
 from paddock.errors import InfraError, RequestError, from_wire
 from paddock.http import Call
 from paddock.testing import TRANSPORTS, Said, ScriptedUpstream, Status, first, share
-from paddock.testing.streams import read_events, read_responses_stream
 
 Proxied = Callable[..., Any]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}

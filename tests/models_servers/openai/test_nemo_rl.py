@@ -19,10 +19,10 @@ from tests.models_servers.openai.nemo_rl import (
     settings,
     standing,
 )
+from tests.support.nemo_rl import Sampling
 
 from paddock.errors import InfraError, RequestError, from_wire
 from paddock.testing.engines import Said, Sampled
-from paddock.testing.nemo_rl import Sampling
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import full_prompt

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.models_servers.openai.nemo_rl import PAIR, Stand, require_exact, standing
+from tests.support.wandering import Request, Wanderer, output_of, speaks
 
 from paddock.testing.engines import Said
 from paddock.testing.vocabularies import small_vocabulary
-from paddock.testing.wandering import Request, Wanderer, output_of, speaks
 from paddock.types import JsonObject, Turn
 
 VOCABULARY = small_vocabulary()

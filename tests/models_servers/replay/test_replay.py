@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 import pytest
 from pydantic import ValidationError
+from tests.support.models import ModelClient, asking
+from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.errors import ConfigError, from_wire
 from paddock.http import FORGET, SCRIPT, TURNS, Call, Peer, Script, rollout_to_wire
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.testing import TRANSPORTS, Transport, over
-from paddock.testing.models import ModelClient, asking
-from paddock.testing.streams import read_chat_stream, read_responses_stream
 from paddock.types import JsonObject, Rollout, Row, TurnRecord, Verdict
 from paddock.types.responses import call_item, calls, message_item, messages, output_items
 

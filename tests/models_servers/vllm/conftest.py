@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.fake_vllm import FakeVllm
 
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
-from paddock.testing.fake_vllm import FakeVllm
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.support.vllm import EOS, Fault, ScriptedVllm, log_prob, sampled
 
 from paddock.errors import ConfigError, InfraError, PaddockError, RequestError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.server.exact.engine import Chunk
-from paddock.testing.vllm import EOS, Fault, ScriptedVllm, log_prob, sampled
 from paddock.types import WeightSpan
 
 PROMPT = [11, 12, 13]

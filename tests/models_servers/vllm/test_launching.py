@@ -7,11 +7,11 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.support.processes import running
 
 from paddock.errors import ConfigError, InfraError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
-from paddock.testing.processes import running
 from paddock.testing.vocabularies import write_model_folder
 
 TEMPLATE = "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"

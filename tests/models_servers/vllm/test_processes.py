@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.support.processes import running
+from tests.support.vllm import sampled
 
 from paddock.errors import ConfigError, InfraError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
-from paddock.testing.processes import running
-from paddock.testing.vllm import sampled
 
 FAST = {"first_retry_s": 0.05, "max_retry_s": 0.1, "health_interval_s": 0.1, "health_timeout_s": 2.0}
 

@@ -5,8 +5,9 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from paddock.testing.conversations import TOOLS, conversation
-from paddock.testing.replaying import Replayed
+from tests.support.conversations import TOOLS, conversation
+from tests.support.replaying import Replayed
+
 from paddock.tokens import ChatTemplate
 from paddock.types import JsonObject
 

@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.support.vllm import ScriptedVllm, sampled
 
 from paddock.errors import ConfigError, InfraError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
-from paddock.testing.vllm import ScriptedVllm, sampled
 
 PROMPT = [11, 12, 13]
 FAST = {"first_retry_s": 0.05, "max_retry_s": 0.1, "health_interval_s": 0.05, "health_timeout_s": 0.3}

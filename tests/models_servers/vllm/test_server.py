@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.vllm import ScriptedVllm
 
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm import VllmServer
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.server.access import Access
 from paddock.server.app import build_app
-from paddock.testing.vllm import ScriptedVllm
 from paddock.testing.vocabularies import write_model_folder
 
 TEMPLATE = "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"

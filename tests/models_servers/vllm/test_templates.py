@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support.conversations import TOOLS, conversation
+from tests.support.replaying import Replayed
 
-from paddock.testing.conversations import TOOLS, conversation
-from paddock.testing.replaying import Replayed
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Traits
 from paddock.types import JsonObject

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.support.processes import Running, running
 
 from paddock.errors import InfraError
 from paddock.http import VERIFY, Call, HttpPeer, Peer, VerifyRequest, token_for
@@ -18,7 +19,6 @@ from paddock.http.transport import make_client
 from paddock.resources_servers.genrm.groups.schema import FILE
 from paddock.testing import over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
-from paddock.testing.processes import Running, running
 from paddock.types import Row, Stamp
 from paddock.types.responses import make_response, message_item
 

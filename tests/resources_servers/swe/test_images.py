@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.support.images import scripted_registry
 
 from paddock.errors import InfraError, RowError
 from paddock.resources_servers.swe.images import Images, SweImages
@@ -15,7 +16,6 @@ from paddock.resources_servers.swe.server import SweServer
 from paddock.sandbox import ImageDamaged, ImageMissing
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.settings import PAYLOAD_ID
-from paddock.testing.images import scripted_registry
 from paddock.types import Row
 
 INSTANCE = read(Row.from_wire(SweServer.example))

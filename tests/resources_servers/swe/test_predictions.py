@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.support.images import ScriptedRegistry, scripted_registry
 
 from paddock.cli import main
 from paddock.errors import ConfigError
 from paddock.resources_servers.swe.predictions import read_predictions
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.settings import HOME_VARIABLE
-from paddock.testing.images import ScriptedRegistry, scripted_registry
 from paddock.types import JsonObject
 
 Open = Callable[..., Any]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
+from tests.support import distributions
 
 from paddock.errors import InfraError
 from paddock.sandbox.images import ImageStore, LocalImage
@@ -22,7 +23,6 @@ from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import staged
 from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import HOME_VARIABLE, PAYLOAD_ID
-from paddock.testing import distributions
 
 
 class Inside(Protocol):

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.error import URLError
 
 import pytest
+from tests.support.images import ScriptedRegistry, scripted_registry
 
 from paddock.ports import free_port
 from paddock.sandbox.images import Backoff, ImageStore, RegistryOptions
-from paddock.testing.images import ScriptedRegistry, scripted_registry
 
 CONFIG = """
 version: 0.1

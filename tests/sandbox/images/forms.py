@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from paddock.testing.images import Image
+from tests.support.images import Image
 
 Put = Callable[[Image, Path], str]
 

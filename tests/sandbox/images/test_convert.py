@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.sandbox.images.forms import FORMS, Put, docker_archive, needs_apptainer, oci_folder
+from tests.support.images import CONFIG, LAYER, Entry, Image, ScriptedRegistry, make_image, make_layer
 
 from paddock.errors import ConfigError
 from paddock.sandbox.failures import ImageInvalid, ImageMissing
 from paddock.sandbox.images import ImageStore, LocalImage, Puller, to_sif, to_store
 from paddock.sandbox.images.oci import open_layout, write_layout
-from paddock.testing.images import CONFIG, LAYER, Entry, Image, ScriptedRegistry, make_image, make_layer
 
 ENV = {"PATH": "/bin", "QUOTED": 'a "b" $c'}
 

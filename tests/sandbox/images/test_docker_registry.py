@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx
 import pytest
+from tests.support.images import MANIFEST, Entry, Image, make_image, make_layer
 
 from paddock.sandbox.failures import ImageMissing
 from paddock.sandbox.images import ImageStore, Puller, RegistryOptions
-from paddock.testing.images import MANIFEST, Entry, Image, make_image, make_layer
 
 BIG = 8_000_000
 

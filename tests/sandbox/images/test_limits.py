@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.sandbox.images.forms import FORMS, needs_apptainer, oci_folder
+from tests.support.images import Entry, ScriptedRegistry, make_image, make_layer
 
 from paddock.errors import InfraError
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import ImageLimits, ImageStore, Puller, to_sif, to_store
 from paddock.sandbox.images.unpack import Tree, apply_layer, copy_folder
-from paddock.testing.images import Entry, ScriptedRegistry, make_image, make_layer
 
 MIB = 1 << 20
 SMALL = ImageLimits(unpacked_mib=2, entries=100)

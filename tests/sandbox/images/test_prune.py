@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.images import Entry, ScriptedRegistry, make_image, make_layer
 
 from paddock.sandbox.images import ImageStore, Puller, RegistryOptions, disk_bytes, layers_in_use, prune
 from paddock.sandbox.images.prune import YOUNG_S
-from paddock.testing.images import Entry, ScriptedRegistry, make_image, make_layer
 
 
 @pytest.fixture

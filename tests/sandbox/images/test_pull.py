@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.images import Cut, Entry, Image, ScriptedRegistry, make_image, make_layer, scripted_registry
 
 from paddock.errors import InfraError
 from paddock.sandbox.failures import ImageInvalid, ImageMissing
 from paddock.sandbox.images import ImageStore, Puller, RegistryOptions
-from paddock.testing.images import Cut, Entry, Image, ScriptedRegistry, make_image, make_layer, scripted_registry
 
 BIG = 3_000_000
 

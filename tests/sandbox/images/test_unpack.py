@@ -11,10 +11,10 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.images import Entry, digest_of, make_layer
 
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.unpack import Tree, adopt, apply_layer, copy_folder, write_layer
-from paddock.testing.images import Entry, digest_of, make_layer
 
 DIR, SYM, HARD = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 OWNER = 59734

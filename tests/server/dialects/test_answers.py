@@ -7,6 +7,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.server.dialects import Answer, Closed, Counts, EventReader, body_of, make_writer
 from paddock.server.dialects.chat_answers import read_completion
@@ -14,7 +15,6 @@ from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import custom_call_item, reasoning_item
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
-from paddock.testing.streams import read_chat_stream, read_responses_stream
 from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import call_item, message_item
 

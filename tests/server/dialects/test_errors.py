@@ -4,10 +4,10 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.support.streams import read_events
 
 from paddock.errors import BugError, InfraError, PaddockError, RequestError, from_wire
 from paddock.server.dialects import CONTEXT_KIND, error_reply, make_writer
-from paddock.testing.streams import read_events
 
 MESSAGES = "/r/ro_1/v1/messages"
 OPENAI = ("/v1/responses", "/r/ro_1/v1/chat/completions")

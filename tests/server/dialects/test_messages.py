@@ -6,6 +6,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.streams import read_events, read_messages_stream
 
 from paddock.errors import RequestError
 from paddock.server.dialects import Answer, Closed, Counts, Delta, Opened, body_of, make_writer
@@ -15,7 +16,6 @@ from paddock.server.dialects.items import custom_call_item, reasoning_item, skel
 from paddock.server.dialects.reading import take
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
-from paddock.testing.streams import read_events, read_messages_stream
 from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import call_item, message_item
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from tests.support.models import asking
+from tests.support.streams import read_responses_stream
 
 from paddock.http import Call, HttpPeer
 from paddock.testing.engines import Cut, Said, ScriptedEngine, ScriptedExactServer, TalkingParser, scripted_server
-from paddock.testing.models import asking
-from paddock.testing.streams import read_responses_stream
 from paddock.testing.transports import over
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.types import JsonObject
@@ -268,7 +268,7 @@ _SMALL_DISK = """
 import asyncio, json, resource, sys
 from pathlib import Path
 from paddock.testing.engines import scripted_server
-from paddock.testing.models import asking
+from tests.support.models import asking
 
 async def main(folder):
     server = scripted_server(folder, lambda prompt: "word " * 400)

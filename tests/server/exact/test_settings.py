@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from tests.support.models import asking
+
 from paddock.http import SETTINGS, Call
 from paddock.testing.engines import scripted_server
-from paddock.testing.models import asking
 from paddock.types import JsonObject, RolloutSettings
 
 

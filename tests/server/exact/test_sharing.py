@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from tests.sampling import few
+from tests.support.models import Got, ModelClient, asking
+from tests.support.streams import read_responses_stream
 
 from paddock.server.exchange import Exchange
 from paddock.testing.engines import Cut, Said, ScriptedExactServer, TalkingParser, scripted_server
-from paddock.testing.models import Got, ModelClient, asking
-from paddock.testing.streams import read_responses_stream
 from paddock.types import JsonObject
 
 GO: JsonObject = {"input": [{"role": "user", "content": "go"}]}

@@ -9,8 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
-
-from paddock.testing.processes import gone
+from tests.support.processes import gone
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = "tests.training.grpo.measure_processes"

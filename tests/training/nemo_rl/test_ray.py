@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.nemo_rl import NemoRlChat, Sampling
+from tests.support.nemo_rl.server import Seen
+from tests.support.real_vllm import MAX_TOKENS, RealVllm
 from tests.training.nemo_rl.trainer import rows
 from tests.training.nemo_rl.world import FILES
 
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.sandbox import SandboxError
-from paddock.testing.nemo_rl import NemoRlChat, Sampling
-from paddock.testing.nemo_rl.server import Seen
-from paddock.testing.real_vllm import MAX_TOKENS, RealVllm
 from paddock.testing.sandboxes import repository_image, sandbox_home, store_of
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.types import JsonObject

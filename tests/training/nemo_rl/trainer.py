@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.nemo_rl import Fault, NemoRlChat, Sampling
+
 from paddock.testing.engines import Said, ScriptedEngine
-from paddock.testing.nemo_rl import Fault, NemoRlChat, Sampling
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate

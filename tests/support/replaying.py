@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from paddock.testing.conversations import Conversation
+from tests.support.conversations import Conversation
+
 from paddock.testing.vocabularies import Marks, small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 from paddock.types import JsonObject

@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.testing.processes import gone, running
-from paddock.testing.wire_log import WireCall, read_calls, url_file
+from tests.support import wire_log
+from tests.support.processes import gone, running
+from tests.support.wire_log import WireCall, read_calls, url_file
+
 from paddock.types import JsonObject
 
 MAX_TOKENS = 16384
@@ -78,7 +80,7 @@ def real_vllm(folder: Path, *, python: str, model: Path, harness: str) -> Iterat
 def _listened(folder: Path, log: Path, python: str) -> Path:
     """A program that is called as the interpreter of vLLM's environment is."""
     program = folder / "python"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m paddock.testing.wire_log "{log}" "{python}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P "{wire_log.__file__}" "{log}" "{python}" "$@"\n')
     program.chmod(0o755)
     return program
 

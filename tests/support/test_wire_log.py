@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 
 import aiohttp
+from tests.support import wire_log
+from tests.support.vllm import ScriptedVllm, log_prob, sampled
+from tests.support.wire_log import GENERATE, WireLog, read_call, read_calls, url_file
 
-from paddock.testing.vllm import ScriptedVllm, log_prob, sampled
-from paddock.testing.wire_log import GENERATE, WireLog, read_call, read_calls, url_file
-
+ROOT = Path(__file__).parents[2]
 BODY = {"model": "scripted", "stream": True, "token_ids": [1, 2, 3], "sampling_params": {"temperature": 1.0}}
 
 
@@ -64,7 +65,7 @@ def test_what_is_no_event_is_not_looked_at() -> None:
 async def test_the_command_stands_in_place_of_another(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import asyncio, pathlib, sys\nfrom paddock.testing.vllm import ScriptedVllm\n"
+        f"import asyncio, pathlib, sys\nsys.path.append({str(ROOT)!r})\nfrom tests.support.vllm import ScriptedVllm\n"
         "async def main():\n"
         "    async with ScriptedVllm(port=int(sys.argv[2])):\n"
         "        while not pathlib.Path(sys.argv[3]).exists():\n"
@@ -76,7 +77,7 @@ async def test_the_command_stands_in_place_of_another(tmp_path: Path) -> None:
     async with WireLog("", log=log) as free:
         port = int(free.url.rpartition(":")[2])
     done = tmp_path / "done"
-    words = [sys.executable, "-m", "paddock.testing.wire_log", log, sys.executable, program, "--port", port, done]
+    words = [sys.executable, "-P", wire_log.__file__, log, sys.executable, program, "--port", port, done]
     process = await asyncio.create_subprocess_exec(*map(str, words))
     status = 0
     async with asyncio.timeout(60):

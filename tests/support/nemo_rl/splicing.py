@@ -10,7 +10,8 @@ Errors  FailedError, 500: where the former has fewer end tokens, or the latter n
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paddock.testing.nemo_rl.rules import asserted
+from tests.support.nemo_rl.rules import asserted
+
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.types import JsonObject
 

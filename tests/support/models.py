@@ -92,6 +92,6 @@ async def asking(transport: Transport, server: ModelServer[Any]) -> AsyncIterato
             return
         assert isinstance(peer, HttpPeer)
         app = httpx.ASGITransport(build_app(server))
-        client = make_client() if transport == "http" else httpx.AsyncClient(transport=app, timeout=None)  # noqa: S113
+        client = make_client() if transport == "http" else httpx.AsyncClient(transport=app, timeout=None)
         async with client:
             yield ModelClient(None, client, peer.base_url)

@@ -5,7 +5,7 @@
 
 Law     bytes pass in both directions as they are. A generation is one line of the log, written when its answer has
         ended in whatever way; the answer is read here, by nothing that the servers read it with.
-Command `python -m paddock.testing.wire_log LOG COMMAND... --port PORT ...` starts the command on another port and is in
+Command `python -P wire_log.py LOG COMMAND... --port PORT ...` starts the command on another port and is in
         its place on PORT: a launched vLLM can so be listened to. The command's own URL is in LOG.url. It ends when the
         command does.
 Errors  502 while nothing answers behind it.

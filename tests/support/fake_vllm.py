@@ -7,7 +7,8 @@ Modes   `fail`: it ends at once; `never`: it is never well; `sick`: it is well a
 
 from pathlib import Path
 
-import paddock.testing.vllm
+import tests.support.vllm
+
 from paddock.server.vllm.launch import LaunchSettings
 
 _MAIN = """
@@ -65,7 +66,7 @@ class FakeVllm:
 
     def settings(self, mode: str = "", **fields: object) -> LaunchSettings:
         env = {"PYTHONPATH": str(self.folder / "path"), "FAKE_MODE": mode, "FAKE_PIDS": str(self._pids)}
-        env["FAKE_SERVER"] = paddock.testing.vllm.__file__
+        env["FAKE_SERVER"] = tests.support.vllm.__file__
         given = {"device": "cpu", "folder": self.folder / "logs", "env": env, "stop_timeout_s": 0.5, **fields}
         return LaunchSettings.model_validate(given)
 

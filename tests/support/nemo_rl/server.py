@@ -12,14 +12,14 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from aiohttp import web
+from tests.support.nemo_rl import rules
+from tests.support.nemo_rl.rules import FailedError, Sampling
+from tests.support.nemo_rl.splicing import Renderer
 
 from paddock.errors import PaddockError
 from paddock.http import Call
 from paddock.server.exact import Parser, TokenEngine
 from paddock.testing.engines import PlainParser
-from paddock.testing.nemo_rl import rules
-from paddock.testing.nemo_rl.rules import FailedError, Sampling
-from paddock.testing.nemo_rl.splicing import Renderer
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.types import JsonObject
 from paddock.types.responses import new_id

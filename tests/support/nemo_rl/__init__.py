@@ -7,8 +7,8 @@ It shares no code with the model server that asks it, so that it can show its mi
 the package's own.
 """
 
-from paddock.testing.nemo_rl.rules import FailedError, Sampling
-from paddock.testing.nemo_rl.server import Fault, NemoRlChat, Seen
-from paddock.testing.nemo_rl.splicing import Renderer
+from tests.support.nemo_rl.rules import FailedError, Sampling
+from tests.support.nemo_rl.server import Fault, NemoRlChat, Seen
+from tests.support.nemo_rl.splicing import Renderer
 
 __all__ = ["FailedError", "Fault", "NemoRlChat", "Renderer", "Sampling", "Seen"]

@@ -5,9 +5,9 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.nemo_rl import FailedError, NemoRlChat, Renderer, Sampling
 
 from paddock.testing.engines import ScriptedEngine
-from paddock.testing.nemo_rl import FailedError, NemoRlChat, Renderer, Sampling
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
