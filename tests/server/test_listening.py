@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from paddock.server.listening import HttpServer, Joining
+from paddock.server.listening import HttpServer
 from paddock.server.sockets import Address, bind
 
 
@@ -27,14 +27,19 @@ class Serving:
         await self.server.stop()
 
 
-async def silent(scope: Scope, receive: Receive, send: Send) -> None:
-    await asyncio.Event().wait()
+class Unending:
+    """An app that never ends an answer; `begun` is set when it has sent what it sends, if anything."""
 
+    def __init__(self, *, sends: bool) -> None:
+        self.begun = asyncio.Event()
+        self._sends = sends
 
-async def half(scope: Scope, receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"half", "more_body": True})
-    await asyncio.Event().wait()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._sends:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        self.begun.set()
+        await asyncio.Event().wait()
 
 
 async def broken(scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,10 +47,11 @@ async def broken(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def test_a_request_that_was_not_answered_is_told_to_try_elsewhere() -> None:
+    app = Unending(sends=False)
     async with httpx.AsyncClient() as client:
-        async with Serving(silent) as serving:
+        async with Serving(app) as serving:
             call = asyncio.create_task(client.post(serving.url))
-            await asyncio.sleep(0.1)
+            await app.begun.wait()
         reply = await call
     assert reply.status_code == 503
     assert reply.json()["error"]["kind"] == "stopping"
@@ -53,48 +59,16 @@ async def test_a_request_that_was_not_answered_is_told_to_try_elsewhere() -> Non
 
 
 async def test_a_half_sent_answer_is_cut_off_and_never_passes_for_a_whole_one() -> None:
+    app = Unending(sends=True)
     async with httpx.AsyncClient() as client:
-        async with Serving(half) as serving:
+        async with Serving(app) as serving:
             call = asyncio.create_task(client.get(serving.url))
-            await asyncio.sleep(0.1)
+            await app.begun.wait()
         with pytest.raises(httpx.RemoteProtocolError):
             await call
 
 
-class Line(asyncio.Transport):
-    """What is written to a connection, write by write."""
-
-    def __init__(self) -> None:
-        super().__init__({"peername": ("here", 1)})
-        self.written: list[bytes] = []
-        self.closed = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        assert not self.closed
-        self.written.append(bytes(data))
-
-    def close(self) -> None:
-        self.closed = True
-
-
 HEAD = b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"
-
-
-async def test_a_head_is_sent_with_what_follows_it_in_the_same_round_and_alone_where_nothing_does() -> None:
-    line = Line()
-    joining = Joining(line)
-    assert joining.get_extra_info("peername") == ("here", 1)
-    for data in (HEAD, b"body", b"more"):
-        joining.write(data)
-    assert line.written == [HEAD + b"body", b"more"]
-    joining.write(HEAD)
-    await asyncio.sleep(0)
-    joining.write(b"body")
-    assert line.written[2:] == [HEAD, b"body"]
-    joining.write(HEAD)
-    joining.close()
-    await asyncio.sleep(0)
-    assert (line.written[4:], line.closed) == ([HEAD], True)
 
 
 async def test_answers_of_any_form_arrive_whole_one_after_the_other() -> None:

@@ -9,7 +9,7 @@ Errors  what an app raises is logged; where it has not answered yet, the caller 
 import asyncio
 import logging
 import socket
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import uvicorn
@@ -71,36 +71,6 @@ class EndableApp:
             self._running.discard(task)
 
 
-class Joining:
-    """A connection's transport that sends an answer's head with what follows it in the same round of the loop: one
-    message to the system, and to the client, in place of two."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
-            self._head = data
-            asyncio.get_running_loop().call_soon(self._flush)
-            return
-        self._transport.write(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        head, self._head = self._head, b""
-        if head:
-            self._transport.write(head)
-
-
 class _Protocol(HttpToolsProtocol):
     """A connection that ends when a request stalls: one that has begun, or the first, which has not. What is paused on
     our side does not stall."""
@@ -112,7 +82,7 @@ class _Protocol(HttpToolsProtocol):
     """While a request is due."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
-        super().connection_made(cast(asyncio.Transport, Joining(transport)))
+        super().connection_made(transport)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
