@@ -20,12 +20,12 @@ from paddock.errors import BugError, InfraError, PaddockError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.traits import Traits, find_traits, weight_version, world_size
+from paddock.processes import restart_wait_s
 from paddock.server.upstream_failures import UpstreamError
 from paddock.server.vllm.launch import Device
 from paddock.server.vllm.processes import VllmProcess
 from paddock.types import JsonObject
 
-MAX_WAIT_S = 60.0
 PROBE_FACTOR = 6.0
 """A first generation may take that many times as long as a health check."""
 T = TypeVar("T")
@@ -302,9 +302,8 @@ class Replica:
             self._become("lost", f"{self.why}; it was started again {self._restarts} times")
             _log.error("%s: given up: %s", self.name, self.why)
             return False
-        wait_s = min(MAX_WAIT_S, settings.restart_wait_s * 2.0**self._restarts)
         self._restarts += 1
-        await asyncio.sleep(wait_s)
+        await asyncio.sleep(restart_wait_s(self._restarts, settings.restart_wait_s))
         await self._come_up()
         _log.warning("%s: is back, after restart %d of %d", self.name, self._restarts, settings.max_restarts)
         return True

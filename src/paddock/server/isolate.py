@@ -16,11 +16,11 @@ from paddock.http import HttpPeer
 from paddock.http.transport import make_client
 from paddock.server.access import Access
 from paddock.server.handover import Handover
+from paddock.server.isolated_server import IsolatedServer
 from paddock.server.lifecycle import common_settings, stop_each
 from paddock.server.running import Runtime
 from paddock.server.settings import RequestLimits, ServeSettings
 from paddock.server.sockets import Bound
-from paddock.server.supervisor import Supervisor
 from paddock.temporary import Hold, hold_existing, turns_root
 
 KILL_S = 0.2
@@ -34,7 +34,7 @@ async def isolated(
     """`bound`: they, and whatever they call. Fills the runtime's peers, and tells it when a server is given up."""
     urls = {name: at.url for name, at in bound.items()}
     client = make_client()
-    supervisors: list[Supervisor] = []
+    supervisors: list[IsolatedServer] = []
     for name in names:
         common = common_settings(runtime.config, name)
         own = settings.model_copy(
@@ -44,7 +44,7 @@ async def isolated(
             }
         )
         handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, access, common.python)
-        supervisors.append(Supervisor(handover, bound[name].sock, own, runtime.fail))
+        supervisors.append(IsolatedServer(handover, bound[name].sock, own, runtime.fail))
     held: list[Hold | None] = []
     try:
         await _start_all(supervisors)
@@ -63,11 +63,11 @@ async def isolated(
                 one.release()
 
 
-async def _start_all(supervisors: list[Supervisor]) -> None:
+async def _start_all(supervisors: list[IsolatedServer]) -> None:
     timeout_s = max(one.start_timeout_s for one in supervisors)
     late = {one.name for one in supervisors}
 
-    async def prepare(one: Supervisor) -> None:
+    async def prepare(one: IsolatedServer) -> None:
         async with asyncio.timeout(one.start_timeout_s):
             await one.prepare()
         late.discard(one.name)

@@ -1,14 +1,12 @@
 """One server's process as its parent sees it: started, spoken to, waited for, and gone with all that it started.
 
-Law     the process leads a session of its own: a terminal's Ctrl-C does not reach it. When it has ended, whatever is
-        left of its group is killed before its id is given back, so a kill can hit no stranger.
+Law     that of `paddock.processes.child`.
 Output  its lines go to this process's stderr, each after the server's name.
 Errors  InfraError: it ended or fell silent where a message was due. ConfigError: it said that the config is wrong.
 """
 
 import asyncio
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from contextlib import suppress
 from pydantic import ValidationError
 
 from paddock.errors import InfraError
+from paddock.processes import Child, exit_in_words
 from paddock.server.handover import GO, Handover, Status
 from paddock.signals import interrupts_held
 
@@ -38,13 +37,11 @@ class ServerProcess:
         """The loop waits on the channel: it is not closed under it."""
         with theirs:
             process = _start(handover, theirs)
-        self.pid = process.pid
-        loop = asyncio.get_running_loop()
-        self._exited: asyncio.Future[int] = loop.create_future()
-        # Threads, so that it works on any loop and in any thread, whoever else waits for children.
         pump = threading.Thread(target=_pump, args=(self.name, process), name=f"{self.name}-output", daemon=True)
         pump.start()
-        threading.Thread(target=self._wait, args=(process, pump, loop), name=f"{self.name}-exit", daemon=True).start()
+        self._child = Child(process, name=f"{self.name}-exit", at_end=lambda: pump.join(DRAIN_S))
+        self._child.exited.add_done_callback(self._close_channel)
+        self.pid = self._child.pid
 
     async def prepare(self) -> None:
         """Hand over, and wait until it could serve."""
@@ -53,17 +50,17 @@ class ServerProcess:
     async def _ask(self, data: bytes, event: str) -> None:
         """Send, and wait for the message `event`; raises what the process says instead."""
         line = b""
-        if not self._exited.done():
+        if not self._child.exited.done():
             self._talking = True
             try:
                 await self._send(data)
                 line = await self._read_line()
             finally:
                 self._talking = False
-                if self._exited.done():
+                if self._child.exited.done():
                     self._channel.close()
         if not line:
-            how = ending(await self.exit_code())
+            how = exit_in_words(await self.exit_code())
             raise InfraError(f"{self.name}: its process {how} while starting", kind="child_died", retryable=False)
         try:
             status = Status.model_validate_json(line)
@@ -80,22 +77,15 @@ class ServerProcess:
 
     async def exit_code(self) -> int:
         """Wait for its end: the exit code, negative for a signal. Nothing of its group is left then."""
-        return await asyncio.shield(self._exited)  # one waiter's cancellation is not the others'
+        return await self._child.exit_code()
 
     async def stop(self, timeout_s: float) -> None:
         """Ask it to end, and kill it after `timeout_s`."""
         self._channel.close()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self.exit_code()
-        except TimeoutError:
-            self.kill()
-            await self.exit_code()
+        await self._child.wait_or_kill(timeout_s)
 
     def kill(self) -> None:
-        if not self._exited.done():
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+        self._child.kill()
 
     async def _send(self, data: bytes) -> None:
         with suppress(ConnectionError):  # its end is told by `_ask`
@@ -114,32 +104,9 @@ class ServerProcess:
             return line
         return b""
 
-    def _wait(
-        self, process: "subprocess.Popen[bytes]", pump: threading.Thread, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-        pump.join(DRAIN_S)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
-            loop.call_soon_threadsafe(self._set_exited, code)
-
-    def _set_exited(self, code: int) -> None:
+    def _close_channel(self, _: object) -> None:
         if not self._talking:
             self._channel.close()
-        if not self._exited.done():
-            self._exited.set_result(code)
-
-
-def ending(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
 
 
 def _start(handover: Handover, channel: socket.socket) -> "subprocess.Popen[bytes]":

@@ -43,7 +43,7 @@ FEW = {"codex_cli": DURING[::4], "opencode_cli": DURING[2:3], "mini_swe_agent": 
 """Points that are tried beside those of `make test-slow`."""
 PATIENT = ("opencode_cli", "model")
 """It asks a model that is gone again for minutes."""
-KEEPER = "keeper.py"
+SUPERVISOR = "supervisor.py"
 Strike = Callable[[], Awaitable[None]]
 
 
@@ -198,7 +198,7 @@ def drivers() -> list[int]:
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if str(BRIDGE) in words and not any(word.endswith(KEEPER) for word in words):
+            if str(BRIDGE) in words and not any(word.endswith(SUPERVISOR) for word in words):
                 found.append(process.pid)
     return found
 

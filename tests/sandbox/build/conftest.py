@@ -16,10 +16,10 @@ import pytest
 from tests.support import distributions
 
 from paddock.errors import InfraError
+from paddock.processes.command import Finished
 from paddock.sandbox.images import ImageStore, LocalImage
 from paddock.sandbox.images.build import base_image, python_image
 from paddock.sandbox.images.build.inside import run_inside
-from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import staged
 from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import HOME_VARIABLE, PAYLOAD_ID

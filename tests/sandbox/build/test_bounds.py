@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from paddock.processes.command import Finished
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import ImageLimits, ImageStore, LocalImage
 from paddock.sandbox.images.build.bounds import first_process
 from paddock.sandbox.images.build.inside import run_inside
-from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import staged
 
 pytestmark = pytest.mark.sandbox

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError, RowError
+from paddock.processes.command import Finished
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import GitSource, ImageLimits, ImageStore, LocalImage, Recipe
 from paddock.sandbox.images.build import base_image, build_image, python_image
 from paddock.sandbox.images.build.index import Index, PipConfig
 from paddock.sandbox.images.build.local import ANYWHERE
-from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.staging import cache
 from paddock.sandbox.images.build.wheels import fetch_wheels, with_pip
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from paddock.processes.command import Finished
 from paddock.sandbox.images.build import check_scrubbed, scrub_commands
-from paddock.sandbox.images.build.process import Finished
 
 pytestmark = pytest.mark.sandbox
 

@@ -115,7 +115,7 @@ class OutsideHarness(ABC):
                 told = await Serving(workspace).serve(process.reader, process.writer)
             finally:
                 self._keep(process, endpoint.api_key)
-            code = 0 if told else await process.code
+            code = 0 if told else await process.exit_code()
         return _Ran(told, code, process.said.replace(endpoint.api_key, "..."))
 
     def _keep(self, process: OutsideProcess, secret: str) -> None:

@@ -1,8 +1,7 @@
 """The process of a program outside: started, spoken to over its channel, and gone with all that it started.
 
-Law     a keeper of its own session stands over it (`paddock.harness.programs.children.KEEPER`): when its stdin ends,
-        as we end in whatever way, all that the program started is killed, and its folder is removed. Where both are
-        killed the next program removes it (`paddock.temporary`).
+Law     the supervisor stands over it (`paddock.processes`): as we end, in whatever way, all that the program started is
+        killed, and its folder is removed. Where both are killed the next program removes it (`paddock.temporary`).
 Env     `PATH`, `HOME` and `TMPDIR` (the folder), `LANG`, `TZ`, and what the plugin adds: nothing else of ours.
 Output  both streams of the program are one; its end is kept for errors.
 Errors  InfraError "program_start": it can't be started.
@@ -11,25 +10,20 @@ Errors  InfraError "program_start": it can't be started.
 import asyncio
 import os
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from paddock.errors import InfraError
-from paddock.harness.programs.children import GRACE_S, KEEPER
+from paddock.processes import Supervised, start_supervised
+from paddock.processes.command import GRACE_S
 from paddock.temporary import Hold, hold_scratch
 
 LINE_BYTES = 1 << 28
 """Longest line of the channel: a file in base64."""
 KEPT_BYTES = 1 << 14
-KILL_S = 10.0
-"""Seconds beyond its grace that the keeper is waited for before it is killed."""
 LISTEN_S = 5.0
 """Seconds for the last of its output, when it has ended."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -44,14 +38,17 @@ class OutsideProcess:
     def __init__(self, argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
         self.home = Path()
         """Its folder, while it lives."""
-        self.code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """It has ended, and nothing is left of it."""
         self._held: Hold | None = None
         self._argv = [str(word) for word in argv]
         self._env = env
         self._said = b""
-        self._pid = 0
-        self._lifeline = -1
+        self._child: Supervised | None = None
+
+    async def exit_code(self) -> int:
+        """Wait for its end: its exit code, 128 and the signal's number where one killed it. Nothing of it is left."""
+        assert self._child is not None  # it was started
+        code = await self._child.exit_code()
+        return code if code >= 0 else 128 - code
 
     @property
     def said(self) -> str:
@@ -69,7 +66,7 @@ class OutsideProcess:
             self.reader, self.writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
         except BaseException as error:
             ours.close()
-            if not self._pid:
+            if self._child is None:
                 os.close(said)
             await self._end()
             if isinstance(error, OSError):
@@ -92,62 +89,30 @@ class OutsideProcess:
             return None
 
     def _spawn(self, channel: socket.socket, saying: int, listener: threading.Thread) -> None:
-        stdin, lifeline = os.pipe()
         home = str(self.home)
         env = {"PATH": PATH, "LANG": "C.UTF-8", "TZ": "UTC", **self._env, "HOME": home, "TMPDIR": home}
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(KEEPER), str(GRACE_S), home, *self._argv],
-                stdin=stdin,
-                stdout=channel.fileno(),
-                stderr=saying,
-                cwd=home,
-                env=env,
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(lifeline)
-            raise
-        finally:
-            os.close(stdin)
-        self._pid, self._lifeline = process.pid, lifeline
-        loop = asyncio.get_running_loop()
-        # A thread, so that it works on any loop, and is done though the loop is closed meanwhile.
+        started = start_supervised(
+            self._argv, scratch=home, grace_s=GRACE_S, stdout=channel.fileno(), stderr=saying, cwd=home, env=env
+        )
         listener.start()
-        threading.Thread(target=self._wait, args=(process, listener, loop), name="program-exit", daemon=True).start()
+
+        def at_end() -> None:
+            listener.join(LISTEN_S)
+            self._remove_home()
+
+        self._child = Supervised(started, name="program-exit", grace_s=GRACE_S, at_end=at_end)
 
     async def _end(self) -> None:
-        """Cancelled: it ends all the same."""
-        if self._lifeline < 0:
+        """Cancelled: it has ended all the same when this leaves."""
+        if self._child is None:
             self._remove_home()
             return
-        lifeline, self._lifeline = self._lifeline, -1
-        os.close(lifeline)
-        ending = asyncio.ensure_future(self._surely())
+        ending = asyncio.ensure_future(self._child.end())
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
             await asyncio.wait([ending])
             raise
-
-    async def _surely(self) -> None:
-        done, _ = await asyncio.wait([self.code], timeout=GRACE_S + KILL_S)
-        if not done:
-            with suppress(ProcessLookupError):
-                os.killpg(self._pid, signal.SIGKILL)
-            await self.code
-
-    def _wait(
-        self, process: "subprocess.Popen[bytes]", listener: threading.Thread, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # a keeper that was killed leaves its group
-        code = process.wait()
-        listener.join(LISTEN_S)
-        self._remove_home()
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
-            loop.call_soon_threadsafe(self._ended, code if code >= 0 else 128 - code)
 
     def _hold(self) -> Hold:
         try:
@@ -159,10 +124,6 @@ class OutsideProcess:
         if self._held is not None:
             shutil.rmtree(self.home, ignore_errors=True)
             self._held.release()
-
-    def _ended(self, code: int) -> None:
-        if not self.code.done():
-            self.code.set_result(code)
 
     def _listen(self, said: int) -> None:
         with os.fdopen(said, "rb", buffering=0) as stream:

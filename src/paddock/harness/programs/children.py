@@ -1,28 +1,18 @@
 """Commands of this machine that an installation or a check runs: each with an end, and nothing left of it.
 
-Law     a keeper stands over each (`paddock.server.vllm.keeper`): when the time is over, or we end in whatever way, all
+Law     the supervisor stands over each (`paddock.processes`): when the time is over, or we end in whatever way, all
         that the command started is killed; it holds our lock until then, so nobody takes over a folder that is still
         written to.
 Env     what finds programs, packages and the network, as the user has it, and no key or secret beside: a list of
         names, not of exceptions.
-Output  both streams in the order written, the last `KEPT` bytes as text.
 """
 
-import contextlib
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-KEEPER = Path(__file__).parents[2] / "server" / "vllm" / "keeper.py"
-KEPT = 1 << 16
-LOG_LINES = 25
-GRACE_S = 0.5
-"""Between being told to end and being killed."""
+from paddock.processes import Finished, run_supervised
 
 _NAMES = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PYENV_ROOT"),
@@ -32,19 +22,6 @@ _NAMES = {
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 _PREFIXES = ("npm_config_", "pip_")
 """Settings of package managers, in either case."""
-
-
-class Finished(NamedTuple):
-    """How a command ended."""
-
-    code: int | None
-    """None: its time was over."""
-    output: str
-
-    @property
-    def tail(self) -> str:
-        """Its last lines, for an error."""
-        return "\n".join(self.output.strip().splitlines()[-LOG_LINES:])
 
 
 class Commands:
@@ -68,37 +45,9 @@ class Commands:
         own_home: bool = False,
     ) -> Finished:
         """`own_home`: HOME is an empty folder, which is gone afterwards."""
-        scratch = tempfile.mkdtemp(prefix="paddock-")
-        env = {**self.environ, "TMPDIR": scratch, **({"HOME": scratch} if own_home else {})}
-        theirs, ours = os.pipe()
-        with tempfile.TemporaryFile() as log, contextlib.ExitStack() as stack:
-            lifeline = stack.enter_context(os.fdopen(ours, "wb"))
-            try:
-                keeper = subprocess.Popen(
-                    [sys.executable, "-I", "-S", KEEPER, str(GRACE_S), scratch, *argv],
-                    stdin=theirs,
-                    stdout=log,
-                    stderr=log,
-                    cwd=cwd or scratch,
-                    env=env,
-                    umask=0o022,
-                    pass_fds=self._held,
-                    start_new_session=True,
-                )
-            except BaseException:
-                shutil.rmtree(scratch, ignore_errors=True)
-                raise
-            finally:
-                os.close(theirs)
-            try:
-                code: int | None = keeper.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                lifeline.close()
-                keeper.wait()
-            log.seek(max(0, log.seek(0, os.SEEK_END) - KEPT))
-            return Finished(code, log.read().decode(errors="replace"))
+        return run_supervised(
+            argv, timeout_s=timeout_s, env=self.environ, cwd=cwd, own_home=own_home, pass_fds=self._held
+        )
 
 
 def _passes(name: str) -> bool:

@@ -1,7 +1,7 @@
 """What an environment's vLLM runs on, asked of its interpreter before anything is started.
 
-Law     the interpreter runs under a keeper (`keeper`): when it has answered, or has not within `timeout_s`, nothing of
-        it is left.
+Law     the interpreter runs under the supervisor (`paddock.processes`): when it has answered, or has not within
+        `timeout_s`, nothing of it is left.
 Errors  ConfigError `vllm_missing`: it can't be started, has no vLLM that works, one that is too old, or hangs.
 """
 
@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 import signal
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,8 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import ConfigError
+from paddock.processes import supervised_argv
+from paddock.processes.supervised import KILL_S
 from paddock.server.vllm.launch import OLDEST, Device
-from paddock.server.vllm.processes import KEEPER, KILL_S
 
 ASK_TIMEOUT_S = 120.0
 """Importing vLLM from a cold disk takes long."""
@@ -79,9 +79,12 @@ def _is_old(version: str) -> bool:
 async def _said(argv: Sequence[str], timeout_s: float) -> _Said:
     pipe = asyncio.subprocess.PIPE
     with tempfile.TemporaryDirectory(prefix="vllm-", ignore_cleanup_errors=True) as scratch:
-        keeper = [sys.executable, "-I", "-S", str(KEEPER), "0", scratch, *argv]
         process = await asyncio.create_subprocess_exec(
-            *keeper, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+            *supervised_argv(argv, scratch=scratch, grace_s=0),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
         )
         assert process.stdin is not None  # they are pipes
         assert process.stdout is not None
@@ -97,7 +100,7 @@ async def _said(argv: Sequence[str], timeout_s: float) -> _Said:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """The keeper ends what it keeps; where it can't, its group is killed."""
+    """The supervisor ends what it started; where it can't, its group is killed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S):
             await process.wait()

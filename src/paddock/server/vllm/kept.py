@@ -1,7 +1,7 @@
 """A vLLM of our own that is kept up: watched, and started again when it dies.
 
 Dead    its process has ended, or `/health` was not well `misses` times in a row.
-Back    started again, with waits that double up to `MAX_WAIT_S`, at most `max_restarts` times in all, then it is lost.
+Back    started again, with waits that double, at most `max_restarts` times in all, then it is lost.
 Errors  those of `processes`, for the first start.
 """
 
@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 
 from paddock.errors import PaddockError
+from paddock.processes import restart_wait_s
 from paddock.server.vllm.launch import LaunchSettings
 from paddock.server.vllm.processes import VllmProcess
 
-MAX_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +75,7 @@ class KeptVllm:
                 await self._end(why)
             if restart == self._settings.max_restarts:
                 break
-            await asyncio.sleep(min(MAX_WAIT_S, self._settings.restart_wait_s * 2.0**restart))
+            await asyncio.sleep(restart_wait_s(restart + 1, self._settings.restart_wait_s))
             try:
                 await self._begin()
                 _log.warning("%s: is back, after restart %d", self.name, restart + 1)

@@ -1,8 +1,7 @@
 """One vLLM process of our own: started, waited for until it is well, and gone with all that it started.
 
-Law     however this process ends, killed too, nothing of vLLM is left within `stop_timeout_s` and a moment: a keeper
-        of its own session holds the other end of a pipe; see `keeper`. Whatever is left of the keeper's group when it
-        has ended, killed too, is killed here before its id is given back.
+Law     however this process ends, killed too, nothing of vLLM is left within `stop_timeout_s` and a moment: the
+        supervisor stands over it (`paddock.processes.supervised`).
 Output  a log file, the one before it kept as `.1`; its last lines are in the error of a failed start. That it loads,
         where its log is and that it is ready is told (logger `paddock.progress`).
 Port    chosen here, and held until it listens: bound with SO_REUSEADDR, which keeps it from whoever wants any free
@@ -12,14 +11,9 @@ Errors  InfraError `start_failed`, `start_timeout`, neither retryable.
 
 import asyncio
 import logging
-import os
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,15 +22,12 @@ from typing import NamedTuple
 
 import aiohttp
 
-from paddock.errors import InfraError
-from paddock.server.process import ending
+from paddock.errors import BugError, InfraError
+from paddock.processes import Supervised, exit_in_words, start_supervised
 
-KEEPER = Path(__file__).parent / "keeper.py"
 POLL_S = 0.2
 LOG_LINES = 15
 _progress = logging.getLogger("paddock.progress")
-KILL_S = 5.0
-"""Seconds beyond its grace that the keeper is waited for before it is killed."""
 
 
 class Command(NamedTuple):
@@ -59,19 +50,27 @@ class VllmProcess:
         self.name = name
         self.url = ""
         """Its root, once started."""
-        self.pid = 0
-        """The keeper's, which leads the group."""
-        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """Its exit code: it has ended, and nothing is left of it."""
         self._command = command
         self._session = session
-        self._lifeline = -1
+        self._child: Supervised | None = None
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's, which leads the group; 0: it has not started."""
+        return 0 if self._child is None else self._child.pid
+
+    @property
+    def exited(self) -> "asyncio.Future[int]":
+        """Its exit code: it has ended, and nothing is left of it."""
+        if self._child is None:
+            raise BugError(f"{self.name}: was not started", kind="not_started")
+        return self._child.exited
 
     @property
     def ending(self) -> str:
         """How it ended, in words."""
         code = self.exited.result()
-        return ending(code if code < 128 else 128 - code)
+        return exit_in_words(code if code < 128 else 128 - code)
 
     async def start(self) -> None:
         """Well when it returns; gone when it raises."""
@@ -93,17 +92,8 @@ class VllmProcess:
 
     async def stop(self) -> None:
         """End it; what has not ended in time is killed. Cancelled: it ends all the same."""
-        if self._lifeline < 0:
-            return
-        lifeline, self._lifeline = self._lifeline, -1
-        os.close(lifeline)
-        try:
-            async with asyncio.timeout(self._command.stop_timeout_s + KILL_S):
-                await asyncio.shield(self.exited)
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-            await asyncio.shield(self.exited)
+        if self._child is not None:
+            await self._child.end()
 
     async def is_well(self, timeout_s: float) -> bool:
         """Whether it says so in that time."""
@@ -141,45 +131,25 @@ class VllmProcess:
         _keep_one(command.log)
         # Short, because sockets are made in it, and of its own, so that nothing stays of a vLLM that was killed.
         scratch = tempfile.mkdtemp(prefix="vllm-")
-        theirs, ours = os.pipe()
-        argv = [*command.argv, "--host", "127.0.0.1", "--port", str(port)]
         try:
             with command.log.open("wb") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(KEEPER), str(command.stop_timeout_s), scratch, *argv],
-                    stdin=theirs,
+                started = start_supervised(
+                    [*command.argv, "--host", "127.0.0.1", "--port", str(port)],
+                    scratch=scratch,
+                    grace_s=command.stop_timeout_s,
                     stdout=log,
                     stderr=log,
                     env={**command.env, "TMPDIR": scratch},
-                    start_new_session=True,
                 )
         except OSError:
-            os.close(ours)
             shutil.rmtree(scratch, ignore_errors=True)
             raise
-        finally:
-            os.close(theirs)
-        # Both or none: who has a lifeline is ended by its group's id, and 0 would be our own.
-        self.pid, self._lifeline = process.pid, ours
-        loop = asyncio.get_running_loop()
-        # A thread, so that it works on any loop, whoever else waits for children.
-        waiter = threading.Thread(
-            target=self._wait, args=(process, scratch, loop), name=f"{self.name}-exit", daemon=True
+        self._child = Supervised(
+            started,
+            name=f"{self.name}-exit",
+            grace_s=command.stop_timeout_s,
+            at_end=lambda: shutil.rmtree(scratch, ignore_errors=True),
         )
-        waiter.start()
-
-    def _wait(self, process: "subprocess.Popen[bytes]", scratch: str, loop: asyncio.AbstractEventLoop) -> None:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-        shutil.rmtree(scratch, ignore_errors=True)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
-            loop.call_soon_threadsafe(self._set_exited, code)
-
-    def _set_exited(self, code: int) -> None:
-        if not self.exited.done():
-            self.exited.set_result(code)
 
 
 def _keep_one(log: Path) -> None:

@@ -26,11 +26,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from paddock.errors import InfraError, RowError, describe
+from paddock.processes.command import run
 from paddock.sandbox.images.build.base import Progress
 from paddock.sandbox.images.build.hashes import with_hashes
 from paddock.sandbox.images.build.index import Index, PipConfig, normalized, split_pin
 from paddock.sandbox.images.build.local import ANYWHERE
-from paddock.sandbox.images.build.process import run
 from paddock.sandbox.images.build.source import fetch_source
 from paddock.sandbox.images.build.staging import cache, staged
 from paddock.sandbox.images.recipe import GitSource, Recipe

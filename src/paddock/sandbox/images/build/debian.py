@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import InfraError
-from paddock.sandbox.images.build.process import run
+from paddock.processes.command import run
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MERGED = ("bin", "sbin", "lib", "lib64")

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import Request, urlopen
 
 from paddock.errors import InfraError, RowError
-from paddock.sandbox.images.build.process import run
+from paddock.processes.command import run
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")

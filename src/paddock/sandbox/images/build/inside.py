@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import InfraError
+from paddock.processes.command import Finished, run
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.images.build.bounds import Bounds, bounds_of
-from paddock.sandbox.images.build.process import Finished, run
 from paddock.sandbox.images.build.staging import Stage
 from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
 from paddock.sandbox.watchdog.disk import disk_use

@@ -12,13 +12,13 @@ from pathlib import Path
 from shlex import quote
 
 from paddock.errors import RowError
+from paddock.processes.command import Finished
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.build.base import ENV, Progress, current, digest, mover
 from paddock.sandbox.images.build.environment import PIP, environment_image
 from paddock.sandbox.images.build.index import Index, PipConfig
 from paddock.sandbox.images.build.inside import GIVEN, open_to_all, run_inside
 from paddock.sandbox.images.build.local import check_allowed
-from paddock.sandbox.images.build.process import Finished
 from paddock.sandbox.images.build.python import interpreter_of, python_image
 from paddock.sandbox.images.build.source import fetch_source
 from paddock.sandbox.images.build.staging import Stage, cache, locked, staged

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import RowError
-from paddock.sandbox.images.build.process import run
+from paddock.processes.command import run
 
 HOME = "opt/python"
 _ASK = "import sys; print(sys.base_prefix); print('.'.join(map(str, sys.version_info[:3])))"

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.errors import InfraError, RowError
+from paddock.processes.command import Finished, run
 from paddock.sandbox.images.build.index import Index
 from paddock.sandbox.images.build.local import borrow, local_path
-from paddock.sandbox.images.build.process import Finished, run
 from paddock.sandbox.images.build.staging import Stage
 from paddock.sandbox.images.recipe import GitSource, Recipe
 

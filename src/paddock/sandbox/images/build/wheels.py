@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import InfraError, RowError
+from paddock.processes.command import Finished, run
 from paddock.sandbox.images.build.hashes import hashes_of
 from paddock.sandbox.images.build.index import Index, normalized, split_pin
-from paddock.sandbox.images.build.process import Finished, run
 from paddock.sandbox.images.recipe import HASH, Recipe
 
 PIPS = {

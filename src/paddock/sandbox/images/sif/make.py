@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from paddock.processes.command import run
 from paddock.sandbox.failures import ImageInvalid, RuntimeMissing
-from paddock.sandbox.images.build.process import run
 
 PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
 BUILD_S = 3600.0

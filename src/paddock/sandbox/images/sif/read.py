@@ -14,8 +14,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from paddock.processes.command import run
 from paddock.sandbox.failures import ImageInvalid
-from paddock.sandbox.images.build.process import run
 from paddock.sandbox.images.sif.make import check_apptainer
 from paddock.sandbox.images.unpack.limits import Budget, ImageLimits, full_disk
 from paddock.types import Json, JsonObject

@@ -1,30 +1,37 @@
-"""Host commands of a build: run to the end, output merged, the whole group killed when the time is over or we are.
+"""Commands of this machine that are run to their end.
 
-Output  the last `keep` bytes of both streams in the order written, as text; what came before is dropped as it comes.
-Units   seconds. Errors: InfraError when the program is missing or the time is over; exit codes are the caller's.
+`run` waits on the event loop, and kills the command's group when its time is over or the caller is cancelled.
+`run_supervised` blocks, and has the supervisor over the command: nothing of it is left, however we end.
+Output  the end of both streams, in the order written, as text; what came before is dropped.
 """
 
 import asyncio
 import os
 import shutil
 import signal
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import InfraError
+from paddock.processes.supervised import start_supervised
 
 _CHUNK = 1 << 16
 _WITH_UMASK = ("sh", "-c", 'umask 022; exec "$@"', "sh")
 """Not every event loop takes a umask."""
 LOG_LINES = 25
+GRACE_S = 0.5
+"""Of a supervised command, between the signal to end and the kill."""
 
 
 class Finished(NamedTuple):
     """How a command ended."""
 
-    code: int
+    code: int | None
+    """None: its time was over."""
     output: str
 
     @property
@@ -44,7 +51,8 @@ async def run(
     pass_fds: Sequence[int] = (),
 ) -> Finished:
     """Run `argv`; messages are in English, new files are readable by all. `env` is added to `inherited` (None: our
-    environment)."""
+    environment); `keep` are bytes of output. InfraError where the program is missing or its time is over; exit codes
+    are the caller's."""
     program = shutil.which(argv[0])
     if program is None:
         raise InfraError(f"{argv[0]} is not installed", kind="program_missing", retryable=False)
@@ -69,6 +77,47 @@ async def run(
     finally:
         await _kill(process)
     return Finished(code, output.decode(errors="replace"))
+
+
+def run_supervised(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    own_home: bool = False,
+    pass_fds: Sequence[int] = (),
+    keep: int = 1 << 16,
+) -> Finished:
+    """Run `argv`, with a TMPDIR of its own that is gone afterwards; `own_home`: that is its HOME, too. `keep` are bytes
+    of output."""
+    scratch = tempfile.mkdtemp(prefix="paddock-")
+    env = {**env, "TMPDIR": scratch, **({"HOME": scratch} if own_home else {})}
+    with tempfile.TemporaryFile() as log:
+        try:
+            process, lifeline = start_supervised(
+                argv,
+                scratch=scratch,
+                grace_s=GRACE_S,
+                stdout=log,
+                stderr=log,
+                cwd=cwd or scratch,
+                env=env,
+                umask=0o022,
+                pass_fds=pass_fds,
+            )
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        try:
+            code: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            os.close(lifeline)
+            process.wait()
+        log.seek(max(0, log.seek(0, os.SEEK_END) - keep))
+        return Finished(code, log.read().decode(errors="replace"))
 
 
 async def _tail(process: asyncio.subprocess.Process, keep: int) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from paddock.errors import InfraError
-from paddock.sandbox.images.build.process import Finished, run
+from paddock.processes.command import Finished, run
 
 Loop = Callable[[Coroutine[Any, Any, Finished]], Finished]
 

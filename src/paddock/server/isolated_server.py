@@ -10,22 +10,15 @@ import socket
 from collections.abc import Callable
 
 from paddock.errors import InfraError, PaddockError
+from paddock.processes import exit_in_words, restart_wait_s
 from paddock.server.handover import Handover
-from paddock.server.process import ServerProcess, ending
+from paddock.server.process import ServerProcess
 from paddock.server.settings import ServeSettings
 
-MAX_WAIT_S = 30.0
-_MAX_DOUBLINGS = 60
-"""Of any wait these give the longest; twice as many doublings are no float any more."""
 _log = logging.getLogger("paddock.server")
 
 
-def wait_before(restart: int, first_s: float) -> float:
-    """Seconds before a restart, counted from 1."""
-    return min(MAX_WAIT_S, first_s * 2.0 ** min(restart - 1, _MAX_DOUBLINGS))
-
-
-class Supervisor:
+class IsolatedServer:
     """Keeps one server alive. `fail` is called once, when it is given up."""
 
     def __init__(
@@ -73,9 +66,9 @@ class Supervisor:
 
     async def _watch(self, process: ServerProcess) -> None:
         limit = self._settings.max_restarts
-        how = ending(await process.exit_code())
+        how = exit_in_words(await process.exit_code())
         for restart in range(1, limit + 1):
-            wait_s = wait_before(restart, self._settings.restart_wait_s)
+            wait_s = restart_wait_s(restart, self._settings.restart_wait_s)
             _log.warning("%s: its process %s; restart %d of %d in %.1f s", self.name, how, restart, limit, wait_s)
             await asyncio.sleep(wait_s)
             try:
@@ -87,7 +80,7 @@ class Supervisor:
                 self._running.kill()
             else:
                 _log.warning("%s: is back, process %d", self.name, self._running.pid)
-            how = ending(await self._running.exit_code())
+            how = exit_in_words(await self._running.exit_code())
         self._sock.close()
         self._fail(
             InfraError(

@@ -1,4 +1,4 @@
-"""`python -I -S keeper.py GRACE_S SCRATCH COMMAND...`: runs a command, and leaves nothing of it behind.
+"""`python -I -S supervisor.py GRACE_S SCRATCH COMMAND...`: runs a command, and leaves nothing of it behind.
 
 Law     when its stdin ends, because whoever started it closed it or died in whatever way, the command's group is told
         to end (SIGTERM), and what is left after GRACE_S seconds is killed. When the command ends by itself, what it
