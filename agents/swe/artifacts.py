@@ -19,6 +19,7 @@ import orjson
 from paddock.agents.swe.work import Work
 from paddock.harness import Step
 from paddock.types import JsonObject, Rollout, Row
+from paddock.whole_file import write_whole
 
 STEPS = "steps.jsonl"
 MAX_NAME = 120
@@ -62,17 +63,17 @@ class Artifacts:
 
     def _save(self, folder: Path, work: Work, rollout: Rollout | None) -> None:
         if work.patch is not None:
-            _replace(folder / "patch.diff", work.patch.data)
+            write_whole(folder / "patch.diff", work.patch.data)
         for name, data in work.left.items():
-            _replace(folder / _safe(name), self._clean(data))
+            write_whole(folder / _safe(name), self._clean(data))
         task = work.brief.task if work.brief else None
         trajectory = {
             "task": task.model_dump() if task else None,
             "steps": [step.model_dump() for step in work.steps],
             "exit": work.exit.model_dump() if work.exit else None,
         }
-        _replace(folder / "traj.json", self._clean(_json(trajectory)))
-        _replace(folder / "meta.json", self._clean(_json(self._meta(work, rollout))))
+        write_whole(folder / "traj.json", self._clean(_json(trajectory)))
+        write_whole(folder / "meta.json", self._clean(_json(self._meta(work, rollout))))
         (folder / STEPS).unlink(missing_ok=True)
 
     def _meta(self, work: Work, rollout: Rollout | None) -> JsonObject:
@@ -124,12 +125,3 @@ def _safe(name: str) -> str:
 
 def _json(value: JsonObject) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        fresh.write_bytes(data)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import orjson
 
-from paddock.collect.writer import sync_folder
 from paddock.errors import InfraError
 from paddock.training.core.records import Group
 from paddock.training.core.wire import group_from_wire, group_to_wire
 from paddock.types import JsonObject
+from paddock.whole_file import sync_folder
 
 _log = logging.getLogger("paddock.training")
 ABOUT = "checkpoint.json"

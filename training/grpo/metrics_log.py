@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from paddock.collect.writer import sync_folder
 from paddock.errors import InfraError
 from paddock.types import JsonObject
+from paddock.whole_file import sync_folder
 
 METRICS = "metrics.jsonl"
 

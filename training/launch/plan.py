@@ -5,7 +5,6 @@ Law     what is printed is what is written and run, to the letter; no value of a
 Local   `bash job.sh` in this process's place: signals and the exit code are the run's own.
 """
 
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from paddock.training.launch.resolving import DEFAULT, Resolved
 from paddock.training.launch.settings import VARIABLES, LaunchSettings, variables_of
 from paddock.training.launch.shell import Script, Step, replaced_by, step_of_slurm
 from paddock.training.launch.slurm import names_passed, sbatch_words, srun_words
+from paddock.whole_file import write_whole
 
 _TITLE = "{name}, as `paddock launch` wrote it: the same launch again goes on with the same run."
 
@@ -59,9 +59,7 @@ class Plan(NamedTuple):
     def write(self) -> None:
         for path, text in self.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_name(f"{path.name}.{os.getpid()}")
-            beside.write_text(text, encoding="utf-8", errors="surrogateescape")
-            beside.replace(path)
+            write_whole(path, text.encode(errors="surrogateescape"))
 
 
 def plan(resolved: Resolved, asked: Asked, where: Where) -> Plan:

@@ -9,13 +9,14 @@ Errors  ConfigError for a folder that can't be made; InfraError (kind `disk`) wh
 from pathlib import Path
 
 from paddock.collect.endings import Ending, FailedAttempt
-from paddock.collect.folder import CONFIG, DURABLE, FAILURES, ROLLOUTS, write_whole
+from paddock.collect.folder import CONFIG, DURABLE, FAILURES, ROLLOUTS
 from paddock.collect.identity import public_tree
 from paddock.collect.recovery import to_line
 from paddock.collect.writer import Part, Writer
 from paddock.config import Config
 from paddock.config.reading import dump
 from paddock.errors import ConfigError, InfraError
+from paddock.whole_file import write_whole
 
 
 class Journal:

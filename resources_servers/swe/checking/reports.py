@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from paddock.errors import ConfigError
 from paddock.resources_servers.swe.checking.records import Reported
 from paddock.types import JsonObject
+from paddock.whole_file import whole_file
 
 ReportT = TypeVar("ReportT", bound=Reported)
 
@@ -84,14 +85,8 @@ def _last_byte(path: Path) -> bytes:
 
 
 def _replace(path: Path, lines: Iterable[str]) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with beside.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        with whole_file(path) as file:
+            file.writelines(f"{line}\n".encode(errors="surrogatepass") for line in lines)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", kind="file_unwritable") from None
-    finally:
-        beside.unlink(missing_ok=True)

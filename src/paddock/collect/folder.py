@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from paddock.collect.writer import sync_folder
 from paddock.errors import ConfigError
+from paddock.whole_file import write_whole
 
 ROLLOUTS = "rollouts.jsonl"
 FAILURES = "failures.jsonl"
@@ -61,17 +61,6 @@ def locked(folder: Path) -> Iterator[None]:
 def has_run(folder: Path) -> bool:
     """True when the folder holds anything of a run."""
     return any((folder / name).exists() for name in (RUN, *JOURNALS, SUMMARY))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file at once: readers and crashes see the old or the new content, nothing between."""
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync_folder(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -22,7 +22,6 @@ from paddock.collect.folder import (
     has_run,
     locked,
     write_json,
-    write_whole,
 )
 from paddock.collect.identity import RunIdentity, differences, read_identity
 from paddock.collect.journal import result_lines
@@ -32,6 +31,7 @@ from paddock.collect.run import Collected, stored_pace, summarise
 from paddock.collect.tally import Pace
 from paddock.errors import ConfigError
 from paddock.types.formats import FORMAT
+from paddock.whole_file import write_whole
 
 
 class _Shard(NamedTuple):

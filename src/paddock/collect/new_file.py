@@ -1,17 +1,15 @@
-"""Files that are there whole or not at all.
+"""Files that a user names, whole or not at all (`paddock.whole_file`).
 
-Law     what is written goes into a file beside the target and takes its place at the end, after it is on disk; an
-        error or an interruption leaves the target as it was, and nothing beside it.
 Errors  ConfigError for a place that can't be written.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from paddock.errors import ConfigError
+from paddock.whole_file import whole_file
 
 
 @contextmanager
@@ -19,19 +17,11 @@ def new_file(target: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
     """A file that becomes `target` when the block ends well. `make_folder`: that of `target`, if it is not there."""
     if target.exists() and not target.is_file():
         raise ConfigError(f"{target}: is there and is no file", kind="out_unwritable")
-    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
-        try:
-            if make_folder:
-                target.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("wb", buffering=1 << 20) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(target)
-        finally:
-            with suppress(OSError):
-                beside.unlink()
+        if make_folder:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(target) as file:
+            yield file
     except OSError as error:
         raise ConfigError(f"{target}: can't be written: {error.strerror or error}", kind="out_unwritable") from error
 

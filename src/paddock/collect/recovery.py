@@ -17,13 +17,14 @@ import orjson
 from pydantic import ValidationError
 
 from paddock.collect.endings import TERMINAL, Ending, FailedAttempt, Member, ending_of, stamped_key
-from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN, write_whole
+from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import RunIdentity, in_words, read_identity
 from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, seal, stored_lines
 from paddock.errors import PaddockError
 from paddock.http import rollout_from_wire
 from paddock.types import JsonObject, Outcome, Rollout
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
+from paddock.whole_file import write_whole
 
 
 class Recovered(NamedTuple):

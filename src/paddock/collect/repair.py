@@ -20,7 +20,7 @@ from typing import NamedTuple
 import orjson
 
 from paddock.collect.endings import Ending, Member
-from paddock.collect.folder import DAMAGED, FAILURES, INDEX, RESULTS, ROLLOUTS, RUN, locked, write_json, write_whole
+from paddock.collect.folder import DAMAGED, FAILURES, INDEX, RESULTS, ROLLOUTS, RUN, locked, write_json
 from paddock.collect.identity import RunIdentity, read_identity
 from paddock.collect.journal import result_lines
 from paddock.collect.lines import Fault, FaultKind, StoredLine, is_sealed, seal, stored_lines
@@ -29,6 +29,7 @@ from paddock.collect.recovery import cut_torn_line, failure_lines, read_record, 
 from paddock.collect.run import stored_pace, summarise
 from paddock.errors import ConfigError
 from paddock.types.formats import FORMAT
+from paddock.whole_file import write_whole
 
 
 class Finding(NamedTuple):

@@ -19,7 +19,7 @@ import orjson
 from paddock.collect.attempts import Attempts, Prompter
 from paddock.collect.breaker import Breaker
 from paddock.collect.endings import Member
-from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json, write_whole
+from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json
 from paddock.collect.identity import (
     RunIdentity,
     Who,
@@ -38,6 +38,7 @@ from paddock.config.reading import dump, parse
 from paddock.errors import ConfigError, InfraError
 from paddock.http import Peer
 from paddock.types import JsonObject
+from paddock.whole_file import write_whole
 
 _log = logging.getLogger("paddock.collect")
 How = Literal["finished", "deadline", "servers_failed", "one_cause", "interrupted"]

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from paddock.whole_file import sync_folder
+
 GATHER_S = 0.005
 """How long parts are gathered for one hand-over to the thread: each one costs the event loop a switch of threads, and
 each sync the disk a flush."""
@@ -51,15 +53,6 @@ class _File:
                 os.ftruncate(self.fd, self.size)
             raise
         self.size += len(data)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put on the disk which files the folder has."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 class Writer:

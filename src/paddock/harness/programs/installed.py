@@ -19,6 +19,7 @@ from pydantic import Field
 from paddock.errors import ConfigError
 from paddock.harness.programs.program import Program
 from paddock.types import Record
+from paddock.whole_file import whole_path
 
 RECORD = "program.json"
 _SHOWN = 10
@@ -63,10 +64,9 @@ def finish(program: Program, folder: Path) -> None:
         size_mib=round(_open_to_all(folder) / (1 << 20), 1),
         installed_at=datetime.now(UTC).replace(microsecond=0),
     )
-    half = folder / f"{RECORD}.half"
-    half.write_text(record.model_dump_json(indent=1) + "\n")
-    half.chmod(0o644)
-    half.rename(folder / RECORD)
+    with whole_path(folder / RECORD) as beside:
+        beside.write_text(record.model_dump_json(indent=1) + "\n")
+        beside.chmod(0o644)
 
 
 def sha256_of(folder: Path, command: str) -> str | None:

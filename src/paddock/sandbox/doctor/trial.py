@@ -10,7 +10,6 @@ import hashlib
 import os
 import subprocess
 import time
-import uuid
 from pathlib import Path
 
 from paddock.sandbox.cgroups import Cgroups
@@ -22,6 +21,7 @@ from paddock.sandbox.records import RuntimeName
 from paddock.sandbox.runtimes import Runtime
 from paddock.sandbox.settings import SandboxSettings
 from paddock.types import Record
+from paddock.whole_file import write_whole
 
 TRIAL_TIMEOUT_S = 8.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -85,9 +85,7 @@ def remember(runtime: Runtime, settings: SandboxSettings) -> None:
     # What can't be kept is tried again next time.
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         record.parent.mkdir(parents=True, exist_ok=True)
-        fresh = record.with_suffix(f".{uuid.uuid4().hex}")
-        fresh.write_text(_mark(runtime, settings))
-        fresh.replace(record)
+        write_whole(record, _mark(runtime, settings))
 
 
 def _record(runtime: Runtime, settings: SandboxSettings) -> Path:

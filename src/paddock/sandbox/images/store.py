@@ -23,6 +23,7 @@ from paddock.errors import describe
 from paddock.sandbox.failures import ImageDamaged, ImageMissing
 from paddock.sandbox.images.unpack.limits import ImageLimits
 from paddock.types import JsonObject, Record
+from paddock.whole_file import write_whole
 
 
 class ImageRecord(Record):
@@ -124,10 +125,7 @@ class ImageStore:
     def name(self, record: ImageRecord) -> LocalImage:
         """Give layers of this store a name, replacing what had it."""
         self._make_folders()
-        path = self._path(record.name)
-        fresh = path.with_suffix(f".{uuid.uuid4().hex}.new")
-        fresh.write_text(record.model_dump_json(indent=1))
-        fresh.replace(path)
+        write_whole(self._path(record.name), record.model_dump_json(indent=1))
         return self.get(record.name)
 
     def remove(self, name: str) -> None:

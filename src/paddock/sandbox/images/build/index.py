@@ -11,7 +11,6 @@ import json
 import re
 import ssl
 import sys
-import uuid
 from collections.abc import Collection, Iterator
 from html.parser import HTMLParser
 from http.client import HTTPException
@@ -23,6 +22,7 @@ from urllib.request import Request, urlopen
 
 from paddock.errors import InfraError, RowError
 from paddock.processes.command import run
+from paddock.whole_file import write_whole
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -123,10 +123,9 @@ class Index:
             wanted = " or ".join(sorted(map(str, sha256s)))
             raise RowError(f"{pin}: {file.name} has sha256 {found}, not {wanted}", kind="sdist_digest")
         path = self._folder / found / file.name
-        fresh = self._folder / f"{uuid.uuid4().hex}.new"
-        fresh.write_bytes(data.body)
         path.parent.mkdir(exist_ok=True)
-        return fresh.replace(path)
+        write_whole(path, data.body)
+        return path
 
     async def _get(self, url: str, *, missing_ok: bool = False) -> "_Page | None":
         for left in reversed(range(_TRIES)):

@@ -12,7 +12,6 @@ import re
 import shutil
 import sys
 import tempfile
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from paddock.processes.command import Finished, run
 from paddock.sandbox.images.build.hashes import hashes_of
 from paddock.sandbox.images.build.index import Index, normalized, split_pin
 from paddock.sandbox.images.recipe import HASH, Recipe
+from paddock.whole_file import write_whole
 
 PIPS = {
     "21.3.1": "deaf32dcd9ab821e359cd8330786bcd077604b5c5730c0b096eda46f95c24a2d",
@@ -69,9 +69,7 @@ def _laid_out(to: Path, kept: Path, sources: Sequence[Path]) -> Wheels:
     wheels = sorted(to.glob("*.whl"))
     for wheel in wheels:
         if not (kept / wheel.name).exists():
-            fresh = kept / f"{uuid.uuid4().hex}.new"
-            fresh.write_bytes(wheel.read_bytes())
-            fresh.replace(kept / wheel.name)
+            write_whole(kept / wheel.name, wheel.read_bytes())
     return Wheels(wheels, [Path(shutil.copyfile(source, to / source.name)) for source in sources])
 
 

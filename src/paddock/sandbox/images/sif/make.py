@@ -14,6 +14,7 @@ from pathlib import Path
 
 from paddock.processes.command import run
 from paddock.sandbox.failures import ImageInvalid, RuntimeMissing
+from paddock.whole_file import whole_path
 
 PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
 BUILD_S = 3600.0
@@ -31,16 +32,12 @@ async def build_sif(spec: str, target: Path, scratch: Path, *, timeout_s: float 
     """Build `target` from a spec such as `oci:/path` or `docker-archive:/path`."""
     check_apptainer()
     target = Path(os.path.abspath(target))  # noqa: ASYNC240, PTH100 - no look at the disk
-    fresh = target.with_name(f".{target.name}.{os.getpid()}.{scratch.name}.new.sif")
     job = Path(__file__).with_name("job.py")
-    try:
+    with whole_path(target) as fresh:
         command = (sys.executable, "-I", str(job), spec, str(fresh), *PACKING)
         done = await run(command, env=_environment(scratch), timeout_s=timeout_s)
         if done.code != 0:
             raise ImageInvalid(f"apptainer could not build {target.name} from {spec}:\n{done.tail}", kind="sif_build")
-        fresh.replace(target)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:
