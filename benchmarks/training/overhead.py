@@ -28,7 +28,7 @@ from paddock.http.transport import make_client
 from paddock.server.dialects import conversation
 from paddock.server.dialects.to_chat import chat_messages
 from paddock.server.loops import spare_collector
-from paddock.tokens.prompting import Prompter
+from paddock.tokens.prompter import Prompter
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.vocabulary import Vocabulary
 from paddock.training.core.admission import Admission

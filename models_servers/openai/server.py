@@ -27,7 +27,7 @@ from paddock.server.exchange import Batch
 from paddock.server.recording import OVERFLOW, Asking, RecordingServer
 from paddock.server.upstream_exchange import Whole
 from paddock.server.upstream_failures import RefusedError, UpstreamError
-from paddock.tokens import Placed
+from paddock.tokens import Placement
 from paddock.types import Engine
 
 WEIGHT_VERSION = "x-weight-version"
@@ -127,7 +127,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             self.broken_splices += 1
             _log.warning("%s: a broken splice: a prompt does not begin with the ids that were sent", self.name)
             asking.splice_broken = True
-        asking.placed = placed or Placed(None, [*answer.tokens.prompt_ids])
+        asking.placed = placed or Placement(None, [*answer.tokens.prompt_ids])
 
     @property
     def _upstream(self) -> Upstream:

@@ -19,7 +19,7 @@ import orjson
 
 from paddock.server.dialects import Conversation, chat_messages
 from paddock.server.dialects.items import CALLS
-from paddock.tokens import Matched, Placed, TurnIndex
+from paddock.tokens import Placement, PrefixMatch, TurnIndex
 from paddock.types import JsonObject
 from paddock.types.responses import item_type
 
@@ -35,11 +35,11 @@ class Splice(NamedTuple):
     ids: list[int] | None = None
     """With which the prompt has to begin."""
 
-    def placed(self, prompt_ids: list[int]) -> Placed | None:
+    def placed(self, prompt_ids: list[int]) -> Placement | None:
         """Where the answer's prompt hangs; None: the splice is broken. Only where ids were sent."""
         assert self.ids is not None
         end = len(self.ids)
-        return Placed(self.turn, prompt_ids[end:]) if prompt_ids[:end] == self.ids else None
+        return Placement(self.turn, prompt_ids[end:]) if prompt_ids[:end] == self.ids else None
 
 
 class Length(NamedTuple):
@@ -65,7 +65,7 @@ def length_of(told: bytes) -> Length | None:
         return None
 
 
-def splice(told: Conversation, matched: Matched, index: TurnIndex | None, fields: Iterable[str]) -> Splice:
+def splice(told: Conversation, matched: PrefixMatch, index: TurnIndex | None, fields: Iterable[str]) -> Splice:
     """`index`: of the rollout; None: there is none. `fields`: of a message, in which reasoning is sent."""
     turn, new = matched.turn, matched.environment
     known = None if index is None or turn is None or any(map(_is_own, new)) else _ids(index, turn)

@@ -31,7 +31,7 @@ from paddock.fidelity.tables import HEADER, lines, rows, trait_rows, wire
 from paddock.fidelity.workspace import ScriptedWorkspace, printed
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import write_model_folder
-from paddock.tokens import Traits
+from paddock.tokens import PromptTraits
 
 
 def figures(verdict: Verdict = "exact", **changed: int) -> Figures:
@@ -77,7 +77,7 @@ def test_a_combination_sums_its_runs_but_those_that_branch_by_design() -> None:
 def test_alike_templates_share_a_row() -> None:
     good, bad = ran("a", figures()), ran("a", figures("split", branches=3, continuing=0))
     names = ["one", "two", "three"]
-    traits = [TemplateTraits(template=name, traits=Traits()) for name in names]
+    traits = [TemplateTraits(template=name, traits=PromptTraits()) for name in names]
     whole = Report(
         combinations=[
             combined("one", good),

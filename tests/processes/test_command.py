@@ -10,9 +10,9 @@ import pytest
 import uvloop
 
 from paddock.errors import InfraError
-from paddock.processes.command import Finished, run
+from paddock.processes.command import CommandResult, run
 
-Loop = Callable[[Coroutine[Any, Any, Finished]], Finished]
+Loop = Callable[[Coroutine[Any, Any, CommandResult]], CommandResult]
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])

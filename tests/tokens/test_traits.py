@@ -1,33 +1,35 @@
-"""Traits of templates are found by what they write."""
+"""PromptTraits of templates are found by what they write."""
 
 import pytest
 
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
-from paddock.tokens import ChatTemplate, Prompter, Traits
+from paddock.tokens import ChatTemplate, Prompter, PromptTraits
 
 BOTH = ("after_user", "after_tool")
 SPELLED = ("compact", "escaped")
-PLAIN = Traits(reformats_arguments=SPELLED)
+PLAIN = PromptTraits(reformats_arguments=SPELLED)
 EXPECTED = {
     "chatml": PLAIN,
-    "plain_marks": Traits(reformats_arguments=SPELLED, strips_reasoning=BOTH),
-    "headers": Traits(reformats_arguments=SPELLED, strips_reasoning=BOTH, adds_bos="at_start"),
-    "instruct": Traits(reformats_arguments=SPELLED, strips_reasoning=BOTH, adds_bos="at_start"),
-    "stripped_reasoning": Traits(
+    "plain_marks": PromptTraits(reformats_arguments=SPELLED, strips_reasoning=BOTH),
+    "headers": PromptTraits(reformats_arguments=SPELLED, strips_reasoning=BOTH, adds_bos="at_start"),
+    "instruct": PromptTraits(reformats_arguments=SPELLED, strips_reasoning=BOTH, adds_bos="at_start"),
+    "stripped_reasoning": PromptTraits(
         reformats_arguments=SPELLED, strips_reasoning=("after_user",), rewrites_past=("user_after_reasoning",)
     ),
-    "no_reasoning": Traits(reformats_arguments=SPELLED, strips_reasoning=BOTH),
-    "sorted_arguments": Traits(reformats_arguments=("spaced", *SPELLED), reorders_arguments=True),
-    "compact_arguments": Traits(reformats_arguments=("spaced", "escaped")),
-    "trimmed": Traits(reformats_arguments=SPELLED, trims_text=("assistant", "user", "tool")),
-    "merged_results": Traits(reformats_arguments=SPELLED, merges_tool_results=True, rewrites_past=("second_result",)),
-    "dated": Traits(reformats_arguments=SPELLED, uses_date=True),
-    "bos_again": Traits(reformats_arguments=SPELLED, adds_bos="every_turn"),
+    "no_reasoning": PromptTraits(reformats_arguments=SPELLED, strips_reasoning=BOTH),
+    "sorted_arguments": PromptTraits(reformats_arguments=("spaced", *SPELLED), reorders_arguments=True),
+    "compact_arguments": PromptTraits(reformats_arguments=("spaced", "escaped")),
+    "trimmed": PromptTraits(reformats_arguments=SPELLED, trims_text=("assistant", "user", "tool")),
+    "merged_results": PromptTraits(
+        reformats_arguments=SPELLED, merges_tool_results=True, rewrites_past=("second_result",)
+    ),
+    "dated": PromptTraits(reformats_arguments=SPELLED, uses_date=True),
+    "bos_again": PromptTraits(reformats_arguments=SPELLED, adds_bos="every_turn"),
 }
 
 
-def traits(source: str, name: str = "chatml") -> Traits:
+def traits(source: str, name: str = "chatml") -> PromptTraits:
     vocabulary = small_vocabulary(MADE[name].marks)
     return Prompter(ChatTemplate(source, vocabulary.special_texts), vocabulary).traits
 
@@ -89,8 +91,8 @@ def test_traits_are_those_of_the_arguments_that_all_requests_have() -> None:
 
 
 def test_traits_are_told_in_words() -> None:
-    assert Traits().described() == []
-    everything = Traits(
+    assert PromptTraits().described() == []
+    everything = PromptTraits(
         strips_reasoning=BOTH,
         reorders_arguments=True,
         reformats_arguments=("spaced",),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from paddock.cli import samples_check
 
 if TYPE_CHECKING:
-    from paddock.tokens.export import Mode, Plan, Summary
+    from paddock.tokens.export import Mode, SamplePlan, Summary
     from paddock.types import JsonObject, Outcome, Rollout
 
 HELP = """modes:
@@ -145,7 +145,7 @@ def _write(args: argparse.Namespace, source: Path, mode: "Mode", summary: "Summa
     return notes
 
 
-def _lines(rollout: "Rollout", mode: "Mode", planned: "Plan", *, inline: bool) -> "Iterator[JsonObject]":
+def _lines(rollout: "Rollout", mode: "Mode", planned: "SamplePlan", *, inline: bool) -> "Iterator[JsonObject]":
     from paddock.tokens.export import inline as in_response
     from paddock.tokens.export import rollout_samples
 

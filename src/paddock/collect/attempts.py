@@ -32,7 +32,7 @@ ANSWER_GRACE_S = 5.0
 """Seconds that an agent has, after a rollout's deadline, to say how it ended."""
 
 
-class Prompter(Protocol):
+class RolloutSetup(Protocol):
     """Puts what a rollout needs in place under its secret, before it runs."""
 
     async def prepare(self, agent: Agent, row: Row, secret: str) -> None: ...
@@ -68,7 +68,7 @@ class Attempts:
         peers: Mapping[str, Peer],
         keeper: Keeper,
         settings: EvalSettings,
-        prompter: Prompter | None = None,
+        prompter: RolloutSetup | None = None,
         in_flight: InFlight | None = None,
     ) -> None:
         self._peers = peers

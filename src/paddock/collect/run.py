@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from paddock.collect.attempts import Attempts, Prompter
+from paddock.collect.attempts import Attempts, RolloutSetup
 from paddock.collect.breaker import Breaker
 from paddock.collect.endings import Member
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json
@@ -86,7 +86,7 @@ class Run:
         self,
         peers: Mapping[str, Peer],
         *,
-        prompter: Prompter | None = None,
+        prompter: RolloutSetup | None = None,
         failed: asyncio.Event | None = None,
         watcher: AbstractAsyncContextManager[object] | None = None,
     ) -> Collected:
@@ -99,7 +99,7 @@ class Run:
     async def _collect(
         self,
         peers: Mapping[str, Peer],
-        prompter: Prompter | None,
+        prompter: RolloutSetup | None,
         failed: asyncio.Event | None,
         watcher: AbstractAsyncContextManager[object],
     ) -> Collected:

@@ -10,7 +10,7 @@ Units   tokens; characters; shares from 0 to 1.
 from collections.abc import Iterable
 from typing import Literal
 
-from paddock.tokens import Traits
+from paddock.tokens import PromptTraits
 from paddock.types import Record
 
 Verdict = Literal["exact", "refused", "split", "differs", "masked", "failed"]
@@ -134,7 +134,7 @@ class TemplateTraits(Record):
     """What a template does to the past."""
 
     template: str
-    traits: Traits
+    traits: PromptTraits
 
 
 class Report(Record):

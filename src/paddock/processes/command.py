@@ -27,7 +27,7 @@ GRACE_S = 0.5
 """Of a supervised command, between the signal to end and the kill."""
 
 
-class Finished(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended."""
 
     code: int | None
@@ -49,7 +49,7 @@ async def run(
     timeout_s: float = 900.0,
     keep: int = 1 << 20,
     pass_fds: Sequence[int] = (),
-) -> Finished:
+) -> CommandResult:
     """Run `argv`; messages are in English, new files are readable by all. `env` is added to `inherited` (None: our
     environment); `keep` are bytes of output. InfraError where the program is missing or its time is over; exit codes
     are the caller's."""
@@ -76,7 +76,7 @@ async def run(
         raise InfraError(f"{argv[0]} did not end in {timeout_s:.0f} s", kind="build_timeout") from None
     finally:
         await _kill(process)
-    return Finished(code, output.decode(errors="replace"))
+    return CommandResult(code, output.decode(errors="replace"))
 
 
 def run_supervised(
@@ -88,7 +88,7 @@ def run_supervised(
     own_home: bool = False,
     pass_fds: Sequence[int] = (),
     keep: int = 1 << 16,
-) -> Finished:
+) -> CommandResult:
     """Run `argv`, with a TMPDIR of its own that is gone afterwards; `own_home`: that is its HOME, too. `keep` are bytes
     of output."""
     scratch = tempfile.mkdtemp(prefix="paddock-")
@@ -117,7 +117,7 @@ def run_supervised(
             os.close(lifeline)
             process.wait()
         log.seek(max(0, log.seek(0, os.SEEK_END) - keep))
-        return Finished(code, log.read().decode(errors="replace"))
+        return CommandResult(code, log.read().decode(errors="replace"))
 
 
 async def _tail(process: asyncio.subprocess.Process, keep: int) -> bytes:

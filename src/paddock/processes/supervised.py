@@ -19,7 +19,7 @@ KILL_S = 5.0
 """Seconds beyond its grace that the supervisor is waited for before it is killed."""
 
 
-class Started(NamedTuple):
+class LinkedProcess(NamedTuple):
     """A command that was started. The supervisor leads its group."""
 
     process: "subprocess.Popen[bytes]"
@@ -31,7 +31,7 @@ class Supervised(Child):
     """A command under the supervisor."""
 
     def __init__(
-        self, started: Started, *, name: str, grace_s: float, at_end: Callable[[], object] = lambda: None
+        self, started: LinkedProcess, *, name: str, grace_s: float, at_end: Callable[[], object] = lambda: None
     ) -> None:
         super().__init__(started.process, name=name, at_end=at_end)
         self._lifeline: int | None = started.lifeline
@@ -62,7 +62,7 @@ def start_supervised(
     cwd: str | Path | None = None,
     umask: int = -1,
     pass_fds: Sequence[int] = (),
-) -> Started:
+) -> LinkedProcess:
     """Start `argv` under the supervisor; the other arguments are those of `subprocess.Popen`. OSError where it can't be
     started."""
     theirs, ours = os.pipe()
@@ -83,4 +83,4 @@ def start_supervised(
         raise
     finally:
         os.close(theirs)
-    return Started(process, ours)
+    return LinkedProcess(process, ours)

@@ -38,8 +38,8 @@ from paddock.server.dialects import (
 from paddock.server.exchange import Batch, Exchange, Reader
 from paddock.tokens import (
     FrozenError,
-    Matched,
-    Placed,
+    Placement,
+    PrefixMatch,
     TurnStore,
     TurnStoreSettings,
     place,
@@ -53,7 +53,7 @@ from paddock.types.responses import new_id
 OVERFLOW = "context_length_exceeded"
 MAX_NAMES = 1000
 """Different names of dropped things that are counted; clients choose them."""
-ANEW = Matched(None, [], "")
+ANEW = PrefixMatch(None, [], "")
 NO_SETTINGS = RolloutSettings()
 _log = logging.getLogger(__name__)
 
@@ -71,11 +71,11 @@ class Asking:
     hash: str = ""
     turn_id: str = field(default_factory=lambda: new_id("turn"))
     """Of the turn that its answer will be."""
-    matched: Matched = ANEW
+    matched: PrefixMatch = ANEW
     root: bytes = b""
     """Of what is told besides the history (`RecordingServer.root`); of a rollout's request."""
     settings: RolloutSettings = NO_SETTINGS
-    placed: Placed | None = None
+    placed: Placement | None = None
     """Where the prompt hangs; None: by the ids that come with the answer, else by what was told."""
     splice_broken: bool = False
     """The prompt does not go on as the engine was told to; `placed` is a branch of its own."""
@@ -282,7 +282,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         placed = asking.placed
         if placed is None:
             by_ids = place(self.store.turns(asking.secret or ""), tokens.prompt_ids) if tokens else None
-            placed = by_ids or Placed(asking.matched.turn, [])
+            placed = by_ids or Placement(asking.matched.turn, [])
         try:
             return Turn(
                 id=asking.turn_id,

@@ -3,12 +3,12 @@
 `TurnStore` holds the turns of all rollouts of one model server; `place` and `full_prompt` code and join prompts;
 `TurnIndex` finds the turn that a history continues; `rollout_of` reads the rollout that a call
 belongs to; `samples` turns a record into what the loss sees. `Prompter` makes prompts in a `Vocabulary`'s
-ids with a `ChatTemplate`, whole or what is new since a turn; `Traits` say what the template does to the past.
+ids with a `ChatTemplate`, whole or what is new since a turn; `PromptTraits` say what the template does to the past.
 """
 
 from paddock.tokens.calls import request_hash, rollout_of
-from paddock.tokens.decoding import Decoder
-from paddock.tokens.deltas import Placed, chain, full_ids, full_prompt, place, split_prompt
+from paddock.tokens.decoder import Decoder
+from paddock.tokens.deltas import Placement, chain, full_ids, full_prompt, place, split_prompt
 from paddock.tokens.export import (
     Mode,
     RolloutSample,
@@ -21,27 +21,27 @@ from paddock.tokens.export import (
     samples,
     skipped,
 )
-from paddock.tokens.matching import Matched, TurnIndex, root_of
-from paddock.tokens.prompting import Prompter
+from paddock.tokens.prefix_match import PrefixMatch, TurnIndex, root_of
+from paddock.tokens.prompter import Prompter
 from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
 from paddock.tokens.template import ChatTemplate
-from paddock.tokens.traits import Traits
+from paddock.tokens.traits import PromptTraits
 from paddock.tokens.vocabulary import Vocabulary
 
 __all__ = [
     "ChatTemplate",
     "Decoder",
     "FrozenError",
-    "Matched",
     "Mode",
-    "Placed",
+    "Placement",
+    "PrefixMatch",
+    "PromptTraits",
     "Prompter",
     "RolloutSample",
     "Sample",
     "Skipped",
     "Span",
-    "Traits",
     "TurnIndex",
     "TurnStore",
     "TurnStoreSettings",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from paddock.types import Turn
 
 
-class Placed(NamedTuple):
+class Placement(NamedTuple):
     """Where a prompt hangs in the tree of a rollout's turns."""
 
     parent: str | None
@@ -47,7 +47,7 @@ def split_prompt(parents: Sequence[Turn], prompt: Sequence[int]) -> list[int] | 
     return list(prompt[len(before) :])
 
 
-def place(turns: Iterable[Turn], prompt: list[int]) -> Placed:
+def place(turns: Iterable[Turn], prompt: list[int]) -> Placement:
     """Hang a prompt below the turn whose full ids are its longest prefix; of equal ones, the latest.
 
     One pass over the tree: a subtree is left as soon as its root differs.
@@ -65,7 +65,7 @@ def place(turns: Iterable[Turn], prompt: list[int]) -> Placed:
         ends[turn.id] = end
         if end >= parent_end:
             parent, parent_end = turn.id, end
-    return Placed(parent, prompt[parent_end:])
+    return Placement(parent, prompt[parent_end:])
 
 
 def _join(turns: Iterable[Turn]) -> list[int] | None:

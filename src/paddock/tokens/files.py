@@ -1,6 +1,6 @@
 """One rollout's turns as a file: a JSON line per turn, appended; a last line `{"state": ...}` when it is closed.
 
-Line    the turn's own fields, and `history`: the digest of what its request told (`paddock.tokens.matching`), if known.
+Line    the turn's own fields, and `history`: the digest of its request's history (`paddock.tokens.prefix_match`).
         What was set for the rollout: a line `{"settings": ...}`; the last one counts.
 Law     a line counts when it is whole. A torn last line (a crash in mid-write) is cut off before anything is added.
         No fsync: sampling a turn again is cheaper than a disk flush on every model call, and what has to last, the
@@ -25,7 +25,7 @@ State = Literal["open", "frozen", "dropped"]
 MODE = 0o600
 
 
-class Stored(NamedTuple):
+class StoredTurns(NamedTuple):
     """What a rollout's file holds."""
 
     turns: list[Turn]
@@ -55,13 +55,13 @@ def settings_line(settings: RolloutSettings) -> bytes:
     return orjson.dumps({"settings": settings.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def read(path: Path) -> Stored:
+def read(path: Path) -> StoredTurns:
     """The file's turns, after cutting off a torn last line."""
     with _disk(path):
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            return Stored([], "open", 0, {}, RolloutSettings())
+            return StoredTurns([], "open", 0, {}, RolloutSettings())
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.truncate(path, whole)
@@ -81,7 +81,7 @@ def read(path: Path) -> Stored:
         turns.append(_valid(Turn, wire, path))
         if isinstance(history, str):
             histories[turns[-1].id] = history
-    return Stored(turns, state, whole, histories, settings)
+    return StoredTurns(turns, state, whole, histories, settings)
 
 
 class Appending:

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 
-class Ending(NamedTuple):
+class TurnSuffix(NamedTuple):
     """Of an answer and what comes after it."""
 
     end_text: str
@@ -32,13 +32,13 @@ class MessageEnd(NamedTuple):
     marks: frozenset[str] = frozenset()
     """Stops that were found there: the one that ends answers, or those that are marks of next messages."""
 
-    def ending(self, tail: str) -> Ending | None:
+    def ending(self, tail: str) -> TurnSuffix | None:
         """`tail`: all that is written behind the answer's marks. None: nothing ends the answer."""
         if not self.texts:
-            return Ending("", tail[len(self.own) :]) if tail.startswith(self.own) else None
+            return TurnSuffix("", tail[len(self.own) :]) if tail.startswith(self.own) else None
         places = [(tail.find(text), -len(text), text) for text in self.texts if text]
         found = min((place for place in places if place[0] >= 0), default=None)
-        return None if found is None else Ending(found[2], tail[found[0] + len(found[2]) :])
+        return None if found is None else TurnSuffix(found[2], tail[found[0] + len(found[2]) :])
 
 
 def closing(ends: Iterable[MessageEnd]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from paddock.errors import RequestError
 from paddock.tokens.template import ChatTemplate
-from paddock.tokens.traits import BosPlace, Following, Speaker, Spelling, Traits
+from paddock.tokens.traits import BosPlace, Following, PromptTraits, Speaker, Spelling
 from paddock.types import JsonObject
 
 _DAYS = datetime(2001, 2, 3, 4, 5, 6), datetime(2034, 11, 12, 13, 14, 15)
@@ -35,7 +35,7 @@ _SPELLED: dict[Spelling, str] = {
 }
 
 
-class _Told(NamedTuple):
+class _Continuation(NamedTuple):
     """A conversation, and one that continues it."""
 
     before: list[JsonObject]
@@ -43,7 +43,7 @@ class _Told(NamedTuple):
     tools: bool = False
 
 
-class _Probe:
+class _TemplateProbe:
     """Renders conversations that start with `head`."""
 
     def __init__(
@@ -78,17 +78,17 @@ def find_traits(
     bos: str | None,
     arguments: Mapping[str, Any],
     needs_tools: bool = False,
-) -> Traits:
+) -> PromptTraits:
     """`head`: messages that a conversation may start with; `bos`: the mark of a text's beginning; `needs_tools`: each
     has to have tools."""
-    probe = _Probe(template, head, arguments, needs_tools)
-    return Traits(
+    probe = _TemplateProbe(template, head, arguments, needs_tools)
+    return PromptTraits(
         strips_reasoning=tuple(each for each in _FOLLOWING if _strips_reasoning(probe, each)),
         reorders_arguments=_reorders_arguments(probe),
         reformats_arguments=tuple(each for each in _SPELLED if _respells(probe, each)),
         trims_text=tuple(each for each in _SPOKEN if _trims(probe, each)),
         merges_tool_results=_merges_tool_results(probe, stop_texts),
-        rewrites_past=tuple(name for name, told in _TOLD.items() if _rewrites(probe, told)),
+        rewrites_past=tuple(name for name, told in _CONTINUATIONS.items() if _rewrites(probe, told)),
         uses_date=_uses_date(template, head, arguments, needs_tools),
         adds_bos=_adds_bos(probe, bos),
     )
@@ -125,42 +125,42 @@ _SPOKEN: dict[Speaker, Callable[[str], list[JsonObject]]] = {
     "tool": lambda text: [_calls("{}"), _result(text)],
     "system": lambda text: [{"role": "system", "content": text}, _user()],
 }
-_TOLD = {
-    "user_after_answer": _Told([_answer()], [_user()]),
-    "user_after_reasoning": _Told([_answer(thought=_THOUGHT)], [_user()]),
-    "tool_after_call": _Told([_calls("{}")], [_result()], tools=True),
-    "tool_after_reasoning": _Told([_calls("{}", thought=_THOUGHT)], [_result()], tools=True),
-    "second_result": _Told([_calls("{}", "{}"), _result()], [_result(call=1)], tools=True),
-    "answer_after_tool": _Told([_calls("{}"), _result()], [_answer()], tools=True),
-    "user_after_tools": _Told([_calls("{}"), _result(), _answer()], [_user()], tools=True),
-    "user_with_tools": _Told([_answer()], [_user()], tools=True),
+_CONTINUATIONS = {
+    "user_after_answer": _Continuation([_answer()], [_user()]),
+    "user_after_reasoning": _Continuation([_answer(thought=_THOUGHT)], [_user()]),
+    "tool_after_call": _Continuation([_calls("{}")], [_result()], tools=True),
+    "tool_after_reasoning": _Continuation([_calls("{}", thought=_THOUGHT)], [_result()], tools=True),
+    "second_result": _Continuation([_calls("{}", "{}"), _result()], [_result(call=1)], tools=True),
+    "answer_after_tool": _Continuation([_calls("{}"), _result()], [_answer()], tools=True),
+    "user_after_tools": _Continuation([_calls("{}"), _result(), _answer()], [_user()], tools=True),
+    "user_with_tools": _Continuation([_answer()], [_user()], tools=True),
 }
 
 
-def _strips_reasoning(probe: _Probe, following: Following) -> bool:
+def _strips_reasoning(probe: _TemplateProbe, following: Following) -> bool:
     text = probe.text(_FOLLOWING[following], tools=following == "after_tool")
     return text is not None and _THOUGHT not in text
 
 
-def _reorders_arguments(probe: _Probe) -> bool:
+def _reorders_arguments(probe: _TemplateProbe) -> bool:
     given = json.dumps({"zeta": _FIRST, "alpha": _SECOND})
     text = probe.text([_calls(given), _result()], tools=True)
     return text is not None and -1 < text.find(_SECOND) < text.find(_FIRST)
 
 
-def _respells(probe: _Probe, spelling: Spelling) -> bool:
+def _respells(probe: _TemplateProbe, spelling: Spelling) -> bool:
     text = probe.text([_calls(_SPELLED[spelling]), _result()], tools=True)
     return text is not None and _SPELLED[spelling] not in text
 
 
-def _trims(probe: _Probe, speaker: Speaker) -> bool:
+def _trims(probe: _TemplateProbe, speaker: Speaker) -> bool:
     plain, spaced = (_SPOKEN[speaker](text) for text in (_FIRST, f" \n {_FIRST} \n "))
     headed, tools = speaker != "system", speaker == "tool"
     before, after = (probe.text(messages, tools=tools, headed=headed) for messages in (plain, spaced))
     return before is not None and before == after and _FIRST in before
 
 
-def _merges_tool_results(probe: _Probe, stop_texts: Sequence[str]) -> bool:
+def _merges_tool_results(probe: _TemplateProbe, stop_texts: Sequence[str]) -> bool:
     call, first, second = _calls("{}", "{}"), _result(_RESULT), _result(_OTHER, call=1)
     one = probe.text([call, first], tools=True)
     two = probe.text([call, first, second], tools=True)
@@ -175,7 +175,7 @@ def _merges_tool_results(probe: _Probe, stop_texts: Sequence[str]) -> bool:
     return not rest.partition(_OTHER)[0].endswith(opening)
 
 
-def _rewrites(probe: _Probe, told: _Told) -> bool:
+def _rewrites(probe: _TemplateProbe, told: _Continuation) -> bool:
     before = probe.text(told.before, tools=told.tools)
     after = probe.text([*told.before, *told.after], tools=told.tools)
     return before is not None and after is not None and not after.startswith(before)
@@ -184,16 +184,16 @@ def _rewrites(probe: _Probe, told: _Told) -> bool:
 def _uses_date(
     template: ChatTemplate, head: Sequence[JsonObject], arguments: Mapping[str, Any], needs_tools: bool
 ) -> bool:
-    def on(day: datetime) -> _Probe:
+    def on(day: datetime) -> _TemplateProbe:
         there = ChatTemplate(template.source, template.variables, clock=lambda: day)
-        return _Probe(there, head, arguments, needs_tools)
+        return _TemplateProbe(there, head, arguments, needs_tools)
 
     messages = [_answer(), _user()]
     texts = [(probe.text(messages, prompt=True), probe.text(messages, tools=True)) for probe in map(on, _DAYS)]
     return any(one != other for one, other in pairwise(texts))
 
 
-def _adds_bos(probe: _Probe, bos: str | None) -> BosPlace | None:
+def _adds_bos(probe: _TemplateProbe, bos: str | None) -> BosPlace | None:
     if not bos:
         return None
     text = probe.text([_answer(_FIRST), _user(_SECOND)], prompt=True)

@@ -21,7 +21,7 @@ from paddock.errors import BugError, InfraError, RequestError
 from paddock.temporary import Hold
 from paddock.tokens import files
 from paddock.tokens.files import State
-from paddock.tokens.matching import TurnIndex
+from paddock.tokens.prefix_match import TurnIndex
 from paddock.types import Engine, RolloutSettings, Turn, TurnRecord
 
 DAY_S = 86400.0
@@ -44,7 +44,7 @@ class _Rollout:
 
     __slots__ = ("index", "path", "settings", "size", "state", "turns")
 
-    def __init__(self, stored: files.Stored, path: Path) -> None:
+    def __init__(self, stored: files.StoredTurns, path: Path) -> None:
         self.path = path
         self.turns = stored.turns
         self.settings = stored.settings
@@ -192,7 +192,9 @@ class TurnStore:
         rollout = self._recent.get(key)
         if rollout is None:
             path = self._path(key)
-            stored = files.read(path) if key in self._on_disk else files.Stored([], "open", 0, {}, RolloutSettings())
+            stored = (
+                files.read(path) if key in self._on_disk else files.StoredTurns([], "open", 0, {}, RolloutSettings())
+            )
             for turn in stored.turns:
                 self._share_ids(turn)
             rollout = self._recent[key] = _Rollout(stored, path)

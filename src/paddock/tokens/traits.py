@@ -16,7 +16,7 @@ Speaker = Literal["assistant", "user", "tool", "system"]
 BosPlace = Literal["at_start", "every_turn"]
 
 
-class Traits(Record):
+class PromptTraits(Record):
     """Of one template, with the arguments that it is given."""
 
     strips_reasoning: tuple[Following, ...] = ()

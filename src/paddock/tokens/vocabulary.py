@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from paddock.errors import ConfigError
-from paddock.tokens.decoding import Decoder
+from paddock.tokens.decoder import Decoder
 from paddock.types import JsonObject
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tests.support.conversations import TOOLS, conversation
 from tests.support.replaying import Replayed
 
 from paddock.testing.vocabularies import small_vocabulary
-from paddock.tokens import ChatTemplate, Prompter, Traits
+from paddock.tokens import ChatTemplate, Prompter, PromptTraits
 from paddock.types import JsonObject
 
 SOURCE = files("paddock.models_servers").joinpath("vllm/templates/thinking.jinja").read_text("utf-8")
@@ -99,7 +99,7 @@ def test_arguments_that_are_no_object_are_written_as_they_were() -> None:
 def test_its_traits() -> None:
     vocabulary = small_vocabulary()
     template = ChatTemplate(SOURCE, vocabulary.special_texts)
-    kept = Traits(reformats_arguments=("compact", "escaped"))
+    kept = PromptTraits(reformats_arguments=("compact", "escaped"))
     assert Prompter(template, vocabulary).traits == kept
     assert Prompter(template, vocabulary, arguments={"enable_thinking": False}).traits == kept
     truncated = Prompter(template, vocabulary, arguments={"truncate_history_thinking": True}).traits

@@ -16,7 +16,7 @@ import pytest
 from tests.support import distributions
 
 from paddock.errors import InfraError
-from paddock.processes.command import Finished
+from paddock.processes.command import CommandResult
 from paddock.sandbox.images import ImageStore, LocalImage
 from paddock.sandbox.images.build import base_image, python_image
 from paddock.sandbox.images.build.inside import run_inside
@@ -26,7 +26,7 @@ from paddock.sandbox.settings import HOME_VARIABLE, PAYLOAD_ID
 
 
 class Inside(Protocol):
-    def __call__(self, script: str, image: LocalImage | None = None) -> Finished: ...
+    def __call__(self, script: str, image: LocalImage | None = None) -> CommandResult: ...
 
 
 def silent(_line: str) -> None:
@@ -85,7 +85,7 @@ def python(store: ImageStore, base: LocalImage) -> LocalImage:
 def inside(store: ImageStore, base: LocalImage) -> Inside:
     """Run a script in a fresh sandbox; nothing of it is kept."""
 
-    def run(script: str, image: LocalImage | None = None) -> Finished:
+    def run(script: str, image: LocalImage | None = None) -> CommandResult:
         image = image or base
         with staged(store) as stage:
             return asyncio.run(

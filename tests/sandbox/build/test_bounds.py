@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.processes.command import Finished
+from paddock.processes.command import CommandResult
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import ImageLimits, ImageStore, LocalImage
@@ -34,7 +34,7 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-async def build(store: ImageStore, image: LocalImage, script: str) -> Finished:
+async def build(store: ImageStore, image: LocalImage, script: str) -> CommandResult:
     with staged(store) as stage:
         async with asyncio.timeout(120):
             return await run_inside(
@@ -92,14 +92,14 @@ async def test_a_step_that_passes_a_limit_ends_with_what_raises_it_and_leaves_no
 async def test_a_step_within_its_limits_is_let_be(store: ImageStore, base: LocalImage) -> None:
     before = groups()
     script = f"for i in $(seq 20); do sleep 0.5 & done; head -c 20M /dev/zero > /tmp/some; wait; {WORDS} & echo well"
-    assert (await build(store, base, script)) == Finished(0, "well\n")
+    assert (await build(store, base, script)) == CommandResult(0, "well\n")
     assert groups() == before
 
 
 async def test_many_steps_at_once_are_each_bounded(store: ImageStore, base: LocalImage) -> None:
     scripts = ["sleep 0.3; echo well", "tail /dev/zero", "sleep 0.3; echo well", FORKS]
     ends = await asyncio.gather(*(build(store, base, script) for script in scripts), return_exceptions=True)
-    assert [type(end) for end in ends] == [Finished, ImageInvalid, Finished, ImageInvalid]
+    assert [type(end) for end in ends] == [CommandResult, ImageInvalid, CommandResult, ImageInvalid]
 
 
 def _lives() -> bool:

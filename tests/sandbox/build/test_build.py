@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError, RowError
-from paddock.processes.command import Finished
+from paddock.processes.command import CommandResult
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import GitSource, ImageLimits, ImageStore, LocalImage, Recipe
 from paddock.sandbox.images.build import base_image, build_image, python_image
@@ -66,7 +66,7 @@ SCIENTIFIC = [
 """Closed for Python 3.9 to 3.12."""
 
 HELPER = "helper-2.0-py3-none-any.whl"
-Inside = Callable[..., Finished]
+Inside = Callable[..., CommandResult]
 
 
 def silent(_line: str) -> None:

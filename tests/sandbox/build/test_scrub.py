@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from paddock.processes.command import Finished
+from paddock.processes.command import CommandResult
 from paddock.sandbox.images.build import check_scrubbed, scrub_commands
 
+Inside = Callable[..., CommandResult]
 pytestmark = pytest.mark.sandbox
 
 START = """
@@ -87,7 +88,7 @@ def told(output: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_what_head_does_not_reach_is_found_and_then_gone(channel: str, inside: Callable[..., Finished]) -> None:
+def test_what_head_does_not_reach_is_found_and_then_gone(channel: str, inside: Inside) -> None:
     head = "cd /testbed; GIT_NO_REPLACE_OBJECTS=1 git rev-parse HEAD; cat code.py"
     script = (
         section("make", START + CHANNELS[channel])
@@ -109,7 +110,7 @@ def test_what_head_does_not_reach_is_found_and_then_gone(channel: str, inside: C
 
 
 def test_a_clean_repository_has_no_finding_and_keeps_its_history_status_and_settings(
-    inside: Callable[..., Finished],
+    inside: Inside,
 ) -> None:
     look = (
         "cd /testbed; git log --format='%H %s'; git status --porcelain; cat .git/info/exclude;"
@@ -133,7 +134,9 @@ def test_a_clean_repository_has_no_finding_and_keeps_its_history_status_and_sett
     assert "M code.py\n?? new.py\n*.log\ninput" in parts["after"]
 
 
-def test_one_commit_may_replace_a_history_and_leaves_hidden_files_out_of_it(inside: Callable[..., Finished]) -> None:
+def test_one_commit_may_replace_a_history_and_leaves_hidden_files_out_of_it(
+    inside: Inside,
+) -> None:
     make = START + "mkdir hidden; echo SECRET > hidden/test.py; one tests; echo SECRET > gone.py; one more;"
     make += "git rm -q gone.py; one last"
     hidden = ["/testbed/hidden"]
@@ -152,7 +155,7 @@ def test_one_commit_may_replace_a_history_and_leaves_hidden_files_out_of_it(insi
     assert parts["search"] == "1"
 
 
-def test_a_shallow_history_stays_shallow_and_whole(inside: Callable[..., Finished]) -> None:
+def test_a_shallow_history_stays_shallow_and_whole(inside: Inside) -> None:
     make = (
         START + "one third; mv /testbed /srv/full; git clone -q --depth 2 file:///srv/full /testbed; rm -rf /srv/full"
     )
@@ -168,7 +171,9 @@ def test_a_shallow_history_stays_shallow_and_whole(inside: Callable[..., Finishe
     assert parts["look"] == "third\nbase"
 
 
-def test_a_history_that_is_not_whole_fails_loudly_unless_it_becomes_one_commit(inside: Callable[..., Finished]) -> None:
+def test_a_history_that_is_not_whole_fails_loudly_unless_it_becomes_one_commit(
+    inside: Inside,
+) -> None:
     make = START + "rm -f .git/objects/$(git rev-parse HEAD~1 | sed 's|^..|&/|')"
     script = (
         section("make", make)
@@ -182,7 +187,7 @@ def test_a_history_that_is_not_whole_fails_loudly_unless_it_becomes_one_commit(i
 
 
 def test_caches_hidden_paths_and_compiled_tests_go_and_tracked_and_installed_files_stay(
-    inside: Callable[..., Finished],
+    inside: Inside,
 ) -> None:
     make = START + (
         "mkdir -p /root/.cache/pip/x /root/.cache/uv /home/u/.npm/_cacache /opt/miniconda3/pkgs/p"
@@ -222,7 +227,7 @@ def test_caches_hidden_paths_and_compiled_tests_go_and_tracked_and_installed_fil
     ]
 
 
-def test_a_tree_without_a_repository_is_no_error(inside: Callable[..., Finished]) -> None:
+def test_a_tree_without_a_repository_is_no_error(inside: Inside) -> None:
     script = "mkdir /testbed; touch /testbed/x.pyc\n" + section("scrub", scrub_commands("/testbed", ["gone"]))
     done = inside(script + section("left", check_scrubbed("/testbed", ["gone"])))
     assert told(done.output) == {"scrub": "", "left": ""}

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from paddock.processes import Finished, run_supervised
+from paddock.processes import CommandResult, run_supervised
 
 _NAMES = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PYENV_ROOT"),
@@ -43,7 +43,7 @@ class Commands:
         timeout_s: float,
         cwd: Path | None = None,
         own_home: bool = False,
-    ) -> Finished:
+    ) -> CommandResult:
         """`own_home`: HOME is an empty folder, which is gone afterwards."""
         return run_supervised(
             argv, timeout_s=timeout_s, env=self.environ, cwd=cwd, own_home=own_home, pass_fds=self._held

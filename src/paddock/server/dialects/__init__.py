@@ -31,7 +31,6 @@ __all__ = [
     "ErrorReply",
     "Event",
     "EventReader",
-    "History",
     "Opened",
     "Part",
     "Tokens",

@@ -27,7 +27,7 @@ from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
 from paddock.server.sampling import merged
-from paddock.tokens import Decoder, Placed, Prompter, Vocabulary, root_of
+from paddock.tokens import Decoder, Placement, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import item_type
 
@@ -120,7 +120,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
             asking.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
         before = self._before(asking)
         new = self._new(asking, before)
-        asking.placed = Placed(asking.matched.turn, new)
+        asking.placed = Placement(asking.matched.turn, new)
         prompt = [*before, *new]
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:

@@ -5,26 +5,26 @@ both, and how long they are, before any is made. `RolloutSample` is a sample wit
 line of `paddock samples`. `inline` puts ids into a rollout's response, as NeMo-RL reads them.
 """
 
+from paddock.tokens.export.exact_turns import ExactTurns, exact_turns
 from paddock.tokens.export.inline import inline
-from paddock.tokens.export.joining import Joined, join
-from paddock.tokens.export.planning import Plan, Planned, plan, samples, skipped
 from paddock.tokens.export.records import Mode, Reason, Sample, Skipped, Span
 from paddock.tokens.export.rollouts import RolloutSample, plan_rollout, rollout_samples
+from paddock.tokens.export.sample_plan import PlannedSample, SamplePlan, plan, samples, skipped
 from paddock.tokens.export.summary import Summary
 
 __all__ = [
-    "Joined",
+    "ExactTurns",
     "Mode",
-    "Plan",
-    "Planned",
+    "PlannedSample",
     "Reason",
     "RolloutSample",
     "Sample",
+    "SamplePlan",
     "Skipped",
     "Span",
     "Summary",
+    "exact_turns",
     "inline",
-    "join",
     "plan",
     "plan_rollout",
     "rollout_samples",

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from paddock.http import rollout_to_wire
-from paddock.tokens.export.planning import Plan
 from paddock.tokens.export.rollouts import plan_rollout
+from paddock.tokens.export.sample_plan import SamplePlan
 from paddock.types import JsonObject, Rollout, Turn
 from paddock.types.responses import item_type, output_items
 
@@ -60,7 +60,7 @@ def inline(rollout: Rollout, mode: Literal["chain", "whole"] = "chain") -> JsonO
     }
 
 
-def _mask_reason(rollout: Rollout, planned: Plan) -> str | None:
+def _mask_reason(rollout: Rollout, planned: SamplePlan) -> str | None:
     if rollout.reward is None:
         return rollout.outcome
     if _broken_splices(rollout):
@@ -70,7 +70,7 @@ def _mask_reason(rollout: Rollout, planned: Plan) -> str | None:
     return "off_path" if _n_beside(planned) else "no_trainable_turn"
 
 
-def _n_beside(planned: Plan) -> int:
+def _n_beside(planned: SamplePlan) -> int:
     return sum(turn.reason == "off_path" for turn in planned.skipped)
 
 
@@ -78,7 +78,7 @@ def _broken_splices(rollout: Rollout) -> int:
     return sum(turn.splice_broken for turn in rollout.turns)
 
 
-def _output(rollout: Rollout, planned: Plan) -> list[JsonObject]:
+def _output(rollout: Rollout, planned: SamplePlan) -> list[JsonObject]:
     (only,) = planned.planned
     path = planned.joined.path(only.leaf)
     between = _environment(output_items(rollout.response), path)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Self
 
 from paddock.errors import ConfigError
-from paddock.tokens.export.planning import Plan, plan
 from paddock.tokens.export.records import Mode, Sample
+from paddock.tokens.export.sample_plan import SamplePlan, plan
 from paddock.types import Engine, JsonObject, Outcome, Record, Rollout, Stamp, TurnRecord
 from paddock.types.formats import FORMAT, FORMAT_KEY, later
 
@@ -72,11 +72,11 @@ class RolloutSample(Record):
         return cls.model_validate({**own, **place, "stamp": stamp, "sample": rest})
 
 
-def plan_rollout(rollout: Rollout, mode: Mode) -> Plan:
+def plan_rollout(rollout: Rollout, mode: Mode) -> SamplePlan:
     return plan(TurnRecord(engine=rollout.engine or "text", turns=rollout.turns), mode)
 
 
-def rollout_samples(rollout: Rollout, mode: Mode, planned: Plan | None = None) -> Iterator[RolloutSample]:
+def rollout_samples(rollout: Rollout, mode: Mode, planned: SamplePlan | None = None) -> Iterator[RolloutSample]:
     """The rollout's samples, in order. `planned`: what `plan_rollout` gave for the same, if it was asked."""
     planned = planned or plan_rollout(rollout, mode)
     for index, sample in enumerate(planned.make()):

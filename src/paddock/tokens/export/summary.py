@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from paddock.tokens.export.planning import Plan
 from paddock.tokens.export.records import Reason
+from paddock.tokens.export.sample_plan import SamplePlan
 from paddock.types import REWARDED, Outcome
 
 
@@ -35,7 +35,7 @@ class Summary:
         self.rollouts += 1
         self.outcomes[outcome] += 1
 
-    def add(self, outcome: Outcome, plan: Plan) -> None:
+    def add(self, outcome: Outcome, plan: SamplePlan) -> None:
         """Count a rollout of which all samples are written."""
         self.rollouts += 1
         if outcome not in REWARDED:

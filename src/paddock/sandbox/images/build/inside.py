@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import InfraError
-from paddock.processes.command import Finished, run
+from paddock.processes.command import CommandResult, run
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.images.build.bounds import Bounds, bounds_of
 from paddock.sandbox.images.build.staging import Stage
@@ -49,7 +49,7 @@ async def run_inside(
     env: Mapping[str, str],
     folders: Mapping[str, Path] | None = None,
     timeout_s: float = 1800.0,
-) -> Finished:
+) -> CommandResult:
     """Run a bash script within `limits`; what it writes lands in `stage.tree`. `folders`: host folders by name below
     `/mnt`."""
     for program in ("bwrap", "unshare"):
@@ -79,8 +79,8 @@ async def run_inside(
 
 
 async def _within(
-    limits: ImageLimits, bounds: Bounds, tree: Path, status: Path, running: Coroutine[Any, Any, Finished]
-) -> Finished:
+    limits: ImageLimits, bounds: Bounds, tree: Path, status: Path, running: Coroutine[Any, Any, CommandResult]
+) -> CommandResult:
     task, pause_s = asyncio.ensure_future(running), _FIRST_LOOKS_S
     try:
         while True:

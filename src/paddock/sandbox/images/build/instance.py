@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from paddock.errors import RowError
-from paddock.processes.command import Finished
+from paddock.processes.command import CommandResult
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.build.base import ENV, Progress, current, digest, mover
 from paddock.sandbox.images.build.environment import PIP, environment_image
@@ -156,7 +156,7 @@ def _script(recipe: Recipe, python: str, archive: str) -> str:
     )
 
 
-def _head(name: str, done: Finished) -> str:
+def _head(name: str, done: CommandResult) -> str:
     """The commit that the finished script names last."""
     last = done.output.strip().rsplit("\n", 1)[-1]
     if done.code == 0 and re.fullmatch(r"[0-9a-f]{40}", last):

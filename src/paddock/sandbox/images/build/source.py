@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.errors import InfraError, RowError
-from paddock.processes.command import Finished, run
+from paddock.processes.command import CommandResult, run
 from paddock.sandbox.images.build.index import Index
 from paddock.sandbox.images.build.local import borrow, local_path
 from paddock.sandbox.images.build.staging import Stage
@@ -102,7 +102,7 @@ async def _bare(stage: Stage, name: str) -> Path:
     return bare
 
 
-async def _git(words: Sequence[str | Path], stage: Stage, *, network: bool = False) -> Finished:
+async def _git(words: Sequence[str | Path], stage: Stage, *, network: bool = False) -> CommandResult:
     """Git on repositories of ours: without anybody's configuration, or with the operator's for a network's URL."""
     env = {
         "GIT_ALLOW_PROTOCOL": "https:http:ssh" if network else "file",
@@ -120,5 +120,5 @@ async def _git(words: Sequence[str | Path], stage: Stage, *, network: bool = Fal
     return await run([*_PROGRAM, *words], env=env, inherited=inherited)
 
 
-def _missing(source: GitSource, done: Finished) -> RowError:
+def _missing(source: GitSource, done: CommandResult) -> RowError:
     return RowError(f"{source.repository} at {source.commit}:\n{done.tail}", kind="no_such_commit")

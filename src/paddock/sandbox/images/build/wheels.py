@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import InfraError, RowError
-from paddock.processes.command import Finished, run
+from paddock.processes.command import CommandResult, run
 from paddock.sandbox.images.build.hashes import hashes_of
 from paddock.sandbox.images.build.index import Index, normalized, split_pin
 from paddock.sandbox.images.recipe import HASH, Recipe
@@ -73,7 +73,7 @@ def _laid_out(to: Path, kept: Path, sources: Sequence[Path]) -> Wheels:
     return Wheels(wheels, [Path(shutil.copyfile(source, to / source.name)) for source in sources])
 
 
-async def _without_wheel(done: Finished, pins: Collection[str], index: Index) -> str:
+async def _without_wheel(done: CommandResult, pins: Collection[str], index: Index) -> str:
     """The pin that pip found no wheel of; an index that did not answer looks the same to pip, so we ask it."""
     if "No module named pip" in done.output:
         raise InfraError(f"{sys.executable} has no pip to download wheels with", kind="no_pip", retryable=False)
@@ -92,9 +92,9 @@ async def _without_wheel(done: Finished, pins: Collection[str], index: Index) ->
     return pin
 
 
-async def _download(pins: Mapping[str, Sequence[str]], minor: str, to: Path, places: Sequence[str]) -> Finished:
+async def _download(pins: Mapping[str, Sequence[str]], minor: str, to: Path, places: Sequence[str]) -> CommandResult:
     if not pins:
-        return Finished(0, "")
+        return CommandResult(0, "")
     tag = "cp" + minor.replace(".", "")
     machine = platform.machine()
     platforms = [f"manylinux_{glibc}_{machine}" for glibc in _GLIBC]

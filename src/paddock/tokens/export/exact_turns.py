@@ -16,7 +16,7 @@ from paddock.tokens.export.records import Reason
 from paddock.types import Turn, TurnRecord
 
 
-class Joined(NamedTuple):
+class ExactTurns(NamedTuple):
     """A record's turns, as far as their ids are known."""
 
     placed: dict[str, Turn]
@@ -35,15 +35,15 @@ class Joined(NamedTuple):
         return found
 
 
-def join(record: TurnRecord) -> Joined:
-    joined = Joined({}, {}, [])
+def exact_turns(record: TurnRecord) -> ExactTurns:
+    joined = ExactTurns({}, {}, [])
     for turn in record.turns:
         reason = _add(joined, turn)
         joined.reasons.append("engine_text" if record.engine == "text" else reason)
     return joined
 
 
-def _add(joined: Joined, turn: Turn) -> Reason | None:
+def _add(joined: ExactTurns, turn: Turn) -> Reason | None:
     if turn.id in joined.placed or (turn.parent is not None and turn.parent not in joined.placed):
         return "misplaced"
     joined.placed[turn.id] = turn

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from paddock.tokens.endings import Endings
 from paddock.tokens.messages import with_one_system
 from paddock.tokens.probes import find_traits
 from paddock.tokens.template import ChatTemplate
+from paddock.tokens.turn_suffix import TurnSuffixes
 from paddock.tokens.vocabulary import Vocabulary
 from paddock.types import JsonObject
 
@@ -32,7 +32,7 @@ class Prompter:
         self._template = template
         self._vocabulary = vocabulary
         self._arguments = dict(arguments)
-        self._endings = Endings(
+        self._endings = TurnSuffixes(
             template, vocabulary.stop_texts, self._arguments, special_texts=tuple(vocabulary.mark_ids)
         )
         self._stop_texts = {token_id: text for text, token_id in vocabulary.stops.items()}

@@ -16,7 +16,7 @@ from itertools import product, takewhile
 from typing import Any
 
 from paddock.errors import ConfigError, RequestError
-from paddock.tokens.message_end import Ending, MessageEnd, closing, find_message_end, opening
+from paddock.tokens.message_end import MessageEnd, TurnSuffix, closing, find_message_end, opening
 from paddock.tokens.messages import with_short_ids
 from paddock.tokens.template import ChatTemplate
 from paddock.types import JsonObject
@@ -39,7 +39,7 @@ _TOOL: JsonObject = {
 }
 
 
-class Endings:
+class TurnSuffixes:
     """Of one template."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Endings:
         tools: Sequence[JsonObject] | None,
         arguments: Mapping[str, Any],
         names: Mapping[str, str],
-    ) -> Ending:
+    ) -> TurnSuffix:
         """What stands between an answer and the next. `names`: of the tools, by id of the call that results answer."""
         results = list(takewhile(lambda message: message.get("role") == "tool", messages))
         calls = [self._call(result, tools, names) for result in results]
@@ -114,7 +114,7 @@ class Endings:
         messages: Sequence[JsonObject],
         tools: Sequence[JsonObject] | None,
         arguments: Mapping[str, Any],
-    ) -> Ending:
+    ) -> TurnSuffix:
         """`answer`: of marks."""
         text = self._text([*self.head, answer, *messages], tools, arguments)
         return self._cut(text, self._end_of(answer))
@@ -130,7 +130,7 @@ class Endings:
         start = max((place + length for place, length in places if place >= 0), default=None)
         return None if start is None else text[start:]
 
-    def _cut(self, text: str, end: MessageEnd) -> Ending:
+    def _cut(self, text: str, end: MessageEnd) -> TurnSuffix:
         tail = self._tail(text)
         ending = None if tail is None else end.ending(tail)
         if ending is None:
@@ -138,7 +138,7 @@ class Endings:
         if ending.end_text:
             return ending
         closed = next((stop for stop in self._closing if ending.text.startswith(stop)), "")
-        return Ending(closed, ending.text.removeprefix(closed))
+        return TurnSuffix(closed, ending.text.removeprefix(closed))
 
     def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
         given = str(result.get("tool_call_id") or "")

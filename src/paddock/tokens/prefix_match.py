@@ -1,14 +1,14 @@
-"""Which recorded turn a history continues, and what of it is new.
+"""The prefix match: which recorded turn a history continues, and which of its items are new.
 
-Law     a turn is continued when the history tells, item by item, what the turn's own request told, then what the turn
-        said, and then more. A client that left out, changed or summed up something before it starts a branch: from the
-        last turn before the change, or anew. What a turn said counts as recorded, however a client words it.
-Said    by, in this order: the opaque handle (`encrypted_content`), call ids, item ids, text. All of a turn's calls have
-        to be there, in any order; outputs told between them are new. An answer without a word is told by silence, or by
-        an empty message. What is told once more than it was said is something else.
-Told    roles, texts and call ids; texts stripped: clients trim what they send back. Reasoning counts only where no turn
-        said it, and ids of what others said do not. Tools and arguments of the template come first of all.
-Shapes  items of the Responses dialect, instructions as a system message. What is not of that shape was not said.
+Law     a turn is continued when the history begins with what the turn's own request held, then holds the turn's answer,
+        and then more. A client that left out, changed or summed up something before an answer starts a branch: from the
+        last turn before the change, or anew. An answer counts as recorded, however a client words it.
+Answers are recognised by, in this order: the opaque handle (`encrypted_content`), call ids, item ids, text. All of an
+        answer's calls have to be there, in any order; results between them are new. An empty answer is recognised by
+        its absence, or by an empty message. What the history repeats once more than it was sampled is something else.
+Others  roles, texts and call ids are compared; texts stripped, as clients trim what they send back. Reasoning counts
+        only where no answer had it, and ids of what others said do not. Tools and template arguments come first.
+Shapes  items of the Responses dialect, instructions as a system message. An item of another shape is no answer.
 Cost    one pass over the history, with a hash and a look-up per item.
 """
 
@@ -23,25 +23,25 @@ from paddock.types import JsonObject, Turn
 from paddock.types.responses import calls, content_text, item_type, messages, output_items
 
 DIGEST_BYTES = 12
-"""Of all that was told up to a point; equal ones are taken for equal histories."""
+"""Of a history up to some item; equal digests are taken for equal histories."""
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 HANDLE_PREFIX = "turn_"
 
 
-class Matched(NamedTuple):
+class PrefixMatch(NamedTuple):
     """Where a request stands in the record of its rollout."""
 
     turn: str | None
     """The recorded turn that it continues; None: it starts anew."""
     environment: list[JsonObject]
-    """What it tells after that turn's end, in order."""
+    """Its items after that turn's end, in order."""
     digest: str
-    """Of all that it tells (hex)."""
+    """Of the whole history (hex)."""
 
 
-class _Said(NamedTuple):
-    """What a client may say again of a turn."""
+class _RecordedAnswer(NamedTuple):
+    """What a client may send back of a turn's answer."""
 
     turn: str
     calls: frozenset[str]
@@ -49,40 +49,40 @@ class _Said(NamedTuple):
     texts: frozenset[str]
     """Stripped: each message, and all of them joined."""
     most: Mapping[str, int]
-    """How many messages and how many reasoning items a client may tell."""
+    """How many messages and how many reasoning items a client may send back."""
     silent: bool
-    """It said nothing that a client would send back."""
+    """It has nothing that a client would send back."""
 
 
-class _Covered(NamedTuple):
-    """A turn that the history tells from some item on."""
+class _AnswerMatch(NamedTuple):
+    """An answer that the history holds from some item on."""
 
     turn: str
     rank: int
     """By what it was found: the handle 4, a call 3, an item id 2, text 1."""
     end: int
-    """Index of the first item after what it said."""
+    """Index of the first item after the answer."""
     between: list[JsonObject]
-    """Outputs told before the last of its calls."""
+    """Results that stand before the last of its calls."""
 
 
 class TurnIndex:
-    """Finds turns of one rollout by what requests tell."""
+    """The turns of one rollout, found by the histories that continue them."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Turn] = {}
-        self._by_history: dict[bytes, list[_Said]] = {}
+        self._by_history: dict[bytes, list[_RecordedAnswer]] = {}
         self._by_request: dict[str, str] = {}
         self._continued: set[str] = set()
 
     def add(self, turn: Turn, history: str | None) -> None:
-        """`history`: digest of what the turn's request told; None: it is never continued by what a client tells."""
+        """`history`: digest of the history in the turn's request; None: no history continues it."""
         self.by_id[turn.id] = turn
         self._by_request[turn.request_hash] = turn.id
         if turn.parent is not None:
             self._continued.add(turn.parent)
         if history is not None:
-            self._by_history.setdefault(bytes.fromhex(history), []).append(_said(turn))
+            self._by_history.setdefault(bytes.fromhex(history), []).append(_recorded_answer(turn))
 
     def answered(self, request_hash: str) -> Turn | None:
         """The turn that answered the very same request last, while nothing has continued it."""
@@ -102,7 +102,7 @@ class TurnIndex:
         """All ids up to the turn's end. ValueError where a turn has none."""
         return full_ids(self.chain(turn_id))
 
-    def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> Matched:
+    def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> PrefixMatch:
         """`root`: what stands before all items (`root_of`)."""
         digest, turn, position = root, None, 0
         new: list[JsonObject] = []
@@ -110,64 +110,64 @@ class TurnIndex:
             covered = self._answer(digest, items, position)
             if covered is None:
                 new.append(items[position])
-                digest = _told(digest, items[position])
+                digest = _with_item(digest, items[position])
                 position += 1
                 continue
             turn, position, new = covered.turn, covered.end, covered.between
             digest = _fold(digest, b"turn", turn)
             for item in new:
-                digest = _told(digest, item)
-        return Matched(turn, new, digest.hex())
+                digest = _with_item(digest, item)
+        return PrefixMatch(turn, new, digest.hex())
 
-    def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int) -> _Covered | None:
-        """What was said after `digest` and is told from `start` on; by silence only where what comes next was not told
-        without it."""
+    def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
+        """The recorded answer to the history `digest` that stands at `start`. An empty answer is taken only where no
+        other answer explains the items that come next."""
         candidates = self._by_history.get(digest)
         if not candidates:
             return None
-        covered = _covered(candidates, items, start)
+        covered = _best_match(candidates, items, start)
         if covered is None or covered.rank:
             return covered
         for position in range(start, len(items)):
-            found = _covered(self._by_history.get(digest, ()), items, position)
+            found = _best_match(self._by_history.get(digest, ()), items, position)
             if found is not None and found.rank:
                 return None
-            if _is_own(items[position]):
+            if _is_assistant(items[position]):
                 break
-            digest = _told(digest, items[position])
+            digest = _with_item(digest, items[position])
         return covered
 
 
 def root_of(*parts: Any) -> bytes:
-    """Digest of what a request says besides its history: JSON values."""
+    """Digest of what a request has besides its history: JSON values."""
     canonical = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(canonical, digest_size=DIGEST_BYTES).digest()
 
 
-def _covered(candidates: Iterable[_Said], items: Sequence[JsonObject], start: int) -> _Covered | None:
+def _best_match(candidates: Iterable[_RecordedAnswer], items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
     """The best of them: by what it was found, of equals the latest."""
-    best: _Covered | None = None
-    for said in candidates:
-        found = _tells(said, items, start)
+    best: _AnswerMatch | None = None
+    for answer in candidates:
+        found = _match(answer, items, start)
         if found is not None and (best is None or found.rank >= best.rank):
             best = found
     return best
 
 
-def _tells(said: _Said, items: Sequence[JsonObject], start: int) -> _Covered | None:
-    missing = set(said.calls)
-    left = dict(said.most)
+def _match(answer: _RecordedAnswer, items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
+    missing = set(answer.calls)
+    left = dict(answer.most)
     rank = 0
     between: list[JsonObject] = []
     position = start
     while position < len(items):
         item = items[position]
         kind = item_type(item)
-        if missing and kind in OUTPUTS and item.get("call_id") in said.calls:
+        if missing and kind in OUTPUTS and item.get("call_id") in answer.calls:
             between.append(item)
         else:
-            sure = bool(missing) or (rank >= 2 and not said.calls and not said.silent)
-            found = _evidence(said, item, missing, left, sure=sure)
+            sure = bool(missing) or (rank >= 2 and not answer.calls and not answer.silent)
+            found = _evidence(answer, item, missing, left, sure=sure)
             if found is None:
                 break
             rank = max(rank, found)
@@ -178,24 +178,26 @@ def _tells(said: _Said, items: Sequence[JsonObject], start: int) -> _Covered | N
     if missing:
         return None
     if rank:
-        return _Covered(said.turn, rank, position, between)
-    silent = said.silent and position < len(items) and not _is_own(items[position])
-    return _Covered(said.turn, 0, position, []) if silent else None
+        return _AnswerMatch(answer.turn, rank, position, between)
+    silent = answer.silent and position < len(items) and not _is_assistant(items[position])
+    return _AnswerMatch(answer.turn, 0, position, []) if silent else None
 
 
-def _evidence(said: _Said, item: JsonObject, missing: set[str], left: Mapping[str, int], *, sure: bool) -> int | None:
-    """How surely the item is what the turn said, 0: it does not tell; None: it is something else.
+def _evidence(
+    answer: _RecordedAnswer, item: JsonObject, missing: set[str], left: Mapping[str, int], *, sure: bool
+) -> int | None:
+    """How surely the item belongs to the answer, as in `_AnswerMatch.rank`; 0: it may; None: it does not.
 
-    `missing`, `left`: calls and numbers of items that were not told yet; `sure`: a message has to be the turn's.
+    `missing`, `left`: calls and numbers of items that have not come yet; `sure`: a message has to be the answer's.
     """
     kind = item_type(item)
     if kind == "reasoning":
         handle = _handle(item)
         if handle is not None:
-            return 4 if handle == said.turn else None
+            return 4 if handle == answer.turn else None
         if left["reasoning"] <= 0:
             return None
-        return 2 if item.get("id") in said.ids else 0
+        return 2 if item.get("id") in answer.ids else 0
     if kind in CALLS:
         return 3 if item.get("call_id") in missing else None
     if kind != "message" or item.get("role") != "assistant":
@@ -203,9 +205,9 @@ def _evidence(said: _Said, item: JsonObject, missing: set[str], left: Mapping[st
     text = content_text(item.get("content")).strip()
     if left["message"] <= 0:
         return 0 if missing and not text else None
-    if item.get("id") in said.ids:
+    if item.get("id") in answer.ids:
         return 2
-    if text in said.texts:
+    if text in answer.texts:
         return 1
     return 0 if sure else None
 
@@ -215,13 +217,13 @@ def _handle(item: JsonObject) -> str | None:
     return handle if isinstance(handle, str) and handle.startswith(HANDLE_PREFIX) else None
 
 
-def _is_own(item: JsonObject) -> bool:
+def _is_assistant(item: JsonObject) -> bool:
     """The assistant's."""
     kind = item_type(item)
     return kind == "reasoning" or kind in CALLS or (kind == "message" and item.get("role") == "assistant")
 
 
-def _said(turn: Turn) -> _Said:
+def _recorded_answer(turn: Turn) -> _RecordedAnswer:
     spoken = messages(turn.output)
     texts = frozenset(text for text in map(str.strip, (*spoken, "".join(spoken))) if text)
     called = frozenset(call.call_id for call in calls(turn.output) if call.call_id)
@@ -229,18 +231,18 @@ def _said(turn: Turn) -> _Said:
     thoughts = sum(item_type(item) == "reasoning" for item in output_items(turn.output))
     silent = not (texts or called)
     most = {"message": len(spoken) or int(silent), "reasoning": thoughts}
-    return _Said(turn.id, called, ids, texts or frozenset([""]), most, silent)
+    return _RecordedAnswer(turn.id, called, ids, texts or frozenset([""]), most, silent)
 
 
-def _told(digest: bytes, item: JsonObject) -> bytes:
+def _with_item(digest: bytes, item: JsonObject) -> bytes:
     kind = item_type(item)
     if kind == "message":
         return _fold(digest, str(item.get("role")).encode(), _content(item.get("content")))
     if kind in OUTPUTS:
         return _fold(digest, b"output", f"{item.get('call_id')}\0{_content(item.get('output'))}")
     if kind in CALLS:
-        said = item.get("arguments", item.get("input"))
-        return _fold(digest, b"call", f"{item.get('call_id')}\0{item.get('name')}\0{said}")
+        arguments = item.get("arguments", item.get("input"))
+        return _fold(digest, b"call", f"{item.get('call_id')}\0{item.get('name')}\0{arguments}")
     if kind == "reasoning":
         thought = _handle(item) or content_text(item.get("summary")).strip()
         return _fold(digest, b"reasoning", thought) if thought else digest

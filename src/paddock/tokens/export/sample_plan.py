@@ -19,12 +19,12 @@ Errors  ValueError for an unknown mode.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, get_args
 
-from paddock.tokens.export.joining import Joined, join
+from paddock.tokens.export.exact_turns import ExactTurns, exact_turns
 from paddock.tokens.export.records import Mode, Sample, Skipped, Span
 from paddock.types import Turn, TurnRecord, WeightSpan
 
 
-class Planned(NamedTuple):
+class PlannedSample(NamedTuple):
     """A sample before it is made."""
 
     leaf: str
@@ -33,14 +33,14 @@ class Planned(NamedTuple):
     """The turns of the path that are trained on in it."""
 
 
-class Plan(NamedTuple):
+class SamplePlan(NamedTuple):
     """All samples of a record in one mode."""
 
-    planned: list[Planned]
+    planned: list[PlannedSample]
     """In the order of their last turns."""
     skipped: list[Skipped]
     """The turns that no sample trains on, in the record's order."""
-    joined: Joined
+    joined: ExactTurns
 
     def make(self) -> Iterator[Sample]:
         return (_sample(self.joined.path(one.leaf), one.trained) for one in self.planned)
@@ -62,11 +62,11 @@ class Plan(NamedTuple):
         return sum(len(placed[turn].sampled_ids or ()) for one in self.planned for turn in one.trained)
 
 
-def plan(record: TurnRecord, mode: Mode) -> Plan:
-    joined = join(record)
+def plan(record: TurnRecord, mode: Mode) -> SamplePlan:
+    joined = exact_turns(record)
     trained = [turn for turn, reason in zip(record.turns, joined.reasons, strict=True) if reason is None]
     if mode == "dynamic_history":
-        planned = [Planned(turn.id, frozenset([turn.id])) for turn in trained]
+        planned = [PlannedSample(turn.id, frozenset([turn.id])) for turn in trained]
     elif mode == "branch":
         planned = list(_branches(joined, trained))
     elif mode == "chain":
@@ -81,7 +81,7 @@ def plan(record: TurnRecord, mode: Mode) -> Plan:
         for turn, reason in zip(record.turns, joined.reasons, strict=True)
         if reason is not None or turn.id not in here
     ]
-    return Plan(planned, skipped, joined)
+    return SamplePlan(planned, skipped, joined)
 
 
 def samples(record: TurnRecord, mode: Mode) -> Iterator[Sample]:
@@ -94,16 +94,16 @@ def skipped(record: TurnRecord, mode: Mode) -> list[Skipped]:
     return plan(record, mode).skipped
 
 
-def _whole(joined: Joined, turns: Sequence[Turn], trained: set[str]) -> Iterator[Planned]:
+def _whole(joined: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iterator[PlannedSample]:
     if not turns or joined.placed.get(turns[-1].id) is not turns[-1]:
         return
     path = [turn.id for turn in joined.path(turns[-1].id)]
     here = trained.intersection(path)
     if here:
-        yield Planned(next(turn for turn in reversed(path) if turn in here), frozenset(here))
+        yield PlannedSample(next(turn for turn in reversed(path) if turn in here), frozenset(here))
 
 
-def _chain(joined: Joined, turns: Sequence[Turn], trained: set[str]) -> Iterator[Planned]:
+def _chain(joined: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iterator[PlannedSample]:
     first = turns[0].prompt_ids if turns else None
     if not first:
         return
@@ -122,17 +122,17 @@ def _chain(joined: Joined, turns: Sequence[Turn], trained: set[str]) -> Iterator
             chained.add(turn.id)
             last = turn.id if turn.id in trained else last
     if last is not None:
-        yield Planned(last, frozenset(trained.intersection(turn.id for turn in joined.path(last))))
+        yield PlannedSample(last, frozenset(trained.intersection(turn.id for turn in joined.path(last))))
 
 
-def _branches(joined: Joined, trained: Sequence[Turn]) -> Iterator[Planned]:
+def _branches(joined: ExactTurns, trained: Sequence[Turn]) -> Iterator[PlannedSample]:
     todo = {turn.id for turn in trained}
     before = _with_ancestors(joined.placed, (turn.parent for turn in trained if turn.parent is not None))
     for leaf in trained:
         if leaf.id not in before:
             here = todo.intersection(turn.id for turn in joined.path(leaf.id))
             todo -= here
-            yield Planned(leaf.id, frozenset(here))
+            yield PlannedSample(leaf.id, frozenset(here))
 
 
 def _with_ancestors(placed: Mapping[str, Turn], turns: Iterable[str]) -> set[str]:
