@@ -17,7 +17,7 @@ import uvloop
 
 from benchmarks.tokens.making import TOOLS, Told
 from paddock.http import Call
-from paddock.server.dialects import Answer, Delta
+from paddock.server.dialects import Answer, ItemDelta
 from paddock.server.exchange import Batch, Exchange
 from paddock.types import JsonObject
 
@@ -58,7 +58,7 @@ async def _joined(folder: Path) -> dict[str, Any]:
 async def _batches() -> AsyncGenerator[Batch, None]:
     for _ in range(CHUNKS):
         await asyncio.sleep(0)
-        yield [Delta(0, "text", "a")]
+        yield [ItemDelta(0, "text", "a")]
     yield [Answer([], "stop")]
 
 

@@ -17,7 +17,7 @@ from paddock.errors import RequestError
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.models_servers.genrm.prompting import Comparison, in_plain_words, in_roles
 from paddock.server.dialects import Dialect
-from paddock.server.dialects.reading import take
+from paddock.server.dialects.client_request import take
 from paddock.server.dialects.to_chat import chat_request
 from paddock.types import JsonObject
 

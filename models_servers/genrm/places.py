@@ -16,8 +16,8 @@ from paddock.errors import InfraError
 from paddock.http.transport import make_session
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.server.upstream_failures import UpstreamError
-from paddock.server.vllm.kept import KeptVllm
 from paddock.server.vllm.launching import Launcher
+from paddock.server.vllm.restarting import RestartingVllm
 
 PATH = "/chat/completions"
 
@@ -53,7 +53,7 @@ class Places:
         self.all = [Place(lambda url=url: url) for url in config.urls]  # type: ignore[misc]
         self._config = config
         self._name = name
-        self._kept: list[KeptVllm] = []
+        self._kept: list[RestartingVllm] = []
         self._launcher: Launcher | None = None
         self._session: aiohttp.ClientSession | None = None
 
@@ -65,7 +65,7 @@ class Places:
         self._session = session = make_session()
         self._launcher = launcher = await Launcher.make(self._config.served, launch, name=self._name)
         names = [f"{self._name}-{nth}" for nth in range(launch.replicas)]
-        self._kept = [KeptVllm(name, launcher.maker(nth, session), launch) for nth, name in enumerate(names)]
+        self._kept = [RestartingVllm(name, launcher.maker(nth, session), launch) for nth, name in enumerate(names)]
         self.all = [Place(lambda kept=kept: kept.url and f"{kept.url}/v1") for kept in self._kept]  # type: ignore[misc]
         results = await asyncio.gather(*(kept.start() for kept in self._kept), return_exceptions=True)
         for result in results:

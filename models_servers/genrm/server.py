@@ -28,7 +28,7 @@ from paddock.server import Handler, ModelServer
 from paddock.server.dialects import Answer, Dialect, reasoning_item, whole_reply
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.failures import UnreadableError
-from paddock.server.upstream_exchange import Whole
+from paddock.server.upstream_exchange import WholeAnswer
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, message_item
 
@@ -95,7 +95,7 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
         self.dropped[key if known else "(others)"] += 1
 
 
-def _read(whole: Whole) -> Answer:
+def _read(whole: WholeAnswer) -> Answer:
     try:
         body = orjson.loads(whole.content)
     except orjson.JSONDecodeError as error:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from paddock.http.transport import make_client
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.models_servers.genrm.places import Places
-from paddock.server.upstream_exchange import Whole, json_headers, post_whole, retry_wait_s
+from paddock.server.upstream_exchange import WholeAnswer, json_headers, post_whole, retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, attributed, host_of
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Upstream:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def ask(self, body: bytes, read: Callable[[Whole], T]) -> T:
+    async def ask(self, body: bytes, read: Callable[[WholeAnswer], T]) -> T:
         """What `read` makes of the answer."""
         failed, ends_at = 0, float("inf")
         while True:
@@ -53,7 +53,7 @@ class Upstream:
                     raise
             await asyncio.sleep(wait_s)
 
-    async def _try(self, body: bytes, read: Callable[[Whole], T], failed: int) -> T:
+    async def _try(self, body: bytes, read: Callable[[WholeAnswer], T], failed: int) -> T:
         place, url = self._places.turn()
         self.tries += 1
         limit_s = self._config.timeout_s

@@ -16,10 +16,10 @@ import orjson
 from paddock.errors import InfraError
 from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
 from paddock.server.dialects import Dialect
-from paddock.server.dialects.reading import take
+from paddock.server.dialects.client_request import take
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
-from paddock.server.sampling import BUDGET, Merged, merged
+from paddock.server.sampling import BUDGET, MergedSampling, merged
 from paddock.types import JsonObject
 
 _OURS = ("stream", "stream_options", "n")
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
     body: bytes
     stream: bool
-    sampling: Merged
+    sampling: MergedSampling
 
 
 def ask(

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, model_validator
 
 from paddock.server.fields import Block, Headers, Urls, bare_urls, told
-from paddock.server.recording import RecordingConfig
+from paddock.server.recording_server import RecordingConfig
 
 OFF_POLICY = (
     *("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),

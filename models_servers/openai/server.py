@@ -1,8 +1,8 @@
 """A recording proxy in front of any OpenAI-compatible endpoint, in every dialect, streaming or not.
 
-Law     that of `paddock.server.recording`. With token ids a turn's parent is the turn whose ids its prompt continues;
-        without them, the turn that the request goes on from. Where ids were sent (`splicing`), the answer is held
-        against them.
+Law     that of `paddock.server.recording_server`. With token ids a turn's parent is the turn whose ids its prompt
+        continues; without them, the turn that the request continues. Where ids were sent (`splicing`), the answer is
+        compared with them.
 Errors  those of `paddock.server.upstream_failures`, and of the base.
 """
 
@@ -18,14 +18,14 @@ from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.splicing import Splice, length_of, splice, tokenizing
 from paddock.models_servers.openai.streaming import Reader
 from paddock.models_servers.openai.upstream import Upstream
-from paddock.server.dialects import Answer, Closed, Conversation
+from paddock.server.dialects import Answer, Conversation, ItemClosed
 from paddock.server.dialects.chat_answers import has_routed_experts, read_completion
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
 from paddock.server.exchange import Batch
-from paddock.server.recording import OVERFLOW, Asking, RecordingServer
-from paddock.server.upstream_exchange import Whole
+from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingServer
+from paddock.server.upstream_exchange import WholeAnswer
 from paddock.server.upstream_failures import RefusedError, UpstreamError
 from paddock.tokens import Placement
 from paddock.types import Engine
@@ -61,23 +61,23 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         if self._connected is not None:
             await self._connected.close()
 
-    async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
-        spliced = self._splice(asking)
+    async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
+        spliced = self._splice(pending)
         asked = ask(
             self.config,
-            asking.dialect,
-            asking.request,
-            asking.settings.sampling,
+            pending.dialect,
+            pending.request,
+            pending.settings.sampling,
             self.drop,
             spliced.messages if spliced else None,
         )
-        asking.sampling, asking.overridden = asked.sampling
+        pending.sampling, pending.overridden = asked.sampling
         if not asked.stream:
-            answer = await self._whole(asked.body, asking, spliced)
-            yield [*(Closed(nth, item) for nth, item in enumerate(answer.output)), answer]
+            answer = await self._whole(asked.body, pending, spliced)
+            yield [*(ItemClosed(nth, item) for nth, item in enumerate(answer.output)), answer]
             return
-        told = asking.conversation
-        stream = await self._upstream.stream(asked.body, lambda: self._reader(told), asking.call, asking.secret)
+        told = pending.conversation
+        stream = await self._upstream.stream(asked.body, lambda: self._reader(told), pending.call, pending.secret)
         try:
             async for batch in stream.batches():
                 if batch and isinstance(batch[-1], Answer):
@@ -86,30 +86,32 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         finally:
             await stream.aclose()
 
-    async def _whole(self, body: bytes, asking: Asking, spliced: Splice | None) -> Answer:
-        told = asking.conversation
+    async def _whole(self, body: bytes, pending: PendingCall, spliced: Splice | None) -> Answer:
+        told = pending.conversation
         try:
-            answer = await self._upstream.whole(body, lambda whole: self._read(whole, told), asking.call, asking.secret)
+            answer = await self._upstream.whole(
+                body, lambda whole: self._read(whole, told), pending.call, pending.secret
+            )
         except UpstreamError as error:
             if spliced is None or error.kind != "upstream_status":
                 raise
-            await self._require_room(body, asking)
-            pair = " and ".join(f"{name} {asking.sampling[name]}" for name in ON_POLICY)
+            await self._require_room(body, pending)
+            pair = " and ".join(f"{name} {pending.sampling[name]}" for name in ON_POLICY)
             raise UpstreamError(f"{error.message} (asked with {pair}: its trainer's?)", kind=error.kind) from error
         if spliced is not None and spliced.turn is not None:
-            self._place(asking, spliced, answer)
+            self._place(pending, spliced, answer)
         return answer
 
-    def _splice(self, asking: Asking) -> Splice | None:
+    def _splice(self, pending: PendingCall) -> Splice | None:
         if self.config.token_protocol != "nemo_rl":
             return None
-        index = None if asking.secret is None else self.store.index(asking.secret)
-        return splice(asking.conversation, asking.matched, index, self.config.reasoning_fields)
+        index = None if pending.secret is None else self.store.index(pending.secret)
+        return splice(pending.conversation, pending.matched, index, self.config.reasoning_fields)
 
-    async def _require_room(self, body: bytes, asking: Asking) -> None:
+    async def _require_room(self, body: bytes, pending: PendingCall) -> None:
         """NeMo-RL's chat server does not say so where a prompt leaves no room only as it is spliced: it fails."""
         try:
-            whole = await self._upstream.tokenized(tokenizing(body), asking.call, asking.secret)
+            whole = await self._upstream.tokenized(tokenizing(body), pending.call, pending.secret)
         except UpstreamError:
             return
         found = length_of(whole.content)
@@ -120,14 +122,14 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
                 stage="model",
             )
 
-    def _place(self, asking: Asking, spliced: Splice, answer: Answer) -> None:
+    def _place(self, pending: PendingCall, spliced: Splice, answer: Answer) -> None:
         assert answer.tokens is not None  # `_checked`
         placed = spliced.placed(answer.tokens.prompt_ids)
         if placed is None:
             self.broken_splices += 1
             _log.warning("%s: a broken splice: a prompt does not begin with the ids that were sent", self.name)
-            asking.splice_broken = True
-        asking.placed = placed or Placement(None, [*answer.tokens.prompt_ids])
+            pending.splice_broken = True
+        pending.placed = placed or Placement(None, [*answer.tokens.prompt_ids])
 
     @property
     def _upstream(self) -> Upstream:
@@ -139,7 +141,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         in_chat = self.config.upstream_api == "chat"
         return ChatReader(told.custom, told.namespaces) if in_chat else ResponsesReader()
 
-    def _read(self, whole: Whole, told: Conversation) -> Answer:
+    def _read(self, whole: WholeAnswer, told: Conversation) -> Answer:
         try:
             body = orjson.loads(whole.content)
         except orjson.JSONDecodeError as error:

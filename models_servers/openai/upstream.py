@@ -19,7 +19,7 @@ from paddock.http import Call
 from paddock.http.transport import make_client
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader, Stream
-from paddock.server.upstream_exchange import Whole, headers_to, json_headers, post_whole, require_ok, retry_wait_s
+from paddock.server.upstream_exchange import WholeAnswer, headers_to, json_headers, post_whole, require_ok, retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, attributed, host_of
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Upstream:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def whole(self, body: bytes, read: Callable[[Whole], T], call: Call, secret: str | None) -> T:
+    async def whole(self, body: bytes, read: Callable[[WholeAnswer], T], call: Call, secret: str | None) -> T:
         """What `read` makes of the endpoint's answer."""
         url = self._url(secret)
 
@@ -65,7 +65,7 @@ class Upstream:
 
         return await self._tried(attempt, call)
 
-    async def tokenized(self, body: bytes, call: Call, secret: str | None) -> Whole:
+    async def tokenized(self, body: bytes, call: Call, secret: str | None) -> WholeAnswer:
         """What the endpoint's `/tokenize` (vLLM's, beside `/v1`) says of a chat request; tried once."""
         url = self._url(secret)
         url = url.copy_with(path=url.path.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from paddock.server.recording import RecordingConfig
+from paddock.server.recording_server import RecordingConfig
 
 
 class ReplayConfig(RecordingConfig):

@@ -1,7 +1,7 @@
 """Plays turns that are there already: scripts, known-good turns of an environment, or recorded rollouts.
 
-Law     that of `paddock.server.recording`: the same request again gets the same turn, while nothing continues it. A
-        call that can't be answered plays nothing. Recorded turns have no ids: engine `text`.
+Law     that of `paddock.server.recording_server`: the same request again gets the same turn, while nothing continues
+        it. A call that can't be answered plays nothing. Recorded turns have no ids: engine `text`.
 Errors  RequestError: `no_rollout` for a call outside a rollout, those of `scripts` and `recorded`, `frozen`.
 """
 
@@ -15,9 +15,9 @@ from paddock.models_servers.replay.config import ReplayConfig
 from paddock.models_servers.replay.recorded import Recorded
 from paddock.models_servers.replay.scripts import Scripts
 from paddock.server import Handler
-from paddock.server.dialects import Answer, Closed
+from paddock.server.dialects import Answer, ItemClosed
 from paddock.server.exchange import Batch
-from paddock.server.recording import Asking, RecordingServer
+from paddock.server.recording_server import PendingCall, RecordingServer
 from paddock.types import Engine, JsonObject
 from paddock.types.responses import calls
 
@@ -53,14 +53,14 @@ class ReplayServer(RecordingServer[ReplayConfig]):
         self._scripts.put(call.path["secret"], script)
         return {}
 
-    async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
-        if asking.secret is None:
+    async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
+        if pending.secret is None:
             raise RequestError(
                 "replay answers within rollouts only: call /r/<secret>/v1/..., or bring the secret as API key",
                 kind="no_rollout",
             )
         if self.config.delay_s:
             await asyncio.sleep(self.config.delay_s)
-        output = self._recorded.play(asking.hash) if self._recorded else self._scripts.play(asking.secret)
-        items = [Closed(nth, item) for nth, item in enumerate(output)]
+        output = self._recorded.play(pending.hash) if self._recorded else self._scripts.play(pending.secret)
+        items = [ItemClosed(nth, item) for nth, item in enumerate(output)]
         yield [*items, Answer(output, "tool_calls" if calls(output) else "stop")]

@@ -13,7 +13,7 @@ from paddock.fidelity.clients.others import MiniSweAgent, QwenCode
 from paddock.fidelity.native import NativeSubject
 from paddock.fidelity.policy import own_stops
 from paddock.fidelity.tables import lines, wire
-from paddock.server.recording import Asking
+from paddock.server.recording_server import PendingCall
 from paddock.testing.vocabularies import write_model_folder
 
 PLAIN = ("loop", "malformed", "talk", "spelling", "retry", "nudged", "cut")
@@ -72,25 +72,25 @@ def test_a_policy_ends_its_answers_as_the_template_does(family: Any, thinking: L
 class Forgets(BenchServer):
     """Leaves out the mark of who speaks next."""
 
-    def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
-        ids = super()._new(asking, before)
-        return ids if asking.matched.turn is None else ids[1:]
+    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        ids = super()._new(pending, before)
+        return ids if pending.matched.turn is None else ids[1:]
 
 
 class Begins(BenchServer):
     """Begins a prompt otherwise."""
 
-    def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
-        ids = super()._new(asking, before)
-        return [*ids[2:4], *ids] if asking.matched.turn is None else ids
+    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        ids = super()._new(pending, before)
+        return [*ids[2:4], *ids] if pending.matched.turn is None else ids
 
 
 class Adds(BenchServer):
     """Says something of its own between two answers."""
 
-    def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
-        ids = super()._new(asking, before)
-        return ids if asking.matched.turn is None else [*self.equipment.vocabulary.encode(" So:"), *ids]
+    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        ids = super()._new(pending, before)
+        return ids if pending.matched.turn is None else [*self.equipment.vocabulary.encode(" So:"), *ids]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from paddock.fidelity.clients.opencode import OpencodeChat
 from paddock.fidelity.clients.others import MiniSweAgent
 from paddock.fidelity.native import NativeSubject
 from paddock.server.dialects import Answer
-from paddock.server.recording import Asking
+from paddock.server.recording_server import PendingCall
 from paddock.types import Turn
 
 
@@ -53,8 +53,8 @@ async def test_each_pathology_shows_in_the_naive_way_alone(template: str, scenar
 class Retokenises(BenchServer):
     """Says that the engine sampled what its text would be tokenised to."""
 
-    def _turn(self, asking: Asking, answer: Answer) -> Turn:
-        turn = super()._turn(asking, answer)
+    def _turn(self, pending: PendingCall, answer: Answer) -> Turn:
+        turn = super()._turn(pending, answer)
         vocabulary = self.equipment.vocabulary
         assert turn.sampled_ids is not None
         ids = vocabulary.encode(vocabulary.decode(turn.sampled_ids))
@@ -64,8 +64,8 @@ class Retokenises(BenchServer):
 class ShiftsLogProbs(BenchServer):
     """Puts each log-prob beside the token after its own."""
 
-    def _turn(self, asking: Asking, answer: Answer) -> Turn:
-        turn = super()._turn(asking, answer)
+    def _turn(self, pending: PendingCall, answer: Answer) -> Turn:
+        turn = super()._turn(pending, answer)
         assert turn.log_probs is not None
         return turn.model_copy(update={"log_probs": [*turn.log_probs[1:], turn.log_probs[0]]})
 

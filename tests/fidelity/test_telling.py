@@ -9,7 +9,7 @@ from paddock.fidelity import BenchServer
 from paddock.fidelity.clients import ClientSubject
 from paddock.fidelity.clients.others import ClaudeCode, MiniSweAgent
 from paddock.fidelity.telling import untold
-from paddock.server.recording import Asking
+from paddock.server.recording_server import PendingCall
 from paddock.types import JsonObject
 
 
@@ -40,10 +40,10 @@ def test_texts_are_looked_for_in_order(items: Sequence[JsonObject], prompt: str,
 class LosesTheFirst(BenchServer):
     """Leaves out the first of several things that came after a turn."""
 
-    def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
-        if len(asking.matched.environment) > 1 and asking.matched.turn is not None:
-            asking.matched = asking.matched._replace(environment=asking.matched.environment[1:])
-        return super()._new(asking, before)
+    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        if len(pending.matched.environment) > 1 and pending.matched.turn is not None:
+            pending.matched = pending.matched._replace(environment=pending.matched.environment[1:])
+        return super()._new(pending, before)
 
 
 @pytest.mark.parametrize(("cls", "scenario"), [(MiniSweAgent, "parallel"), (ClaudeCode, "loop")])

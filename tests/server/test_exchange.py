@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from paddock.errors import BugError, InfraError
-from paddock.server.dialects import Answer, Delta
+from paddock.server.dialects import Answer, ItemDelta
 from paddock.server.exchange import Batch, Exchange, Reader
 
 HELLO = Answer([], "stop", None)
-WORD = Delta(0, "text", "hello")
+WORD = ItemDelta(0, "text", "hello")
 
 
 class Source:

@@ -15,7 +15,7 @@ from paddock.http import RESPONSES, EventStream, HttpPeer, Route
 from paddock.http.transport import make_client
 from paddock.server.app import build_app
 from paddock.server.base import Handler, Server, ServerConfig
-from paddock.server.listening import HttpServer
+from paddock.server.http_server import HttpServer
 from paddock.server.local_requests import LocalRequests
 from paddock.testing import over
 

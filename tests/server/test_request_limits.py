@@ -13,7 +13,7 @@ from paddock.config import load
 from paddock.http.access import bearer
 from paddock.server.access import Access
 from paddock.server.app import build_app
-from paddock.server.listening import HttpServer
+from paddock.server.http_server import HttpServer
 from paddock.server.runtime import open_runtime
 from paddock.server.settings import RequestLimits
 from paddock.server.sockets import Address, bind

@@ -30,7 +30,7 @@ from paddock.server.dialects.conversation import conversation
 from paddock.server.dialects.to_chat import chat_messages
 from paddock.server.exact import Equipment, ExactConfig, ExactServer
 from paddock.server.exact.server import REASONING_FIELDS, tool_names
-from paddock.server.recording import Asking
+from paddock.server.recording_server import PendingCall
 from paddock.testing.engines import NO_PEERS, ScriptedEngine, log_prob
 from paddock.types import JsonObject
 
@@ -69,28 +69,28 @@ class BenchServer(ExactServer[ExactConfig]):
         self.differences.clear()
         self._told.clear()
 
-    def _prompt(self, asking: Asking) -> list[int]:
-        prompt = super()._prompt(asking)
-        if (difference := self._difference(asking, prompt)) is not None:
+    def _prompt(self, pending: PendingCall) -> list[int]:
+        prompt = super()._prompt(pending)
+        if (difference := self._difference(pending, prompt)) is not None:
             self.differences.append(difference)
         return prompt
 
-    def _difference(self, asking: Asking, prompt: Sequence[int]) -> str | None:
-        told, turn = asking.conversation, asking.matched.turn
+    def _difference(self, pending: PendingCall, prompt: Sequence[int]) -> str | None:
+        told, turn = pending.conversation, pending.matched.turn
         arguments = {**told.arguments, **self.config.chat_template_kwargs}
-        if asking.secret is None or turn is None or asking.placed is None:
-            self._told[asking.turn_id] = told.items
+        if pending.secret is None or turn is None or pending.placed is None:
+            self._told[pending.turn_id] = told.items
             return self._comparing.whole(_messages(told.items), told.tools, arguments, prompt)
-        recorded = self.store.index(asking.secret).by_id[turn]
+        recorded = self.store.index(pending.secret).by_id[turn]
         names = tool_names(recorded.output, told)
         said = [{**item, "name": names[item["call_id"]]} if "name" in item else item for item in recorded.output]
-        before, new = self._told[turn], asking.placed.prompt_ids
-        self._told[asking.turn_id] = [*before, *recorded.output, *asking.matched.environment]
+        before, new = self._told[turn], pending.placed.prompt_ids
+        self._told[pending.turn_id] = [*before, *recorded.output, *pending.matched.environment]
         *spoken, answer = _messages(said) or [{"role": "assistant", "content": ""}]
         continued = Continued(
             before=[*_messages(before), *spoken],
             answer=answer,
-            follows=_messages(asking.matched.environment),
+            follows=_messages(pending.matched.environment),
             last_ids=recorded.sampled_ids or (),
             new_ids=new,
         )

@@ -2,14 +2,14 @@
 tokenised anew. What was sampled before is taken from the client's words."""
 
 from paddock.fidelity.bench import BenchServer
-from paddock.server.recording import Asking
+from paddock.server.recording_server import PendingCall
 
 
 class NaiveServer(BenchServer):
     """Records what the engine was given, hung below the turns whose ids it happens to continue."""
 
-    def _prompt(self, asking: Asking) -> list[int]:
-        asking.matched = asking.matched._replace(turn=None)
-        prompt = super()._prompt(asking)
-        asking.placed = None  # by ids
+    def _prompt(self, pending: PendingCall) -> list[int]:
+        pending.matched = pending.matched._replace(turn=None)
+        prompt = super()._prompt(pending)
+        pending.placed = None  # by ids
         return prompt

@@ -36,7 +36,7 @@ HANDLES: dict[Kind, type[Handle]] = {
 }
 
 
-class Known(NamedTuple):
+class ServerAddress(NamedTuple):
     """One server that can be called."""
 
     kind: Kind
@@ -77,7 +77,7 @@ def connect(
 class Connection:
     """Servers by name: `connection["pivot"]`, `connection.pivot`. Closed by `close`, `with` or the program's end."""
 
-    def __init__(self, background: Background[dict[str, Known]]) -> None:
+    def __init__(self, background: Background[dict[str, ServerAddress]]) -> None:
         self._background = background
         self._handles: dict[str, Handle] = {}
         for name, known in background.opened.items():
@@ -126,25 +126,25 @@ class Connection:
 
 
 @asynccontextmanager
-async def _opened(runtime: Any) -> AsyncIterator[dict[str, Known]]:
+async def _opened(runtime: Any) -> AsyncIterator[dict[str, ServerAddress]]:
     async with runtime as opened:
         yield {
-            name: Known(server.kind, opened.peers[name], opened.local.get(name))
+            name: ServerAddress(server.kind, opened.peers[name], opened.local.get(name))
             for name, server in opened.servers.items()
         }
 
 
 @asynccontextmanager
-async def _reached(urls: Mapping[str, str], token: str | None) -> AsyncIterator[dict[str, Known]]:
+async def _reached(urls: Mapping[str, str], token: str | None) -> AsyncIterator[dict[str, ServerAddress]]:
     """Running servers, after each has said what it is. A name of `""` is asked for too."""
     async with AsyncExitStack() as stack:
         client = make_client()
         stack.push_async_callback(client.aclose)
-        found: dict[str, Known] = {}
+        found: dict[str, ServerAddress] = {}
         for given, url in urls.items():
             said = await _hello(client, url)
             name = given or str(said["name"])
-            found[name] = Known(said["kind"], HttpPeer(name, client, url, token=token_for(url, token)), None)
+            found[name] = ServerAddress(said["kind"], HttpPeer(name, client, url, token=token_for(url, token)), None)
         yield found
 
 

@@ -125,7 +125,7 @@ async def listening(
     do not come over HTTP, by name."""
     # Imported here: a runtime that does not listen needs no web framework.
     from paddock.server.app import build_app
-    from paddock.server.listening import HttpServer
+    from paddock.server.http_server import HttpServer
     from paddock.server.local_requests import LocalRequests
 
     listeners: dict[str, HttpServer] = {}

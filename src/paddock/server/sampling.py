@@ -14,7 +14,7 @@ BUDGET = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 NAMES = frozenset([*SAMPLING, "logit_bias"])
 
 
-class Merged(NamedTuple):
+class MergedSampling(NamedTuple):
     """Parameters, and where they come from."""
 
     params: JsonObject
@@ -22,18 +22,18 @@ class Merged(NamedTuple):
     """Those that the config or the row set, or took away, and that are not as the client asked."""
 
 
-def merged(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> Merged:
+def merged(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> MergedSampling:
     """`client`: a request's body, of which only sampling parameters are read."""
     asked = sampling_of(client)
     if not (row or config):
-        return Merged(asked, [])
+        return MergedSampling(asked, [])
     params = dict(asked)
     for layer in (row, config):
         for name, value in layer.items():
             params["max_tokens" if name in BUDGET else name] = value
     params = {name: value for name, value in params.items() if value is not None}
     names = {*asked, *params}
-    return Merged(params, sorted(name for name in names if asked.get(name) != params.get(name)))
+    return MergedSampling(params, sorted(name for name in names if asked.get(name) != params.get(name)))
 
 
 def sampling_of(params: Mapping[str, Any]) -> JsonObject:

@@ -19,7 +19,7 @@ from paddock.http.context import API_KEY
 from paddock.server.upstream_failures import UpstreamError, host_of, not_found, status_error
 
 
-class Whole(NamedTuple):
+class WholeAnswer(NamedTuple):
     """A whole answer as it came."""
 
     content: bytes
@@ -28,11 +28,11 @@ class Whole(NamedTuple):
 
 async def post_whole(
     client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: Mapping[str, str], limit_s: float
-) -> Whole:
+) -> WholeAnswer:
     async with asyncio.timeout(limit_s):
         response = await client.post(url, content=body, headers=headers_to(url, headers))
     require_ok(response, body)
-    return Whole(response.content, response.headers)
+    return WholeAnswer(response.content, response.headers)
 
 
 def headers_to(url: httpx.URL, headers: Mapping[str, str]) -> Mapping[str, str]:

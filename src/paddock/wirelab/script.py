@@ -15,7 +15,16 @@ from paddock.errors import RequestError
 from paddock.http import SAID, Call, DirectPeer, EventStream, Peer
 from paddock.sandbox.tunnel import Answer, ModelRequest
 from paddock.server import dialects
-from paddock.server.dialects import CONTEXT_KIND, Closed, Delta, Dialect, Opened, dialect_of, error_reply, make_writer
+from paddock.server.dialects import (
+    CONTEXT_KIND,
+    Dialect,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    dialect_of,
+    error_reply,
+    make_writer,
+)
 from paddock.types import FinishReason, JsonObject, SaidSince, SaidTurn, SaidTurns
 from paddock.types.responses import calls
 from paddock.wirelab.scenarios import Turn
@@ -81,7 +90,7 @@ class Script:
     def _told(self, dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
         handle = f"handle_lab{len(self.said) + 1}"
         reason: FinishReason = "length" if turn.fault == "limit" else "tool_calls" if calls(turn.items) else "stop"
-        counts = dialects.Counts(turn.used_tokens - SAMPLED_TOKENS, SAMPLED_TOKENS)
+        counts = dialects.TokenCounts(turn.used_tokens - SAMPLED_TOKENS, SAMPLED_TOKENS)
         answer = dialects.Answer(list(turn.items), reason, counts, model=MODEL, handle=handle)
         self.said.append(
             SaidTurn(id=handle, parent=None, finish_reason=reason, output=answer.output, sampled_tokens=SAMPLED_TOKENS)
@@ -98,9 +107,9 @@ def _half(dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
     writer = make_writer(dialect, body, model=MODEL)
     parts = [
         writer.start(),
-        *(writer.write(Closed(nth, item)) for nth, item in enumerate(before)),
-        writer.write(Opened(len(before), last)),
-        writer.write(Delta(len(before), "arguments", str(last.get("arguments"))[:6])),
+        *(writer.write(ItemClosed(nth, item)) for nth, item in enumerate(before)),
+        writer.write(ItemOpened(len(before), last)),
+        writer.write(ItemDelta(len(before), "arguments", str(last.get("arguments"))[:6])),
     ]
     if turn.fault == "cut":
         return Answer(200, _EVENTS, _torn(*parts))

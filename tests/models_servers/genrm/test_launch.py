@@ -16,8 +16,8 @@ from paddock.config import load, validate
 from paddock.errors import ConfigError, InfraError, from_wire
 from paddock.http.transport import make_session
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.server.vllm.kept import KeptVllm
 from paddock.server.vllm.launching import Launcher, Served
+from paddock.server.vllm.restarting import RestartingVllm
 from paddock.types.responses import messages
 
 Judging = Callable[..., Any]
@@ -82,7 +82,7 @@ async def test_one_that_is_not_well_any_more_is_started_again(fake_vllm: FakeVll
     settings = fake_vllm.settings("fades", max_restarts=1, restart_wait_s=0.05)
     launcher = await Launcher.make(Served("m"), settings, name="judge")
     async with make_session() as session:
-        kept = KeptVllm("judge-0", launcher.maker(0, session), settings, check_interval_s=0.05, misses=2)
+        kept = RestartingVllm("judge-0", launcher.maker(0, session), settings, check_interval_s=0.05, misses=2)
         try:
             await kept.start()
             first = kept.url

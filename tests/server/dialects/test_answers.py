@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.streams import read_chat_stream, read_responses_stream
 
-from paddock.server.dialects import Answer, Closed, Counts, EventReader, body_of, make_writer
+from paddock.server.dialects import Answer, EventReader, ItemClosed, TokenCounts, body_of, make_writer
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
@@ -26,7 +26,7 @@ items: st.SearchStrategy[JsonObject] = (
     | st.builds(custom_call_item, words, words)
 )
 finish_reasons: st.SearchStrategy[FinishReason] = st.sampled_from(["stop", "length", "content_filter"])
-counts = st.builds(Counts, st.integers(0, 9), st.integers(1, 9), *[st.integers(0, 9)] * 2)
+counts = st.builds(TokenCounts, st.integers(0, 9), st.integers(1, 9), *[st.integers(0, 9)] * 2)
 answers = st.builds(Answer, st.lists(items, min_size=1, max_size=4), finish_reasons, counts)
 
 
@@ -37,7 +37,7 @@ def streamed(dialect: Any, parts: Iterable[Any]) -> bytes:
 
 
 def whole_items(answer: Answer) -> list[Any]:
-    return [*(Closed(nth, item) for nth, item in enumerate(answer.output)), answer]
+    return [*(ItemClosed(nth, item) for nth, item in enumerate(answer.output)), answer]
 
 
 def read_stream(reader: ChatReader | ResponsesReader, raw: bytes, sizes: list[int]) -> list[Any]:

@@ -12,7 +12,7 @@ from paddock.errors import RequestError
 from paddock.server.dialects import Dialect, chat_messages, conversation, require_renderable
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.chat_items import ChatItems
-from paddock.server.dialects.reading import take
+from paddock.server.dialects.client_request import take
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.support.streams import read_events, read_messages_stream
 
 from paddock.errors import RequestError
-from paddock.server.dialects import Answer, Closed, Counts, Delta, Opened, body_of, make_writer
+from paddock.server.dialects import Answer, ItemClosed, ItemDelta, ItemOpened, TokenCounts, body_of, make_writer
+from paddock.server.dialects.client_request import take
 from paddock.server.dialects.conversation import conversation
 from paddock.server.dialects.from_messages import MALFORMED
 from paddock.server.dialects.items import custom_call_item, reasoning_item, skeleton
-from paddock.server.dialects.reading import take
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import FinishReason, JsonObject
@@ -32,7 +32,7 @@ answers = st.builds(
     Answer,
     st.lists(items, max_size=4),
     finish_reasons,
-    st.builds(Counts, *[st.integers(0, 9)] * 4),
+    st.builds(TokenCounts, *[st.integers(0, 9)] * 4),
     handle=st.none() | words,
     stop_sequence=st.none() | words,
 )
@@ -55,11 +55,11 @@ def test_a_stream_says_what_the_whole_message_says(answer: Answer, size: int, gr
     raw = [writer.start()]
     for nth, item in enumerate(answer.output):
         if grows:
-            raw.append(writer.write(Opened(nth, skeleton(item))))
+            raw.append(writer.write(ItemOpened(nth, skeleton(item))))
             text = texts_of(item)
             pieces = [text[at : at + size] for at in range(0, len(text), size)]
-            raw += [writer.write(Delta(nth, _CHANNELS[item["type"]], piece)) for piece in pieces]
-        raw += [writer.beat(), writer.write(Closed(nth, item))]
+            raw += [writer.write(ItemDelta(nth, _CHANNELS[item["type"]], piece)) for piece in pieces]
+        raw += [writer.beat(), writer.write(ItemClosed(nth, item))]
     streamed = read_messages_stream(b"".join([*raw, writer.write(answer)]))
     whole = body_of("messages", answer, {}, model="m")
     for key in set(whole) - {"id"}:
@@ -139,7 +139,7 @@ def test_a_handle_is_the_signature_of_thoughts_and_of_nothing_else() -> None:
 
 
 def test_input_from_the_cache_is_counted_apart() -> None:
-    usage = body_of("messages", Answer([], counts=Counts(10, 5, 3)), {}, model="m")["usage"]
+    usage = body_of("messages", Answer([], counts=TokenCounts(10, 5, 3)), {}, model="m")["usage"]
     assert (usage["input_tokens"], usage["cache_read_input_tokens"], usage["output_tokens"]) == (7, 3, 5)
 
 

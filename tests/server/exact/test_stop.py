@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paddock.server.exact import ExactConfig
-from paddock.server.recording import RecordingServer
+from paddock.server.recording_server import RecordingServer
 from paddock.testing.engines import ScriptedEngine, ScriptedExactServer
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from paddock.config import validate
 from paddock.errors import ConfigError
-from paddock.server.vllm.asking import ask_device
+from paddock.server.vllm.device import ask_device
 from paddock.server.vllm.folders import LogFolder
 from paddock.server.vllm.launch import LaunchSettings
 from paddock.server.vllm.launching import Launcher, Served

@@ -2,7 +2,7 @@
 
 Law     answers are played in order; after the last one the closing answer comes, `MAX_CLOSINGS` times at most. What is
         kept was written down when it was asked: nothing that a harness does later changes it.
-Errors  an answer's own `error`; RequestError `script_ended` to a harness that does not stop asking.
+Errors  an answer's own `error`; RequestError `script_ended` to a harness that does not stop pending.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import orjson
 
 from paddock.errors import PaddockError, RequestError
-from paddock.server.dialects import Answer, Closed, Counts, with_ids
+from paddock.server.dialects import Answer, ItemClosed, TokenCounts, with_ids
 from paddock.server.exchange import Batch
-from paddock.server.recording import Asking, RecordingConfig, RecordingServer
+from paddock.server.recording_server import PendingCall, RecordingConfig, RecordingServer
 from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import calls, message_item
 
@@ -83,9 +83,9 @@ class PlayedModel(RecordingServer[RecordingConfig]):
         await super().forget(secret)
         self.conversations.pop(secret, None)
 
-    async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
-        one = self.conversations[asking.secret or ""]
-        one.asked.append(orjson.dumps(_in_responses(asking)))
+    async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
+        one = self.conversations[pending.secret or ""]
+        one.asked.append(orjson.dumps(_in_responses(pending)))
         one.arrived()
         reply = one.next()
         try:
@@ -99,17 +99,17 @@ class PlayedModel(RecordingServer[RecordingConfig]):
             raise reply.error
         one.said.append(orjson.dumps(list(reply.items)))
         output = orjson.loads(one.said[-1])
-        if asking.request.get("stream") is True:
+        if pending.request.get("stream") is True:
             output = [with_ids(item) for item in output]  # events name their items
         reason: FinishReason = "length" if reply.cut else "tool_calls" if calls(output) else "stop"
-        closed = [Closed(nth, item) for nth, item in enumerate(output)]
-        yield [*closed, Answer(output, reason, Counts(10, reply.output_tokens))]
+        closed = [ItemClosed(nth, item) for nth, item in enumerate(output)]
+        yield [*closed, Answer(output, reason, TokenCounts(10, reply.output_tokens))]
 
 
-def _in_responses(asking: Asking) -> JsonObject:
+def _in_responses(pending: PendingCall) -> JsonObject:
     """The request as a client of the Responses API would have made it."""
-    if asking.dialect == "responses":
-        return asking.request
-    told = asking.conversation
+    if pending.dialect == "responses":
+        return pending.request
+    told = pending.conversation
     tools = [{"type": "function", **tool["function"]} for tool in told.tools]
-    return {"model": asking.request.get("model"), "input": told.items, "tools": tools}
+    return {"model": pending.request.get("model"), "input": told.items, "tools": tools}

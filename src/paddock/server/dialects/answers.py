@@ -13,7 +13,7 @@ Dialect = Literal["responses", "chat", "messages"]
 """What a client speaks: OpenAI's Responses, OpenAI's Chat Completions, Anthropic's Messages."""
 
 
-class Counts(NamedTuple):
+class TokenCounts(NamedTuple):
     """Token counts as the engine reported them."""
 
     input_tokens: int = 0
@@ -42,7 +42,7 @@ class Answer:
 
     output: list[JsonObject]
     finish_reason: FinishReason | None = None
-    counts: Counts | None = None
+    counts: TokenCounts | None = None
     """None: the engine did not count."""
     model: str | None = None
     """As the engine names it."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.server.dialects.answer_rules import gives_text, require_ending, require_message, require_no_error
-from paddock.server.dialects.answers import Answer, Counts, Tokens
+from paddock.server.dialects.answers import Answer, TokenCounts, Tokens
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import custom_call_item, reasoning_item
 from paddock.server.dialects.tools import NO_NAMESPACES, input_of
@@ -115,7 +115,7 @@ def call_of(
     return item
 
 
-def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: Counts | None) -> Tokens | None:
+def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: TokenCounts | None) -> Tokens | None:
     """None unless all three are there; UnreadableError when they do not fit together."""
     if not prompt_ids or sampled_ids is None or log_probs is None:
         return None
@@ -169,7 +169,7 @@ def _output(message: JsonObject, custom: frozenset[str], namespaces: Mapping[str
     return output or [message_item("")]
 
 
-def _tokens(body: JsonObject, choice: JsonObject, message: JsonObject, counts: Counts | None) -> Tokens | None:
+def _tokens(body: JsonObject, choice: JsonObject, message: JsonObject, counts: TokenCounts | None) -> Tokens | None:
     if "generation_token_ids" in message:
         sampled_ids, log_probs = message["generation_token_ids"], message.get("generation_log_probs")
         return make_tokens(message.get("prompt_token_ids"), sampled_ids, log_probs, counts)

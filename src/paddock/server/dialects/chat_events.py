@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from paddock.server.dialects.answers import Answer, Counts
+from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.items import CALLS, reasoning_text
-from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.replies import chat_finish_reason, tool_call
 from paddock.server.dialects.sse import plain_event
 from paddock.server.dialects.usage import chat_usage
@@ -47,11 +47,11 @@ class ChatWriter:
         return self._chunk({"role": "assistant", "content": ""})
 
     def write(self, part: Part) -> bytes:
-        if isinstance(part, Delta):
+        if isinstance(part, ItemDelta):
             return self._delta(part)
-        if isinstance(part, Opened):
+        if isinstance(part, ItemOpened):
             return self._open(part.nth, part.item)
-        if isinstance(part, Closed):
+        if isinstance(part, ItemClosed):
             return self._close(part.nth, part.item)
         return self._end(part)
 
@@ -71,7 +71,7 @@ class ChatWriter:
         held["input" if call["type"] == "custom" else "arguments"] = ""
         return self._chunk({"tool_calls": [{"index": number, **call}]})
 
-    def _delta(self, delta: Delta) -> bytes:
+    def _delta(self, delta: ItemDelta) -> bytes:
         if not delta.text:
             return b""
         self._streamed.add(delta.nth)
@@ -90,19 +90,19 @@ class ChatWriter:
         if index in self._streamed:
             return opened
         if kind == "message":
-            return self._delta(Delta(index, "text", content_text(item.get("content"))))
+            return self._delta(ItemDelta(index, "text", content_text(item.get("content"))))
         if kind == "reasoning":
-            return self._delta(Delta(index, "summary", reasoning_text(item)))
+            return self._delta(ItemDelta(index, "summary", reasoning_text(item)))
         if kind == "function_call":
-            return opened + self._delta(Delta(index, "arguments", str(item.get("arguments") or "")))
+            return opened + self._delta(ItemDelta(index, "arguments", str(item.get("arguments") or "")))
         if kind == "custom_tool_call":
-            return opened + self._delta(Delta(index, "input", str(item.get("input") or "")))
+            return opened + self._delta(ItemDelta(index, "input", str(item.get("input") or "")))
         return b""
 
     def _end(self, answer: Answer) -> bytes:
         end = self._chunk({}, chat_finish_reason(answer))
         if self._with_usage:
-            usage = chat_usage(answer.counts or Counts())
+            usage = chat_usage(answer.counts or TokenCounts())
             end += plain_event(orjson.dumps({**self._head, "choices": [], "usage": usage}))
         return end + plain_event(b"[DONE]")
 

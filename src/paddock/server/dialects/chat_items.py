@@ -12,7 +12,7 @@ from typing import Any
 from paddock.server.dialects.chat_answers import call_of, reasoning_of
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.items import CALLS, reasoning_item
-from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.tools import NO_NAMESPACES, input_of
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, message_item, output_items
@@ -94,7 +94,7 @@ class ChatItems:
     def _start(self, item: JsonObject, channel: Channel) -> Iterator[Part]:
         yield from self._close()
         self._open = _Item(len(self.output), item, channel)
-        yield Opened(self._open.nth, item)
+        yield ItemOpened(self._open.nth, item)
 
     def _grow(self, text: str) -> Iterator[Part]:
         assert self._open is not None
@@ -102,12 +102,12 @@ class ChatItems:
             return
         self._open.texts.append(text)
         if self._open.channel != "input":
-            yield Delta(self._open.nth, self._open.channel, text)
+            yield ItemDelta(self._open.nth, self._open.channel, text)
 
     def _close(self) -> Iterator[Part]:
         if self._open is None:
             return
         item = self._open.whole()
         self.output.append(item)
-        yield Closed(self._open.nth, item)
+        yield ItemClosed(self._open.nth, item)
         self._open = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import orjson
 
 from paddock.server.dialects.answer_rules import gives_text, require_ending, require_message, require_no_error
-from paddock.server.dialects.answers import Answer, Counts
+from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.chat_answers import log_probs_of, make_tokens, read_finish_reason, stop_sequence_of
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.failures import UnreadableError
@@ -31,7 +31,7 @@ class ChatReader:
         self._items = ChatItems(custom, namespaces)
         self._stop_sequence: str | None = None
         self._finish_reason: FinishReason | None = None
-        self._counts: Counts | None = None
+        self._counts: TokenCounts | None = None
         self._output_tokens: int | None = None
         """As the engine counted them; None: it has not."""
         self._has_delta = False

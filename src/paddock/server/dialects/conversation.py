@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
+from paddock.server.dialects.canonical import canonical_history, canonical_instructions, has_image
+from paddock.server.dialects.client_request import take
 from paddock.server.dialects.from_chat import items_of_chat
-from paddock.server.dialects.reading import take
 from paddock.server.dialects.to_chat import chat_params
-from paddock.server.dialects.told import has_image, told_history, told_instructions
 from paddock.server.dialects.tools import chat_tools
 from paddock.types import JsonObject
 
@@ -48,9 +48,9 @@ def conversation(dialect: Dialect, request: JsonObject) -> Conversation:
     if dialect == "messages":
         items = body["input"]
     elif dialect == "chat":
-        items = [*told_instructions(body), *items_of_chat(body["messages"])]
+        items = [*canonical_instructions(body), *items_of_chat(body["messages"])]
     else:
-        items = told_history(body, dropped, offered.namespaces)
+        items = canonical_history(body, dropped, offered.namespaces)
     extra = dict(taken.extra_body)
     arguments = extra.pop(_TEMPLATE, {})
     params = {**chat_params(body), **extra}

@@ -8,13 +8,13 @@ Law     an assistant message becomes its reasoning, its text and its calls, in t
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from paddock.server.dialects.told import (
-    told_call,
-    told_content,
-    told_custom_call,
-    told_message,
-    told_output,
-    told_reasoning,
+from paddock.server.dialects.canonical import (
+    canonical_call,
+    canonical_content,
+    canonical_custom_call,
+    canonical_message,
+    canonical_output,
+    canonical_reasoning,
 )
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, output_items
@@ -33,11 +33,11 @@ def items_of_chat(messages: Any, custom: Iterable[str] = ()) -> Iterator[JsonObj
             yield from _said(message, content, custom_ids)
         elif role == "tool":
             call_id = message.get("tool_call_id")
-            told = content if isinstance(content, str) else told_content(content)
-            yield told_output(call_id, told, custom=isinstance(call_id, str) and call_id in custom_ids)
+            told = content if isinstance(content, str) else canonical_content(content)
+            yield canonical_output(call_id, told, custom=isinstance(call_id, str) and call_id in custom_ids)
         else:
-            told = content if isinstance(content, str) else told_content(content)
-            yield told_message(role if isinstance(role, str) else "user", told)
+            told = content if isinstance(content, str) else canonical_content(content)
+            yield canonical_message(role if isinstance(role, str) else "user", told)
 
 
 def _said(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[JsonObject]:
@@ -47,17 +47,17 @@ def _said(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[J
     if blocks and not thought:
         thought = "".join(block["thinking"] for block in blocks if isinstance(block.get("thinking"), str))
     if thought or handle:
-        yield told_reasoning(thought, handle)
+        yield canonical_reasoning(thought, handle)
     text = content if isinstance(content, str) else content_text(content)
     calls = output_items(message.get("tool_calls"))
     if text or not (calls or thought):
-        yield told_message("assistant", text)
+        yield canonical_message("assistant", text)
     for call in calls:
         spec = call.get("custom")
         if isinstance(spec, dict):
             custom_ids.add(call.get("id") if isinstance(call.get("id"), str) else "")
-            yield told_custom_call(call.get("id"), spec.get("name"), spec.get("input"))
+            yield canonical_custom_call(call.get("id"), spec.get("name"), spec.get("input"))
             continue
         function = call.get("function")
         spec = function if isinstance(function, dict) else {}
-        yield told_call(call.get("id"), spec.get("name"), spec.get("arguments") or "")
+        yield canonical_call(call.get("id"), spec.get("name"), spec.get("arguments") or "")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.errors import RequestError
-from paddock.server.dialects.told import told_call, told_message, told_output, told_reasoning
+from paddock.server.dialects.canonical import canonical_call, canonical_message, canonical_output, canonical_reasoning
 from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
@@ -29,7 +29,7 @@ _EFFORTS = {"xhigh": "high", "max": "high"}
 """Efforts that engines have no word for."""
 
 
-class Read(NamedTuple):
+class ResponsesForm(NamedTuple):
     """A request in Responses form."""
 
     body: JsonObject
@@ -37,7 +37,7 @@ class Read(NamedTuple):
     dropped: list[str]
 
 
-def responses_form(body: JsonObject) -> Read:
+def responses_form(body: JsonObject) -> ResponsesForm:
     """`body`: known keys without nulls."""
     dropped: list[str] = []
     found: JsonObject = {key: body[key] for key in _SAME if key in body}
@@ -54,7 +54,7 @@ def responses_form(body: JsonObject) -> Read:
     mode = thinking if isinstance(thinking, dict) else {}
     dropped += [f"thinking.{key}" for key in mode if key != "type"]
     kwargs = {"enable_thinking": False} if mode.get("type") == "disabled" else {}
-    return Read(found, kwargs, dropped)
+    return ResponsesForm(found, kwargs, dropped)
 
 
 def _system(given: Any) -> Iterator[JsonObject]:
@@ -62,7 +62,7 @@ def _system(given: Any) -> Iterator[JsonObject]:
         given = [block for block in output_items(given) if not _text(block.get("text")).startswith(BILLING)]
     content = _content(given, [])
     if content:
-        yield told_message("system", content)
+        yield canonical_message("system", content)
 
 
 def _history(messages: Any, dropped: list[str]) -> Iterator[JsonObject]:
@@ -71,7 +71,7 @@ def _history(messages: Any, dropped: list[str]) -> Iterator[JsonObject]:
         if role == "assistant":
             yield from _said(content, dropped)
         elif isinstance(content, str):
-            yield told_message(str(role or "user"), content)
+            yield canonical_message(str(role or "user"), content)
         else:
             yield from _told(str(role or "user"), output_items(content), dropped)
 
@@ -79,7 +79,7 @@ def _history(messages: Any, dropped: list[str]) -> Iterator[JsonObject]:
 def _said(content: Any, dropped: list[str]) -> Iterator[JsonObject]:
     """Of the assistant's message."""
     if isinstance(content, str):
-        yield told_message("assistant", content)
+        yield canonical_message("assistant", content)
         return
     texts: list[str] = []
     for block in output_items(content):
@@ -88,18 +88,18 @@ def _said(content: Any, dropped: list[str]) -> Iterator[JsonObject]:
             texts.append(_text(block.get("text")))
             continue
         if any(texts):
-            yield told_message("assistant", "".join(texts))
+            yield canonical_message("assistant", "".join(texts))
         texts = []
         if kind == "tool_use":
-            yield told_call(block.get("id"), block.get("name"), _arguments(block.get("input")))
+            yield canonical_call(block.get("id"), block.get("name"), _arguments(block.get("input")))
         elif kind == "thinking":
-            yield told_reasoning(_text(block.get("thinking")), block.get("signature"))
+            yield canonical_reasoning(_text(block.get("thinking")), block.get("signature"))
         elif kind == "redacted_thinking":
-            yield told_reasoning("", block.get("data"))
+            yield canonical_reasoning("", block.get("data"))
         else:
             dropped.append(f"messages.{kind}")
     if any(texts):
-        yield told_message("assistant", "".join(texts))
+        yield canonical_message("assistant", "".join(texts))
 
 
 def _told(role: str, blocks: list[JsonObject], dropped: list[str]) -> Iterator[JsonObject]:
@@ -112,7 +112,7 @@ def _told(role: str, blocks: list[JsonObject], dropped: list[str]) -> Iterator[J
         if parts:
             yield from _message(role, parts, dropped)
         parts = []
-        yield told_output(block.get("tool_use_id"), _content(block.get("content"), dropped))
+        yield canonical_output(block.get("tool_use_id"), _content(block.get("content"), dropped))
     if parts:
         yield from _message(role, parts, dropped)
 
@@ -120,7 +120,7 @@ def _told(role: str, blocks: list[JsonObject], dropped: list[str]) -> Iterator[J
 def _message(role: str, blocks: list[JsonObject], dropped: list[str]) -> Iterator[JsonObject]:
     content = _content(blocks, dropped)
     if content:
-        yield told_message(role, content)
+        yield canonical_message(role, content)
 
 
 def _content(content: Any, dropped: list[str]) -> str | list[JsonObject]:

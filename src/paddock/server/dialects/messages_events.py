@@ -8,7 +8,7 @@ Law     a block starts when it has something to say. Input of a call comes whole
 
 from collections.abc import Iterator
 
-from paddock.server.dialects.answers import Answer, Counts
+from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.errors import messages_error
 from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.server.dialects.messages_replies import (
@@ -20,7 +20,7 @@ from paddock.server.dialects.messages_replies import (
     stop_of,
     tool_use,
 )
-from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.sse import named_event
 from paddock.types import JsonObject
 from paddock.types.responses import item_type
@@ -47,11 +47,11 @@ class MessagesWriter:
         return named_event({"type": "message_start", "message": message_head(model=self._model)})
 
     def write(self, part: Part) -> bytes:
-        if isinstance(part, Delta):
+        if isinstance(part, ItemDelta):
             return b"".join(self._delta(part))
-        if isinstance(part, Opened):
+        if isinstance(part, ItemOpened):
             return b"".join(self._start(part.nth, tool_use(part.item))) if item_type(part.item) in CALLS else b""
-        if isinstance(part, Closed):
+        if isinstance(part, ItemClosed):
             return b"".join(self._close(part.nth, part.item))
         return b"".join(self._end(part))
 
@@ -66,7 +66,7 @@ class MessagesWriter:
             self._blocks[nth] = len(self._blocks)
             yield self._event("content_block_start", nth, content_block=block)
 
-    def _delta(self, delta: Delta) -> Iterator[bytes]:
+    def _delta(self, delta: ItemDelta) -> Iterator[bytes]:
         field = _FIELDS.get(delta.channel)
         if field is None or not delta.text:
             return
@@ -106,7 +106,7 @@ class MessagesWriter:
             yield from self._grow(nth, field, text[len(sent) :])
 
     def _end(self, answer: Answer) -> Iterator[bytes]:
-        usage = messages_usage(answer.counts or Counts())
+        usage = messages_usage(answer.counts or TokenCounts())
         yield named_event({"type": "message_delta", "delta": stop_of(answer), "usage": usage})
         yield named_event({"type": "message_stop"})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from paddock.server.dialects.answers import Answer, Counts
+from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.from_messages import MALFORMED
 from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.types import JsonObject
@@ -25,7 +25,7 @@ def message_body(answer: Answer, *, model: str) -> JsonObject:
         **message_head(model=answer.model or model),
         "content": [block for block in blocks if block is not None],
         **stop_of(answer),
-        "usage": messages_usage(answer.counts or Counts()),
+        "usage": messages_usage(answer.counts or TokenCounts()),
     }
 
 
@@ -39,7 +39,7 @@ def message_head(*, model: str) -> JsonObject:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": messages_usage(Counts()),
+        "usage": messages_usage(TokenCounts()),
     }
 
 
@@ -57,7 +57,7 @@ def stop_of(answer: Answer) -> JsonObject:
     return {"stop_reason": reason, "stop_sequence": answer.stop_sequence if reason == "stop_sequence" else None}
 
 
-def messages_usage(counts: Counts) -> JsonObject:
+def messages_usage(counts: TokenCounts) -> JsonObject:
     return {
         "input_tokens": max(0, counts.input_tokens - counts.cached_tokens),
         "cache_creation_input_tokens": 0,

@@ -13,14 +13,14 @@ from paddock.types import JsonObject
 Channel = Literal["text", "refusal", "summary", "reasoning", "arguments", "input"]
 
 
-class Opened(NamedTuple):
+class ItemOpened(NamedTuple):
     """A new output item, still empty: its id, type, and of a call the name and call id."""
 
     nth: int
     item: JsonObject
 
 
-class Delta(NamedTuple):
+class ItemDelta(NamedTuple):
     """More text of an item that is open."""
 
     nth: int
@@ -29,14 +29,14 @@ class Delta(NamedTuple):
     part: int = 0
 
 
-class Closed(NamedTuple):
+class ItemClosed(NamedTuple):
     """An item, whole. It may come without having been opened."""
 
     nth: int
     item: JsonObject
 
 
-Part = Opened | Delta | Closed | Answer
+Part = ItemOpened | ItemDelta | ItemClosed | Answer
 
 
 class Writer(Protocol):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from paddock.server.dialects.answers import Answer, Counts
+from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.server.dialects.usage import chat_usage, responses_usage
 from paddock.types import JsonObject
@@ -37,7 +37,7 @@ def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObj
         model=answer.model or model,
         incomplete_reason=incomplete_reason(answer),
     )
-    body["usage"] = responses_usage(answer.counts or Counts())
+    body["usage"] = responses_usage(answer.counts or TokenCounts())
     if request.get("instructions") is not None:
         body["instructions"] = request["instructions"]
     return {**body, **named}
@@ -67,7 +67,7 @@ def completion_body(answer: Answer, *, model: str) -> JsonObject:
         "created": int(time.time()),
         "model": answer.model or model,
         "choices": [choice],
-        "usage": chat_usage(answer.counts or Counts()),
+        "usage": chat_usage(answer.counts or TokenCounts()),
     }
 
 

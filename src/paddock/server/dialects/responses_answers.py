@@ -15,7 +15,7 @@ from paddock.server.dialects.answer_rules import require_ending, require_item
 from paddock.server.dialects.answers import Answer
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.dialects.items import with_ids
-from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.sse import Event
 from paddock.server.dialects.usage import read_responses_usage, sampled_in_responses
 from paddock.types import FinishReason, JsonObject
@@ -66,7 +66,7 @@ class ResponsesReader:
         elif kind == "response.output_item.added":
             nth = _nth(data)
             self._items[nth] = item = with_ids(_held(data, "item"))
-            yield Opened(nth, item)
+            yield ItemOpened(nth, item)
         elif kind == "response.output_item.done":
             yield self._close(_nth(data), _held(data, "item"))
         elif kind in ("response.completed", "response.incomplete"):
@@ -92,14 +92,14 @@ class ResponsesReader:
     def _delta(self, nth: int, channel: Channel, text: Any, part: Any) -> Iterator[Part]:
         if nth not in self._items or not isinstance(text, str):
             raise UnreadableError(f"output item {nth} grows before it was added")
-        yield Delta(nth, channel, text, part if isinstance(part, int) else 0)
+        yield ItemDelta(nth, channel, text, part if isinstance(part, int) else 0)
 
-    def _close(self, nth: int, item: Any) -> Closed:
+    def _close(self, nth: int, item: Any) -> ItemClosed:
         require_item(item, nth)
         opened = self._items.get(nth, {})
         known: JsonObject = {key: opened[key] for key in ("id", "call_id") if key in opened and not item.get(key)}
         self._done[nth] = with_ids({**item, **known})
-        return Closed(nth, self._done[nth])
+        return ItemClosed(nth, self._done[nth])
 
 
 def _answer(body: JsonObject, output: list[JsonObject]) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from paddock.server.dialects.answers import Answer
 from paddock.server.dialects.items import skeleton
-from paddock.server.dialects.parts import Channel, Closed, Delta, Opened, Part
+from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.replies import response_body, with_handle
 from paddock.server.dialects.sse import named_event
 from paddock.types import JsonObject
@@ -89,11 +89,11 @@ class ResponsesWriter:
         )
 
     def write(self, part: Part) -> bytes:
-        if isinstance(part, Delta):
+        if isinstance(part, ItemDelta):
             return b"".join(self._delta(part))
-        if isinstance(part, Opened):
+        if isinstance(part, ItemOpened):
             return self._open(part.nth, part.item)
-        if isinstance(part, Closed):
+        if isinstance(part, ItemClosed):
             return b"".join(self._close(part.nth, with_handle(part.item, self._request, self._handle)))
         return self._end(part)
 
@@ -112,7 +112,7 @@ class ResponsesWriter:
         self._item_ids[index] = item["id"]
         return self._event({"type": "response.output_item.added", "output_index": index, "item": skeleton(item)})
 
-    def _delta(self, delta: Delta) -> Iterator[bytes]:
+    def _delta(self, delta: ItemDelta) -> Iterator[bytes]:
         form = _FORMS[delta.channel]
         place = (delta.nth, delta.channel, delta.part)
         sent = self._sent.get(place)
@@ -133,7 +133,7 @@ class ResponsesWriter:
             text = value[form.field] if form.holder else value
             sent = "".join(self._sent.get((index, channel, part), []))
             rest = text[len(sent) :] if text.startswith(sent) else ""
-            yield from self._delta(Delta(index, channel, rest, part))
+            yield from self._delta(ItemDelta(index, channel, rest, part))
             extra: JsonObject = {"logprobs": []} if channel == "text" else {}
             yield self._told(form.event + ".done", form, index, part, **{form.field: text}, **extra)
             if form.framing:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from paddock.errors import RequestError
+from paddock.server.dialects.canonical import canonical_history
 from paddock.server.dialects.from_chat import REASONING_FIELDS
 from paddock.server.dialects.items import reasoning_text
 from paddock.server.dialects.params import SAMPLING
-from paddock.server.dialects.told import told_history
 from paddock.server.dialects.tools import arguments_of, chat_tool_choice, chat_tools
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, output_items
@@ -32,14 +32,14 @@ _SAME = [
 ]
 
 
-class Converted(NamedTuple):
+class ChatForm(NamedTuple):
     """A request for an engine, and what of the client's could not be said to it."""
 
     body: JsonObject
     dropped: list[str]
 
 
-def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONING_FIELDS) -> Converted:
+def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONING_FIELDS) -> ChatForm:
     """`body` as `take` gave it."""
     if "previous_response_id" in body:
         raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
@@ -49,7 +49,7 @@ def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONIN
     if "messages" in body:
         messages = _taken_over(body["messages"], tuple(reasoning_fields))
     else:
-        messages = chat_messages(told_history(body, dropped, tools.namespaces), reasoning_fields=reasoning_fields)
+        messages = chat_messages(canonical_history(body, dropped, tools.namespaces), reasoning_fields=reasoning_fields)
     choice = chat_tool_choice(body.get("tool_choice"))
     if tools.tools:
         found["tools"] = tools.tools
@@ -57,7 +57,7 @@ def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONIN
             found["tool_choice"] = choice
     else:
         found.pop("parallel_tool_calls", None)
-    return Converted({"messages": messages, **found}, [*dropped, *tools.dropped])
+    return ChatForm({"messages": messages, **found}, [*dropped, *tools.dropped])
 
 
 def chat_params(body: JsonObject) -> JsonObject:

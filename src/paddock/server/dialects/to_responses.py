@@ -5,7 +5,7 @@ Law     the inverse of `to_chat` for what both dialects can say. Nothing is stor
 """
 
 from paddock.server.dialects.from_chat import items_of_chat
-from paddock.server.dialects.to_chat import Converted
+from paddock.server.dialects.to_chat import ChatForm
 from paddock.server.dialects.tools import responses_tool_choice, responses_tools
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, new_id, output_items
@@ -34,7 +34,7 @@ _UNSAYABLE = [
 ]
 
 
-def responses_request(body: JsonObject) -> Converted:
+def responses_request(body: JsonObject) -> ChatForm:
     """`body` as `take` gave it."""
     if "messages" not in body:
         return _passed(body)
@@ -49,10 +49,10 @@ def responses_request(body: JsonObject) -> Converted:
     else:
         found.pop("parallel_tool_calls", None)
     items = [_with_id(item) for item in items_of_chat(body["messages"])]
-    return Converted({"input": items, **found}, [key for key in _UNSAYABLE if key in body])
+    return ChatForm({"input": items, **found}, [key for key in _UNSAYABLE if key in body])
 
 
-def _passed(body: JsonObject) -> Converted:
+def _passed(body: JsonObject) -> ChatForm:
     """A Responses request: its items lose their nulls; reasoning that has no id gets one."""
     found = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
     if isinstance(body["input"], list):
@@ -62,7 +62,7 @@ def _passed(body: JsonObject) -> Converted:
         ]
     if not body.get("tools"):
         found.pop("tool_choice", None)
-    return Converted(found, [])
+    return ChatForm(found, [])
 
 
 def _renamed(body: JsonObject) -> JsonObject:

@@ -21,13 +21,13 @@ NO_NAMESPACES: Mapping[str, tuple[str, str]] = {}
 
 
 class Tools(NamedTuple):
-    """Converted definitions, and the kinds of those that were left out."""
+    """ChatForm definitions, and the kinds of those that were left out."""
 
     tools: list[JsonObject]
     dropped: list[str]
 
 
-class Offered(NamedTuple):
+class OfferedTools(NamedTuple):
     """Tools as the engine is offered them: functions in Chat form."""
 
     tools: list[JsonObject]
@@ -48,7 +48,7 @@ class _Tool(NamedTuple):
     shown: str = ""
 
 
-def chat_tools(tools: Any) -> Offered:
+def chat_tools(tools: Any) -> OfferedTools:
     """As Chat functions."""
     dropped: list[str] = []
     found: list[JsonObject] = []
@@ -64,7 +64,7 @@ def chat_tools(tools: Any) -> Offered:
         if tool.namespace:
             namespaces[tool.shown] = (tool.namespace, _name(tool.spec))
         found.append({"type": "function", "function": spec})
-    return Offered(found, dropped, frozenset(custom), namespaces)
+    return OfferedTools(found, dropped, frozenset(custom), namespaces)
 
 
 def responses_tools(tools: Any) -> Tools:

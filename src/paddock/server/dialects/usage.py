@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from paddock.server.dialects.answers import Counts
+from paddock.server.dialects.answers import TokenCounts
 from paddock.types import JsonObject
 
 
-def read_chat_usage(usage: Any) -> Counts | None:
+def read_chat_usage(usage: Any) -> TokenCounts | None:
     if not isinstance(usage, dict):
         return None
-    return Counts(
+    return TokenCounts(
         _count(usage, "prompt_tokens"),
         _count(usage, "completion_tokens"),
         _count(usage.get("prompt_tokens_details"), "cached_tokens"),
@@ -17,10 +17,10 @@ def read_chat_usage(usage: Any) -> Counts | None:
     )
 
 
-def read_responses_usage(usage: Any) -> Counts | None:
+def read_responses_usage(usage: Any) -> TokenCounts | None:
     if not isinstance(usage, dict):
         return None
-    return Counts(
+    return TokenCounts(
         _count(usage, "input_tokens"),
         _count(usage, "output_tokens"),
         _count(usage.get("input_tokens_details"), "cached_tokens"),
@@ -37,7 +37,7 @@ def sampled_in_responses(usage: Any) -> int | None:
     return _counted(usage, "output_tokens")
 
 
-def chat_usage(counts: Counts) -> JsonObject:
+def chat_usage(counts: TokenCounts) -> JsonObject:
     return {
         "prompt_tokens": counts.input_tokens,
         "completion_tokens": counts.output_tokens,
@@ -47,7 +47,7 @@ def chat_usage(counts: Counts) -> JsonObject:
     }
 
 
-def responses_usage(counts: Counts) -> JsonObject:
+def responses_usage(counts: TokenCounts) -> JsonObject:
     return {
         "input_tokens": counts.input_tokens,
         "input_tokens_details": {"cached_tokens": counts.cached_tokens},

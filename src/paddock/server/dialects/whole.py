@@ -7,7 +7,7 @@ from paddock.server.dialects.answers import Answer, Dialect
 from paddock.server.dialects.chat_events import ChatWriter
 from paddock.server.dialects.messages_events import MessagesWriter
 from paddock.server.dialects.messages_replies import message_body
-from paddock.server.dialects.parts import Closed, Writer
+from paddock.server.dialects.parts import ItemClosed, Writer
 from paddock.server.dialects.replies import completion_body, response_body
 from paddock.server.dialects.responses_events import ResponsesWriter
 from paddock.types import JsonObject
@@ -41,5 +41,5 @@ def whole_reply(dialect: Dialect, answer: Answer, request: JsonObject, *, model:
 async def _events(writer: Writer, answer: Answer) -> AsyncIterator[bytes]:
     yield writer.start()
     for index, item in enumerate(answer.output):
-        yield writer.write(Closed(index, item))
+        yield writer.write(ItemClosed(index, item))
     yield writer.write(answer)

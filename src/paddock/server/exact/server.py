@@ -15,17 +15,17 @@ from typing import NamedTuple, TypeVar
 from pydantic import Field
 
 from paddock.errors import BugError, InfraError, RequestError
-from paddock.server.dialects import Answer, Counts, Part, Tokens
+from paddock.server.dialects import Answer, Part, TokenCounts, Tokens
+from paddock.server.dialects.canonical import shown_names
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import Conversation, require_renderable
 from paddock.server.dialects.items import CALLS
 from paddock.server.dialects.to_chat import chat_messages
-from paddock.server.dialects.told import shown_names
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
-from paddock.server.exact.stopping import Stopper, stop_texts
+from paddock.server.exact.stop_strings import Stopper, stop_texts
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
-from paddock.server.recording import OVERFLOW, Asking, RecordingConfig, RecordingServer
+from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConfig, RecordingServer
 from paddock.server.sampling import merged
 from paddock.tokens import Decoder, Placement, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
@@ -93,34 +93,34 @@ class ExactServer(RecordingServer[ExactConfigT]):
         """With the server's arguments too: a record that was made with others is not continued."""
         return root_of(told.tools, {**told.arguments, **self.config.chat_template_kwargs})
 
-    async def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
+    async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         engine, vocabulary, _, parsers = self.equipment
-        prompt = self._prompt(asking)
-        told = asking.conversation
-        stream = asking.request.get("stream") is True
+        prompt = self._prompt(pending)
+        told = pending.conversation
+        stream = pending.request.get("stream") is True
         items = ChatItems(told.custom, told.namespaces)
-        stopper = Stopper(stop_texts(asking.sampling.get("stop")))
+        stopper = Stopper(stop_texts(pending.sampling.get("stop")))
         answer = _Answering(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
-        chunks = engine.generate(prompt, asking.sampling, asking.call, rollout=asking.secret, stream=stream)
+        chunks = engine.generate(prompt, pending.sampling, pending.call, rollout=pending.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
                 if parts := answer.take(chunk):
                     yield parts
-        yield answer.end(prompt, asking.handle, self.model_name)
+        yield answer.end(prompt, pending.handle, self.model_name)
 
-    def _prompt(self, asking: Asking) -> list[int]:
+    def _prompt(self, pending: PendingCall) -> list[int]:
         """The ids that the engine is given; notes what is to be recorded of them, and how they are to be sampled."""
-        told = asking.conversation
-        require_renderable(asking.request, told)
+        told = pending.conversation
+        require_renderable(pending.request, told)
         for key in told.dropped:
             self.drop(key)
-        sampling = merged(told.params, asking.settings.sampling, self.config.sampling_overrides)
-        asking.sampling, asking.overridden = sampling
+        sampling = merged(told.params, pending.settings.sampling, self.config.sampling_overrides)
+        pending.sampling, pending.overridden = sampling
         if self.config.max_tokens_per_turn is not None:
-            asking.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
-        before = self._before(asking)
-        new = self._new(asking, before)
-        asking.placed = Placement(asking.matched.turn, new)
+            pending.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
+        before = self._before(pending)
+        new = self._new(pending, before)
+        pending.placed = Placement(pending.matched.turn, new)
         prompt = [*before, *new]
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
@@ -131,20 +131,20 @@ class ExactServer(RecordingServer[ExactConfigT]):
             )
         return prompt
 
-    def _before(self, asking: Asking) -> list[int]:
-        if asking.secret is None or asking.matched.turn is None:
+    def _before(self, pending: PendingCall) -> list[int]:
+        if pending.secret is None or pending.matched.turn is None:
             return []
-        return self.store.index(asking.secret).full_ids(asking.matched.turn)
+        return self.store.index(pending.secret).full_ids(pending.matched.turn)
 
-    def _new(self, asking: Asking, before: Sequence[int]) -> list[int]:
-        told = asking.conversation
+    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        told = pending.conversation
         arguments = {**told.arguments, **self.config.chat_template_kwargs}
         prompter = self.equipment.prompter
-        if asking.secret is None or asking.matched.turn is None:
+        if pending.secret is None or pending.matched.turn is None:
             return prompter.whole(_messages(told.items), told.tools, arguments)
-        said = self.store.index(asking.secret).by_id[asking.matched.turn].output
+        said = self.store.index(pending.secret).by_id[pending.matched.turn].output
         names = tool_names(said, told)
-        return prompter.after(before, _messages(asking.matched.environment), told.tools, arguments, names=names)
+        return prompter.after(before, _messages(pending.matched.environment), told.tools, arguments, names=names)
 
 
 class _Answering:
@@ -193,7 +193,7 @@ class _Answering:
         answer = Answer(
             output,
             _finish_reason(last.finish_reason, output),
-            Counts(len(prompt), len(self._ids), last.cached_tokens),
+            TokenCounts(len(prompt), len(self._ids), last.cached_tokens),
             model=model,
             tokens=Tokens(prompt, self._ids, self._log_probs),
             weight_version=last.versions[-1].version if last.versions else None,

@@ -19,7 +19,7 @@ import aiohttp
 from paddock.errors import ConfigError
 from paddock.http.access import TOKEN_VARIABLE
 from paddock.http.transport import SERVER_KEEPALIVE_S
-from paddock.server.vllm.asking import ask_device
+from paddock.server.vllm.device import ask_device
 from paddock.server.vllm.folders import LogFolder
 from paddock.server.vllm.launch import Device, LaunchSettings
 from paddock.server.vllm.processes import Command, VllmProcess

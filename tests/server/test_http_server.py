@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from paddock.server.listening import HttpServer
+from paddock.server.http_server import HttpServer
 from paddock.server.sockets import Address, bind
 
 

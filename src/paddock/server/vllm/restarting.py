@@ -17,7 +17,7 @@ from paddock.server.vllm.processes import VllmProcess
 _log = logging.getLogger(__name__)
 
 
-class KeptVllm:
+class RestartingVllm:
     """`start` once, then `stop`."""
 
     def __init__(

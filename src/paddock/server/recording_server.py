@@ -27,8 +27,8 @@ from paddock.server.base import ModelServer, ServerConfig
 from paddock.server.dialects import (
     Answer,
     Conversation,
-    Counts,
     Dialect,
+    TokenCounts,
     Writer,
     body_of,
     conversation,
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Asking:
+class PendingCall:
     """One request while it is answered. What `sample` learns on its way is noted here for the turn."""
 
     dialect: Dialect
@@ -104,8 +104,8 @@ RecordingConfigT = TypeVar("RecordingConfigT", bound=RecordingConfig)
 
 
 @dataclass(slots=True)
-class _Running:
-    asking: Asking
+class _RunningCall:
+    pending: PendingCall
     exchange: Exchange
     recorded: bool = False
     over: bool = False
@@ -122,7 +122,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self.given_up = 0
         """Answers that were begun and that nobody was told."""
         self._opened: TurnStore | None = None
-        self._running: dict[str, dict[str, _Running]] = {}
+        self._running: dict[str, dict[str, _RunningCall]] = {}
         """By secret and request hash."""
 
     @property
@@ -135,7 +135,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         """As clients are told."""
 
     @abstractmethod
-    def sample(self, asking: Asking) -> AsyncGenerator[Batch, None]:
+    def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         """Ask the engine. The last part of the last batch is the answer."""
 
     def root(self, told: Conversation) -> bytes:
@@ -197,12 +197,14 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             turn = self.store.index(secret).answered(asked)
             if turn is not None:
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
-        running = running or self._begin(Asking(dialect, request, call, conversation(dialect, request), secret, asked))
+        running = running or self._begin(
+            PendingCall(dialect, request, call, conversation(dialect, request), secret, asked)
+        )
         reader = running.exchange.join()
         try:
             await asyncio.sleep(0)  # the engine is asked before its answer is waited for
             if request.get("stream") is True:
-                writer = make_writer(dialect, request, model=self.model_name, handle=running.asking.handle)
+                writer = make_writer(dialect, request, model=self.model_name, handle=running.pending.handle)
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
                 begun = await reader.begun(self.config.beat_interval_s)
                 return EventStream(self._events(writer, running, reader, begun=begun))
@@ -212,38 +214,38 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             reader.close()
             raise
         reader.close()
-        told = replace(answer, handle=running.asking.handle)
+        told = replace(answer, handle=running.pending.handle)
         return body_of(dialect, told, request, model=self.model_name)
 
-    def _begin(self, asking: Asking) -> _Running:
-        secret = asking.secret
+    def _begin(self, pending: PendingCall) -> _RunningCall:
+        secret = pending.secret
         if secret is not None:
             index = self.store.index(secret)
-            asking.root = self.root(asking.conversation)
-            asking.settings = self.store.settings(secret)
-            asking.matched = index.match(asking.conversation.items, root=asking.root)
-            self._require_not_over(asking, len(index.by_id))
+            pending.root = self.root(pending.conversation)
+            pending.settings = self.store.settings(secret)
+            pending.matched = index.match(pending.conversation.items, root=pending.root)
+            self._require_not_over(pending, len(index.by_id))
         grace_s = 0.0 if secret is None else self.config.orphan_grace_s
-        running: _Running
-        exchange = Exchange(self.sample(asking), grace_s=grace_s, on_end=lambda: self._ended(running))
-        running = _Running(asking, exchange)
+        running: _RunningCall
+        exchange = Exchange(self.sample(pending), grace_s=grace_s, on_end=lambda: self._ended(running))
+        running = _RunningCall(pending, exchange)
         if secret is not None:
-            self._running.setdefault(secret, {})[asking.hash] = running
+            self._running.setdefault(secret, {})[pending.hash] = running
         return running
 
-    def _require_not_over(self, asking: Asking, recorded: int) -> None:
-        limit, ends_at = asking.settings.max_turns, asking.settings.ends_at
+    def _require_not_over(self, pending: PendingCall, recorded: int) -> None:
+        limit, ends_at = pending.settings.max_turns, pending.settings.ends_at
         if ends_at is not None and time.time() >= ends_at:
             raise RequestError("this rollout's time is over", kind=OVERFLOW, stage="model")
-        made = recorded + len(self._running.get(asking.secret or "", ()))
+        made = recorded + len(self._running.get(pending.secret or "", ()))
         if limit is not None and made >= limit:
             raise RequestError(f"this rollout has made its {limit} model calls", kind=OVERFLOW, stage="model")
-        most = asking.settings.max_tokens
-        if most is not None and sampled_tokens(self.store.turns(asking.secret or "")) >= most:
+        most = pending.settings.max_tokens
+        if most is not None and sampled_tokens(self.store.turns(pending.secret or "")) >= most:
             raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
-        self, writer: Writer, running: _Running, reader: Reader, *, begun: bool
+        self, writer: Writer, running: _RunningCall, reader: Reader, *, begun: bool
     ) -> AsyncGenerator[bytes, None]:
         """What the writer starts with goes with the first batch, unless that has not come."""
         unsent, sent_at = writer.start(), time.monotonic()
@@ -266,26 +268,26 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         finally:
             reader.close()
 
-    def _record(self, running: _Running, answer: Answer) -> None:
+    def _record(self, running: _RunningCall, answer: Answer) -> None:
         """Once, whoever comes first."""
-        asking = running.asking
-        if asking.secret is None or running.recorded:
+        pending = running.pending
+        if pending.secret is None or running.recorded:
             return
         if running.over:
             raise InfraError("the answer came after its rollout's end", kind="given_up", stage="model")
-        self.store.append(asking.secret, self._turn(asking, answer), asking.matched.digest)
+        self.store.append(pending.secret, self._turn(pending, answer), pending.matched.digest)
         running.recorded = True
         running.exchange.close()
 
-    def _turn(self, asking: Asking, answer: Answer) -> Turn:
+    def _turn(self, pending: PendingCall, answer: Answer) -> Turn:
         tokens = answer.tokens
-        placed = asking.placed
+        placed = pending.placed
         if placed is None:
-            by_ids = place(self.store.turns(asking.secret or ""), tokens.prompt_ids) if tokens else None
-            placed = by_ids or Placement(asking.matched.turn, [])
+            by_ids = place(self.store.turns(pending.secret or ""), tokens.prompt_ids) if tokens else None
+            placed = by_ids or Placement(pending.matched.turn, [])
         try:
             return Turn(
-                id=asking.turn_id,
+                id=pending.turn_id,
                 parent=placed.parent,
                 prompt_ids=placed.prompt_ids if tokens else None,
                 sampled_ids=tokens.sampled_ids if tokens else None,
@@ -293,28 +295,28 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 weight_version=answer.weight_version,
                 weight_spans=list(answer.weight_spans),
                 finish_reason=answer.finish_reason,
-                request_hash=asking.hash,
+                request_hash=pending.hash,
                 output=[deepcopy(item) for item in answer.output],
                 usage=answer.counts.usage() if answer.counts else None,
-                sampling=deepcopy(asking.sampling),
-                overridden=asking.overridden,
-                splice_broken=asking.splice_broken,
+                sampling=deepcopy(pending.sampling),
+                overridden=pending.overridden,
+                splice_broken=pending.splice_broken,
             )
         except ValidationError as error:
             raise InfraError(
                 f"{self.name}: unreadable answer: {describe(error)}", kind="upstream_unreadable", stage="model"
             ) from error
 
-    def _ended(self, running: _Running) -> None:
+    def _ended(self, running: _RunningCall) -> None:
         """Nobody can join it any more."""
         running.over = True
-        asking = running.asking
-        held = self._running.get(asking.secret or "", {})
-        if held.get(asking.hash) is running:
-            del held[asking.hash]
+        pending = running.pending
+        held = self._running.get(pending.secret or "", {})
+        if held.get(pending.hash) is running:
+            del held[pending.hash]
             if not held:
-                del self._running[asking.secret or ""]
-        if asking.secret is not None and not running.recorded and running.exchange.error is None:
+                del self._running[pending.secret or ""]
+        if pending.secret is not None and not running.recorded and running.exchange.error is None:
             self.given_up += 1
             _log.warning("%s: an answer was given up: nobody came back for it", self.name)
 
@@ -341,7 +343,7 @@ def _said(turn: Turn) -> SaidTurn:
 
 
 def _answer_of(turn: Turn) -> Answer:
-    counts = None if turn.usage is None else Counts(turn.usage.input_tokens, turn.usage.output_tokens)
+    counts = None if turn.usage is None else TokenCounts(turn.usage.input_tokens, turn.usage.output_tokens)
     return Answer(
         [deepcopy(item) for item in turn.output],
         turn.finish_reason,

@@ -36,7 +36,7 @@ else:
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
 
-class _Said(NamedTuple):
+class _ProbeOutput(NamedTuple):
     out: bytes
     err: bytes
 
@@ -76,7 +76,7 @@ def _is_old(version: str) -> bool:
     return found is not None and "dev" not in version and tuple(map(int, found.groups())) < oldest
 
 
-async def _said(argv: Sequence[str], timeout_s: float) -> _Said:
+async def _said(argv: Sequence[str], timeout_s: float) -> _ProbeOutput:
     pipe = asyncio.subprocess.PIPE
     with tempfile.TemporaryDirectory(prefix="vllm-", ignore_cleanup_errors=True) as scratch:
         process = await asyncio.create_subprocess_exec(
@@ -93,7 +93,7 @@ async def _said(argv: Sequence[str], timeout_s: float) -> _Said:
             async with asyncio.timeout(timeout_s):
                 out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
                 await process.wait()
-                return _Said(out, err)
+                return _ProbeOutput(out, err)
         finally:
             process.stdin.close()
             await _ended(process)

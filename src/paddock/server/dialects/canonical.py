@@ -1,4 +1,4 @@
-"""What clients tell of a history, in one form: Responses items of known keys, whatever the dialect and the client.
+"""A client's history in one form, whatever the dialect and the client: Responses items of known keys.
 
 Shapes  message: `role`, `content`. reasoning: `summary` of at most one part, `encrypted_content` if it has a handle.
         Calls: `call_id`, `name` as the model was shown it, `arguments` or `input`. Outputs: `call_id`, `output`. An
@@ -17,33 +17,33 @@ from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, output_items
 
 
-def told_message(role: str, content: Any) -> JsonObject:
-    """Of content that `told_content` or a client made; what the assistant said is one text."""
+def canonical_message(role: str, content: Any) -> JsonObject:
+    """Of content that `canonical_content` or a client made; what the assistant said is one text."""
     return {"type": "message", "role": role, "content": content}
 
 
-def told_reasoning(text: str, handle: Any = None) -> JsonObject:
+def canonical_reasoning(text: str, handle: Any = None) -> JsonObject:
     item: JsonObject = {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}] if text else []}
     if isinstance(handle, str) and handle:
         item["encrypted_content"] = handle
     return item
 
 
-def told_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
+def canonical_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
     said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     return {"type": "function_call", "call_id": _text(call_id), "name": _text(name), "arguments": said}
 
 
-def told_custom_call(call_id: Any, name: Any, text: Any) -> JsonObject:
+def canonical_custom_call(call_id: Any, name: Any, text: Any) -> JsonObject:
     return {"type": "custom_tool_call", "call_id": _text(call_id), "name": _text(name), "input": _text(text)}
 
 
-def told_output(call_id: Any, output: Any, *, custom: bool = False) -> JsonObject:
+def canonical_output(call_id: Any, output: Any, *, custom: bool = False) -> JsonObject:
     kind = "custom_tool_call_output" if custom else "function_call_output"
     return {"type": kind, "call_id": _text(call_id), "output": output}
 
 
-def told_content(content: Any) -> str | list[JsonObject]:
+def canonical_content(content: Any) -> str | list[JsonObject]:
     """Content of Responses or Chat."""
     if isinstance(content, str):
         return content
@@ -55,14 +55,16 @@ def told_content(content: Any) -> str | list[JsonObject]:
     return parts or content_text(content)
 
 
-def told_history(body: JsonObject, dropped: list[str], namespaces: Mapping[str, tuple[str, str]]) -> list[JsonObject]:
+def canonical_history(
+    body: JsonObject, dropped: list[str], namespaces: Mapping[str, tuple[str, str]]
+) -> list[JsonObject]:
     """Of a Responses request, its instructions first. `namespaces`: as the tools are offered."""
-    return [*told_instructions(body), *told_items(body["input"], dropped, shown_names(namespaces))]
+    return [*canonical_instructions(body), *canonical_items(body["input"], dropped, shown_names(namespaces))]
 
 
-def told_instructions(body: JsonObject) -> list[JsonObject]:
+def canonical_instructions(body: JsonObject) -> list[JsonObject]:
     """None or one."""
-    return [told_message("system", told_content(body["instructions"]))] if body.get("instructions") else []
+    return [canonical_message("system", canonical_content(body["instructions"]))] if body.get("instructions") else []
 
 
 def shown_names(namespaces: Mapping[str, tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -70,10 +72,12 @@ def shown_names(namespaces: Mapping[str, tuple[str, str]]) -> dict[tuple[str, st
     return {place: name for name, place in namespaces.items()}
 
 
-def told_items(given: Any, dropped: list[str], shown: Mapping[tuple[str, str], str] | None = None) -> list[JsonObject]:
+def canonical_items(
+    given: Any, dropped: list[str], shown: Mapping[tuple[str, str], str] | None = None
+) -> list[JsonObject]:
     """Of a Responses request's `input`. `shown`: the name that is offered, by namespace and name."""
     if isinstance(given, str):
-        return [told_message("user", given)]
+        return [canonical_message("user", given)]
     names = shown or {}
     found: list[JsonObject] = []
     for item in output_items(given):
@@ -105,27 +109,29 @@ def _message(item: JsonObject) -> JsonObject:
     role = item.get("role", "assistant")
     content = item.get("content")
     if role == "assistant":
-        return told_message(role, content if isinstance(content, str) else content_text(content) or _refusal(content))
-    return told_message(_text(role), told_content(content))
+        return canonical_message(
+            role, content if isinstance(content, str) else content_text(content) or _refusal(content)
+        )
+    return canonical_message(_text(role), canonical_content(content))
 
 
 def _reasoning(item: JsonObject) -> JsonObject:
-    return told_reasoning(reasoning_text(item), item.get("encrypted_content"))
+    return canonical_reasoning(reasoning_text(item), item.get("encrypted_content"))
 
 
 def _call(item: JsonObject) -> JsonObject:
-    return told_call(item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments") or "")
+    return canonical_call(item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments") or "")
 
 
 def _custom_call(item: JsonObject) -> JsonObject:
-    return told_custom_call(item.get("call_id") or item.get("id"), item.get("name"), item.get("input"))
+    return canonical_custom_call(item.get("call_id") or item.get("id"), item.get("name"), item.get("input"))
 
 
 def _output(item: JsonObject) -> JsonObject:
     output = item.get("output")
     if not isinstance(output, str):
-        output = told_content(output) if isinstance(output, list) else orjson.dumps(output).decode()
-    return told_output(item.get("call_id"), output, custom=item["type"] == "custom_tool_call_output")
+        output = canonical_content(output) if isinstance(output, list) else orjson.dumps(output).decode()
+    return canonical_output(item.get("call_id"), output, custom=item["type"] == "custom_tool_call_output")
 
 
 _READERS: dict[str, Callable[[JsonObject], JsonObject]] = {

@@ -71,7 +71,7 @@ ADDED_TOOLS = "additional_tools"
 _NESTED = ("chat_template_kwargs", "extra_body")
 
 
-class Taken(NamedTuple):
+class ClientRequest(NamedTuple):
     """A request as it is understood."""
 
     body: JsonObject
@@ -82,7 +82,7 @@ class Taken(NamedTuple):
     """Keys that were not known, and what a Messages request says that no other dialect can."""
 
 
-def take(dialect: Dialect, request: JsonObject) -> Taken:
+def take(dialect: Dialect, request: JsonObject) -> ClientRequest:
     """The request without what is not known."""
     known = KNOWN[dialect]
     said = {key: value for key, value in request.items() if value is not None}
@@ -95,14 +95,14 @@ def take(dialect: Dialect, request: JsonObject) -> Taken:
         raise RequestError("n: one answer per call; ask again for another", kind="request_invalid")
     nested = _nested(body)
     if dialect == "responses":
-        return Taken(_with_added_tools(body), nested, dropped)
+        return ClientRequest(_with_added_tools(body), nested, dropped)
     if dialect == "chat":
-        return Taken(body, nested, dropped)
+        return ClientRequest(body, nested, dropped)
     read = responses_form(body)
     kwargs = {**read.chat_template_kwargs, **nested.get("chat_template_kwargs", {})}
     if kwargs:
         nested["chat_template_kwargs"] = kwargs
-    return Taken(read.body, nested, [*dropped, *read.dropped])
+    return ClientRequest(read.body, nested, [*dropped, *read.dropped])
 
 
 def _with_added_tools(body: JsonObject) -> JsonObject:
