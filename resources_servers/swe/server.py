@@ -48,7 +48,7 @@ BENT_LOG_CHARS = 1 << 16
 PATCH_STARTS = ("diff --git ", PREFIX)
 
 
-class SweConfig(ServerConfig):
+class SweServerConfig(ServerConfig):
     sandbox: SandboxSettings = SandboxSettings()
     """Where grading runs."""
     grading: GradingOptions = GradingOptions()
@@ -74,9 +74,9 @@ class SweTask(BaseModel):
     instance: Instance
 
 
-class SweServer(ResourcesServer[SweConfig, SweTask]):
+class SweServer(ResourcesServer[SweServerConfig, SweTask]):
     OWN_PROMPT = True
-    config_type = SweConfig
+    config_type = SweServerConfig
     task_type = SweTask
     example: ClassVar[JsonObject] = {
         "responses_create_params": {"input": []},
@@ -203,7 +203,7 @@ def _detail(grade: Grade) -> str:
     return "; ".join(part for part in (grade.detail, left_out) if part)
 
 
-def verdict(grade: Grade, patch: bytes, config: SweConfig, *, repo: str = "") -> Verdict:
+def verdict(grade: Grade, patch: bytes, config: SweServerConfig, *, repo: str = "") -> Verdict:
     """A grade as a verdict; rates of its metrics and a table per `repo` are in the summary of a run."""
     resolved, bent = grade.reason == "resolved", grade.reason == "tests_bent"
     metrics = {

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from paddock.resources_servers.swe import SweServer
-from paddock.resources_servers.swe.server import SweConfig
+from paddock.resources_servers.swe.server import SweServerConfig
 from paddock.sandbox import SandboxError, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
@@ -43,7 +43,7 @@ def lose_state(home: Path) -> Path:
 
 
 async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
-    server = SweServer(SweConfig(sandbox=SandboxSettings(home=home)), name="swe", peers={})
+    server = SweServer(SweServerConfig(sandbox=SandboxSettings(home=home)), name="swe", peers={})
     await server.start()
     try:
         transport = httpx.ASGITransport(app=build_app(server))

@@ -23,7 +23,7 @@ from paddock.resources_servers.swe.checking.row_file import Line
 from paddock.resources_servers.swe.grading import GradingOptions
 from paddock.resources_servers.swe.images import SweImages
 from paddock.resources_servers.swe.predictions.file import Prediction
-from paddock.resources_servers.swe.server import SweConfig, SweServer
+from paddock.resources_servers.swe.server import SweServer, SweServerConfig
 from paddock.sandbox import SandboxSettings
 from paddock.types import JsonObject, Owner, Row, Verdict
 
@@ -81,7 +81,7 @@ async def grade_predictions(
 ) -> list[Graded]:
     """All predictions that a row is there for, in their order; each record is in the file when this returns."""
     rows = rows_by_id(lines)
-    config = SweConfig(
+    config = SweServerConfig(
         sandbox=options.sandbox,
         images=options.images,
         gradings_at_once=options.jobs,

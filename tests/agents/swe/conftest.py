@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.http import RUN, Call, Peer
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings, open_provider
@@ -112,8 +112,8 @@ async def standing(home: Path, tmp_path: Path) -> Standing:
     return stand
 
 
-def a_config(harness: str = "null", **block: Any) -> SweConfig:
-    return SweConfig(
+def a_config(harness: str = "null", **block: Any) -> SweAgentConfig:
+    return SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": "policy"},
         harness=harness,

@@ -179,7 +179,7 @@ async def test_an_end_in_doubt_behind_the_last_command_counts_likewise(
     standing: Any, monkeypatch: pytest.MonkeyPatch, doubts: int | None, outcome: str, reward: float | None
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    async with standing("leaving:LeavingTheBroken") as stand:
+    async with standing("stub_harnesses:BrokenSandboxHarness") as stand:
         provider = stand.agent._provider.held
         inner = provider.patch
 

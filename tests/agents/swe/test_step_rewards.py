@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.harness import Exit, Limits, Model, Report, Step, Task, Workspace
 from paddock.http import SCORE_STEP, Call, Route, StepRequest, StepScore, rollout_from_wire, rollout_to_wire
 from paddock.server import Handler, Server, ServerConfig
@@ -127,4 +127,4 @@ def test_the_judge_of_steps_is_a_resources_server() -> None:
     }
     block = {"server": {"type": "models_servers", "name": "policy"}}
     with pytest.raises(ValueError, match="needs a resources server"):
-        SweConfig.model_validate({**servers, "harness": "null", "step_rewards": block})
+        SweAgentConfig.model_validate({**servers, "harness": "null", "step_rewards": block})

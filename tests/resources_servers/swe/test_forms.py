@@ -17,7 +17,7 @@ import pytest
 from tests.sampling import few
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.errors import VerifierError
 from paddock.http import RUN, Call, Peer
@@ -314,7 +314,7 @@ async def live(form: Form, home: Path, artifacts: Path) -> Rollout:
     peers: dict[str, Peer] = {}
     world = SweServer(SweServer.config_type(sandbox=sandbox), name="world", peers=peers)
     policy = ScriptedModel(ModelConfig(), name="policy", peers=peers)
-    config = SweConfig.model_validate(
+    config = SweAgentConfig.model_validate(
         {
             "resources_server": {"type": "resources_servers", "name": "world"},
             "model_server": {"type": "models_servers", "name": "policy"},

@@ -10,7 +10,7 @@ from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions,
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import Instance
 from paddock.resources_servers.swe.rows import read
-from paddock.resources_servers.swe.server import SweConfig, verdict
+from paddock.resources_servers.swe.server import SweServerConfig, verdict
 from paddock.sandbox.local import LocalProvider
 from paddock.types import Row
 
@@ -36,7 +36,7 @@ class Stand(NamedTuple):
         """One grading of a cheat; failures of the machine or the verifier are raised."""
         patch = handed_in(cheat, self.folder)
         grade = await self.grader.grade(self.instance, patch)
-        return Graded(verdict(grade, patch, SweConfig()).reward, grade)
+        return Graded(verdict(grade, patch, SweServerConfig()).reward, grade)
 
 
 async def stand(provider: LocalProvider, project: Project, folder: Path) -> Stand:

@@ -1,4 +1,4 @@
-"""What a harness is told of a row: the prompt, and what the environment lets an agent see.
+"""What a harness gets of a row: the prompt, and what the environment lets an agent see.
 
 Law     all of it comes from the session and the variant; of the row, only the model's parameters are looked at. So the
         same session and variant give the same words.
@@ -13,29 +13,32 @@ from paddock.harness import Task
 from paddock.sandbox import SandboxLimits, SandboxSpec
 from paddock.types import JsonObject, Session
 
-OURS = ("network",)
+SERVER_KEYS = ("network",)
 """Keys of a session that tell the agent server what to do; no harness sees them."""
 NOT_PARAMS = frozenset({"input", "instructions", "metadata", "model", "stream", "store", "tools", "tool_choice"})
-"""Of a row's request: what the harness itself decides, or what is no parameter."""
+"""Keys of a row's request that the harness itself decides, or that are no parameters."""
 
 
-class Brief(NamedTuple):
-    """A row as it is to be worked on."""
+class TaskSpec(NamedTuple):
+    """A row's task for the harness, and the sandbox that it is worked on in."""
 
     task: Task
-    spec: SandboxSpec
+    sandbox: SandboxSpec
 
 
-def brief(session: Session, variant: Variant, limits: SandboxLimits, params: JsonObject) -> Brief:
-    """What a session asks for. `params`: a request's, of which those that are the model's are kept."""
+def task_spec_of(session: Session, variant: Variant, limits: SandboxLimits, params: JsonObject) -> TaskSpec:
+    """Build the task and the sandbox that a session describes. `params` are a request's; only the model's are kept.
+
+    Raises RowError for a session without an image or a problem statement.
+    """
     if not session.image:
         raise RowError("the environment names no image: this agent works in a sandbox", kind="no_image")
-    visible = {name: value for name, value in session.visible.items() if name not in OURS}
+    visible = {name: value for name, value in session.visible.items() if name not in SERVER_KEYS}
     if not visible.get("problem_statement"):
         raise RowError("problem_statement: the environment shows none", kind="no_problem")
     workdir = session.workdir or "/"
     program = variant.program
-    spec = SandboxSpec(
+    sandbox = SandboxSpec(
         image=session.image,
         workdir=workdir,
         limits=limits,
@@ -52,4 +55,4 @@ def brief(session: Session, variant: Variant, limits: SandboxLimits, params: Jso
         tools=session.tools,
         visible=visible,
     )
-    return Brief(task, spec)
+    return TaskSpec(task, sandbox)

@@ -1,4 +1,4 @@
-"""What is known of a rollout while it is worked on, and the answer that it comes to.
+"""The state of a rollout while it is worked on, and the answer that it comes to.
 
 Answer  a standard response: the items of all steps, or one message with the harness's last words; `model_patch`, the
         git patch of what was changed, as text (`paddock.types.patches`); `harness`, which one it was and what ended it.
@@ -7,7 +7,7 @@ Answer  a standard response: the items of all steps, or one message with the har
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from paddock.agents.swe.brief import Brief
+from paddock.agents.swe.task_spec import TaskSpec
 from paddock.agents.swe.variants import Variant
 from paddock.harness import Counts, Exit, Step
 from paddock.sandbox import Patch
@@ -21,31 +21,32 @@ HARNESS = "harness"
 
 
 @dataclass
-class Work:
-    """None: not that far yet."""
+class RolloutState:
+    """What the stages of a rollout have produced; None: not that far yet."""
 
     publish: Callable[[Step], None]
     """Gets each step as it ends."""
     judging: StepJudging | None = None
     """Asks for each step's score."""
     variant: Variant | None = None
-    brief: Brief | None = None
+    task_spec: TaskSpec | None = None
     steps: list[Step] = field(default_factory=list)
     exit: Exit | None = None
     patch: Patch | None = None
     counts: Counts = field(default_factory=Counts)
     model: RolloutModel | None = None
-    left: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
     """Files that the harness leaves beside the rollout (`paddock.harness.contract.Leaving`), by name."""
 
     def report(self, step: Step) -> None:
+        """Record a step that has ended, publish it, and have it judged where steps are."""
         self.steps.append(step)
         self.publish(step)
         if self.judging is not None:
             self.judging.ask(step.turn, step.output, step.turn_id)
 
     def response(self, row: Row, model: str) -> JsonObject:
-        """The final answer."""
+        """Build the final answer, a Responses API response."""
         assert self.exit is not None
         assert self.patch is not None
         items = [item for step in self.steps for item in step.output]
@@ -58,11 +59,11 @@ class Work:
             model=model,
             incomplete_reason="max_output_tokens" if cut else None,
         )
-        return {**response, MODEL_PATCH: patch_to_text(self.patch.data), HARNESS: self.told()}
+        return {**response, MODEL_PATCH: patch_to_text(self.patch.data), HARNESS: self.harness_report()}
 
-    def told(self) -> JsonObject | None:
-        """Which harness, and how its run ended; None: it was not that far."""
+    def harness_report(self) -> JsonObject | None:
+        """Say which harness ran, and how its run ended; None: it was not that far."""
         if self.variant is None or self.exit is None:
             return None
-        left = self.exit.model_dump(exclude={"final"})
-        return {"name": self.variant.harness, "variant": self.variant.name, **left}
+        how = self.exit.model_dump(exclude={"final"})
+        return {"name": self.variant.harness, "variant": self.variant.name, **how}

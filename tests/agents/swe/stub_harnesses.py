@@ -10,7 +10,7 @@ from paddock.conformance.sandboxes.stage import first_of, marked
 from paddock.harness import Exit, Limits, Model, Report, Task, Workspace
 
 
-class Leaving:
+class ArtifactHarness:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
     NEEDS = "nothing"
 
@@ -22,7 +22,7 @@ class Leaving:
         raise RuntimeError("and it breaks")
 
 
-class LeavingTheDead:
+class DeadSandboxHarness:
     """Somebody kills the sandbox behind the last command; what this harness says is that all went well."""
 
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
@@ -38,7 +38,7 @@ class LeavingTheDead:
         return Exit(ended="finished", turns=1)
 
 
-class LeavingTheBroken:
+class BrokenSandboxHarness:
     """The fix is made, and somebody breaks the sandbox afterwards."""
 
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
