@@ -104,9 +104,9 @@ async def open_stage(
     settings = GenrmConfig.model_validate({"genrm_model_server": references, "state_dir": folder, **config})
     peers: dict[str, Peer] = {}
     made = [GenrmServer(settings, name=f"genrm{nth}", peers=peers) for nth in range(servers)]
-    async with over(transport, *scripted, *made) as opened:
-        peers.update(opened)
-        yield Stage(scripted, [opened[server.name] for server in made], made)
+    async with over(transport, *scripted, *made) as open_database:
+        peers.update(open_database)
+        yield Stage(scripted, [open_database[server.name] for server in made], made)
 
 
 @pytest.fixture(scope="session")

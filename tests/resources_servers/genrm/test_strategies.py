@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.resources_servers.genrm.config import ComparisonStrategy
-from paddock.resources_servers.genrm.records import Comparison, Pair
+from paddock.resources_servers.genrm.records import Pair, PairComparison
 from paddock.resources_servers.genrm.scoring import bradley_terry
 from paddock.resources_servers.genrm.strategies import PAIRS_PER_MEMBER, next_pairs
 
@@ -20,11 +20,11 @@ STRATEGIES: tuple[ComparisonStrategy, ...] = get_args(ComparisonStrategy)
 SEEDS = 12
 
 
-def noiseless(strengths: Sequence[float], pair: Pair) -> Comparison:
+def noiseless(strengths: Sequence[float], pair: Pair) -> PairComparison:
     """An answer by the members' true strengths alone, on the scale's whole numbers."""
     share = bradley_terry.sigmoid(strengths[pair.first] - strengths[pair.second])
     ranking = float(round(6 - 5 * share))
-    return Comparison(response_i=pair.first, response_j=pair.second, score_1=3, score_2=3, ranking=ranking)
+    return PairComparison(response_i=pair.first, response_j=pair.second, score_1=3, score_2=3, ranking=ranking)
 
 
 def strengths_of(size: int, seed: int) -> list[float]:
@@ -39,13 +39,13 @@ def asked_in_all(
     budget: int | None = None,
     *,
     answers: random.Random | None = None,
-) -> list[Comparison]:
+) -> list[PairComparison]:
     """A whole group: who comes in which order, answers that come one by one in any order; then the roster is closed."""
     strengths, chance = strengths_of(size, seed=size), answers or random.Random(0)
     present: list[int] = []
     asked: set[Pair] = set()
     out: list[Pair] = []
-    done: list[Comparison] = []
+    done: list[PairComparison] = []
     coming = list(arrivals)
     while True:
         fresh = next_pairs(strategy, present, size, not coming, done, asked, budget)
@@ -62,7 +62,7 @@ def asked_in_all(
             return done
 
 
-def pairs_of(done: Sequence[Comparison]) -> set[Pair]:
+def pairs_of(done: Sequence[PairComparison]) -> set[Pair]:
     return {Pair(one.response_i, one.response_j) for one in done}
 
 
@@ -135,11 +135,11 @@ def test_no_pair_is_turned_while_others_were_never_asked() -> None:
     assert len({frozenset(pair) for pair in pairs_of(done)}) == 8 * 7 // 2
 
 
-def ranked(first: int, second: int, ranking: float) -> Comparison:
+def ranked(first: int, second: int, ranking: float) -> PairComparison:
     return noiseless([0.0] * 9, Pair(first, second)).model_copy(update={"ranking": ranking})
 
 
-def further(size: int, done: Sequence[Comparison], pairs: int) -> list[Pair]:
+def further(size: int, done: Sequence[PairComparison], pairs: int) -> list[Pair]:
     asked = pairs_of(done)
     return next_pairs("uncertain", range(size), size, True, done, asked, len(asked) + pairs)
 
@@ -154,7 +154,7 @@ def test_the_pair_that_is_nearer_to_even_is_asked_for() -> None:
 def test_a_narrow_gap_that_is_well_known_is_left_alone() -> None:
     known = [*[ranked(0, 1, 3.2)] * 60, *[ranked(1, 2, 3.2)] * 60]
     done = [*known, ranked(2, 3, 2), ranked(3, 4, 2), ranked(4, 0, 6)]
-    strengths = bradley_terry.fitted(range(5), done).strengths
+    strengths = bradley_terry.fit_strengths(range(5), done).strengths
     gaps = {pair: abs(strengths[pair[0]] - strengths[pair[1]]) for pair in [(0, 2), (0, 3), (1, 3), (1, 4), (2, 4)]}
     assert min(gaps, key=gaps.__getitem__) == (0, 2)
     assert not {Pair(0, 2), Pair(2, 0)} & set(further(5, done, 2))
@@ -174,17 +174,17 @@ def test_further_pairs_keep_positions_even() -> None:
         assert max(map(abs, lead.values())) <= 2
 
 
-def tau(strengths: Sequence[float], done: Sequence[Comparison]) -> float:
+def tau(strengths: Sequence[float], done: Sequence[PairComparison]) -> float:
     """Kendall's, of the order by fitted strengths with the true one."""
-    found = bradley_terry.fitted(range(len(strengths)), done).strengths
+    found = bradley_terry.fit_strengths(range(len(strengths)), done).strengths
     pairs = list(combinations(range(len(strengths)), 2))
     agreeing = (math.copysign(1, (strengths[a] - strengths[b]) * (found[a] - found[b])) for a, b in pairs)
     return sum(agreeing) / len(pairs)
 
 
-def judged_pairs(strategy: ComparisonStrategy, strengths: Sequence[float], budget: int | None) -> list[Comparison]:
+def judged_pairs(strategy: ComparisonStrategy, strengths: Sequence[float], budget: int | None) -> list[PairComparison]:
     size = len(strengths)
-    done: list[Comparison] = []
+    done: list[PairComparison] = []
     while fresh := next_pairs(strategy, range(size), size, True, done, pairs_of(done), budget):
         done += [noiseless(strengths, pair) for pair in fresh]
     return done

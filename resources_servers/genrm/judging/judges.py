@@ -15,32 +15,32 @@ from typing import NamedTuple
 from paddock.errors import BugError, PaddockError, VerifierError, boundary
 from paddock.http import PLAIN_RESPONSES, Call, ModelReply, Peer
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.records import Judged
-from paddock.resources_servers.genrm.scoring.parsing import judged
+from paddock.resources_servers.genrm.records import JudgeScores
+from paddock.resources_servers.genrm.scoring.parsing import read_scores
 from paddock.types import JsonObject
 from paddock.types.responses import is_complete, messages
 
 MAX_OUTAGE_WAIT_S = 30.0
 
 
-class Subject(NamedTuple):
-    """What all members of a group answer to."""
+class GroupPrompt(NamedTuple):
+    """The conversation that all members of a group answer."""
 
     history: list[JsonObject]
     principle: str | None
-    """None: the judge is not told what to go by."""
+    """What the judge is to go by; None: it decides for itself."""
 
 
 class Judges:
-    """The judges of one server."""
+    """The judges of one server, asked at most `max_concurrency` at once."""
 
     def __init__(self, config: GenrmConfig, peers: Mapping[str, Peer]) -> None:
         self._config = config
         self._peers = peers
         self._turns = asyncio.Semaphore(config.max_concurrency)
 
-    async def compare(self, subject: Subject, first: str, second: str, judge_idx: int) -> Judged:
-        """What the judge says about two texts, in the order in which it is to see them."""
+    async def compare(self, prompt: GroupPrompt, first: str, second: str, judge_idx: int) -> JudgeScores:
+        """Have two texts compared, in the order in which the judge is to see them; VerifierError as above."""
         config = self._config
         async with self._turns:
             call = Call().within(config.comparison_timeout_s)
@@ -48,17 +48,17 @@ class Judges:
             unusable = 0
             while True:
                 try:
-                    reply = await self._ask(self._body(subject, first, second, judge_idx, unusable), judge_idx, call)
+                    reply = await self._ask(self._body(prompt, first, second, judge_idx, unusable), judge_idx, call)
                 except PaddockError as error:
-                    _require_passing(error, wait_s, call)
+                    _require_retry(error, wait_s, call)
                     await asyncio.sleep(wait_s)
                     wait_s = min(2.0 * wait_s, MAX_OUTAGE_WAIT_S)
                     continue
                 text = "\n".join(messages(reply))
-                found = judged(text, default_score=config.default_score, default_ranking=config.default_ranking)
+                scores = read_scores(text, default_score=config.default_score, default_ranking=config.default_ranking)
                 # What a judge wrote before it was cut may be a draft of its thoughts.
-                if found is not None and is_complete(reply):
-                    return found
+                if scores is not None and is_complete(reply):
+                    return scores
                 unusable += 1
                 if unusable > config.genrm_parse_retries:
                     raise VerifierError(
@@ -73,22 +73,22 @@ class Judges:
         with boundary(BugError, f"{peer.name}: comparison"):
             return await peer.call(PLAIN_RESPONSES, body, call)
 
-    def _body(self, subject: Subject, first: str, second: str, judge_idx: int, unusable: int) -> JsonObject:
+    def _body(self, prompt: GroupPrompt, first: str, second: str, judge_idx: int, unusable: int) -> JsonObject:
         params = self._config.genrm_responses_create_params
         metadata = {**(params.get("metadata") or {}), "response_1": first, "response_2": second}
-        if subject.principle is not None:
-            metadata["principle"] = subject.principle
+        if prompt.principle is not None:
+            metadata["principle"] = prompt.principle
         if self._config.num_judges_per_comparison > 1:
             metadata["judge_idx"] = str(judge_idx)
         if unusable:
             metadata["try"] = str(unusable)
         before = params.get("input") or []
         opening = [{"role": "user", "content": before}] if isinstance(before, str) else before
-        return {**params, "input": [*opening, *subject.history], "metadata": metadata}
+        return {**params, "input": [*opening, *prompt.history], "metadata": metadata}
 
 
-def _require_passing(error: PaddockError, wait_s: float, call: Call) -> None:
-    """The comparison's failure, unless there is time to see whether this passes."""
+def _require_retry(error: PaddockError, wait_s: float, call: Call) -> None:
+    """Raise the comparison's failure, unless there is time to try again."""
     if not error.retryable:
         raise VerifierError(f"the judge refused: {error.message}", kind="judge_refused", retryable=False) from error
     if call.remaining_s is not None and call.remaining_s <= wait_s:

@@ -13,20 +13,25 @@ import math
 from collections.abc import Mapping
 
 from paddock.resources_servers.genrm.config import RewardSettings
-from paddock.resources_servers.genrm.records import Traits
+from paddock.resources_servers.genrm.records import ResponseTraits
 
 Values = Mapping[int, float]
 """By member number."""
 
 
-def added(judged: Values, traits: Mapping[int, Traits], settings: RewardSettings) -> dict[str, dict[int, float]]:
-    """By component: what it adds to each member; components whose weight is 0 are left out."""
-    reasoning = {member: float(traits[member].reasoning_chars) for member in judged}
-    answers = {member: float(traits[member].answer_chars) for member in judged}
-    style = {member: traits[member].style_density for member in judged}
-    threshold = _threshold(judged, settings.top_percentile)
-    bonus = _bonus(settings.reasoning_bonus, reasoning, judged, threshold)
-    raised = {member: score + bonus[member] for member, score in judged.items()}
+def reward_adjustments(
+    scores: Values, traits: Mapping[int, ResponseTraits], settings: RewardSettings
+) -> dict[str, dict[int, float]]:
+    """Return by component what it adds to each member; components whose weight is 0 are left out.
+
+    `scores` are the judge's scores; `traits` those of the same members.
+    """
+    reasoning = {member: float(traits[member].reasoning_chars) for member in scores}
+    answers = {member: float(traits[member].answer_chars) for member in scores}
+    style = {member: traits[member].style_density for member in scores}
+    threshold = _threshold(scores, settings.top_percentile)
+    bonus = _bonus(settings.reasoning_bonus, reasoning, scores, threshold)
+    raised = {member: score + bonus[member] for member, score in scores.items()}
     components = {
         "reasoning_bonus": (settings.reasoning_bonus, bonus),
         "answer_bonus": (settings.answer_bonus, _bonus(settings.answer_bonus, answers, raised, threshold)),
@@ -38,7 +43,7 @@ def added(judged: Values, traits: Mapping[int, Traits], settings: RewardSettings
 
 
 def centred(values: Values) -> dict[int, float]:
-    """Weights of sum 0: the least value has the most."""
+    """Return weights of sum 0; the least value has the greatest."""
     low, high = min(values.values()), max(values.values())
     if low == high:
         return dict.fromkeys(values, 0.0)
