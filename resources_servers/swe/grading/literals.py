@@ -20,8 +20,8 @@ _LONGER = 3
 """Characters, at most, between a text and one like it."""
 
 
-def like(text: bytes, literals: Sequence[bytes], chance: Random) -> bytes | None:
-    """One of the literals that could stand for the text; None where there is none."""
+def similar_literal(text: bytes, literals: Sequence[bytes], chance: Random) -> bytes | None:
+    """Choose one of the literals that could stand for the text; None where there is none."""
     old, found = _value(text), _STRING.match(text)
     if isinstance(old, bool) or not isinstance(old, str | bytes | int | float):
         return None
@@ -37,8 +37,8 @@ def like(text: bytes, literals: Sequence[bytes], chance: Random) -> bytes | None
     return chance.choice(fitting) if fitting else None
 
 
-def other(text: bytes, chance: Random) -> bytes | None:
-    """The text of another literal; None where none is found."""
+def changed_literal(text: bytes, chance: Random) -> bytes | None:
+    """Make another literal of the same form; None where none is found."""
     old = _value(text)
     if old is None or old is ...:
         return None

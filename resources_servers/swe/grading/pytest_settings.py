@@ -53,28 +53,28 @@ NOTHING = PytestSettings()
 
 
 def read_settings(name: str, text: str, *, whole: bool = True) -> PytestSettings:
-    """Of a configuration file's text; `name` is the file's, without its folder."""
+    """Read a configuration file's text; `name` is the file's, without its folder."""
     if name in TOML_FILES:
         return _of_toml(text, whole=whole)
     return _of_ini(text, whole=whole) if name in INI_FILES else NOTHING
 
 
 def read_arguments(text: str) -> PytestSettings:
-    """Of a file of arguments: one a line, as argparse has it, or several."""
+    """Read a file of arguments: one a line, as argparse has it, or several."""
     return _of_words([word for line in text.splitlines() for word in (line, *_words(line))])
 
 
 def listed_plugins(code: str) -> frozenset[str]:
-    """The strings of what Python code gives `pytest_plugins`."""
+    """Return the strings that Python code gives `pytest_plugins`."""
     found: list[str] = []
-    told = joined = False
+    in_list = joined = False
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
             if token.type == tokenize.NAME and token.string == "pytest_plugins":
-                told = True
+                in_list = True
             elif token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
-                told = False
-            elif told and token.type == tokenize.STRING and (text := _literal(token.string)) is not None:
+                in_list = False
+            elif in_list and token.type == tokenize.STRING and (text := _literal(token.string)) is not None:
                 found.append(found.pop() + text if joined else text)
                 joined = True
                 continue
@@ -88,8 +88,8 @@ _NO_TOML = (ValueError, RecursionError)
 """Raised over what is none, over numbers of thousands of digits, and over lists in lists a thousand times."""
 
 
-class _Names:
-    """Sets that grow."""
+class _NameSets:
+    """The sets of a `PytestSettings` while they grow."""
 
     def __init__(self) -> None:
         self._sets: dict[str, set[str]] = {field: set() for field in PytestSettings._fields}
@@ -114,7 +114,7 @@ class _Value(NamedTuple):
 
 
 def _of_ini(text: str, *, whole: bool) -> PytestSettings:
-    found = _Names()
+    found = _NameSets()
     for section, key, value in _ini_values(text):
         if section in _TABLES or (section is None and not whole):
             keys = (key,) if key is not None else ("addopts", "filterwarnings", "python_files")
@@ -128,7 +128,7 @@ def _of_ini(text: str, *, whole: bool) -> PytestSettings:
 
 
 def _ini_values(text: str) -> Iterator[_Value]:
-    """Values with the lines that go on with them."""
+    """Yield values with the lines that continue them."""
     section = key = None
     lines: list[str] = []
     for raw in text.removeprefix("\ufeff").splitlines():
@@ -159,7 +159,7 @@ def _of_toml(text: str, *, whole: bool) -> PytestSettings:
         return NOTHING if whole else _of_words([word for one in _LITERAL.findall(text) for word in _unescaped(one)])
     tool, project = _table(document, "tool"), _table(document, "project")
     tables = [_table(document, "pytest"), _table(tool, "pytest"), _table(tool, "pytest", "ini_options")]
-    found = _Names()
+    found = _NameSets()
     for table in tables if whole else [*tables, document]:
         for key, value in table.items():
             found.join(_of_setting(key, value))
@@ -172,7 +172,7 @@ def _of_toml(text: str, *, whole: bool) -> PytestSettings:
 
 
 def _of_setting(key: str, value: Any) -> PytestSettings:
-    """Of one setting of pytest's."""
+    """Read one setting of pytest's."""
     given = value if isinstance(value, list) else [value]
     texts = [one for one in given if isinstance(one, str)]
     if key == "filterwarnings":
@@ -184,8 +184,8 @@ def _of_setting(key: str, value: Any) -> PytestSettings:
 
 
 def _of_words(words: Sequence[str]) -> PytestSettings:
-    """Of arguments of pytest's."""
-    found = _Names()
+    """Read arguments of pytest's."""
+    found = _NameSets()
     for nth, word in enumerate(words):
         following = words[nth + 1] if nth + 1 < len(words) else ""
         option, value = _option(word.strip(), following)
@@ -219,15 +219,15 @@ def _option(word: str, following: str) -> _Option:
 
 
 def _of_filters(lines: Iterable[str]) -> PytestSettings:
-    """Of filters of warnings, `action:message:category:module:line`."""
+    """Read filters of warnings, `action:message:category:module:line`."""
     fields = (line.split(":") for line in lines)
     categories = (parts[2].strip() for parts in fields if len(parts) > 2)
     return PytestSettings(categories=frozenset(one.rpartition(".")[0] for one in categories if "." in one))
 
 
 def _of_commands(text: str) -> PytestSettings:
-    """Of lines that run pytest, or set its variables."""
-    found = _Names()
+    """Read lines that run pytest, or set its variables."""
+    found = _NameSets()
     for line in text.splitlines():
         if "pytest" not in line.lower() and "py.test" not in line:
             continue
@@ -240,7 +240,7 @@ def _of_commands(text: str) -> PytestSettings:
 
 
 def _modules(points: Iterable[str]) -> list[str]:
-    """Of entry points, `name = module:attribute` or without the name."""
+    """Return the modules of entry points, `name = module:attribute` or without the name."""
     return [point.rpartition("=")[2].partition(":")[0].strip() for point in points]
 
 
@@ -267,7 +267,7 @@ def _literal(token: str) -> str | None:
 
 
 def _table(document: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A table in tables; empty where there is none."""
+    """Return a table in tables; empty where there is none."""
     for name in names:
         inner = document.get(name)
         document = inner if isinstance(inner, dict) else {}

@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings, open_provider
 from paddock.sandbox.images import ImageStore, Recipe
@@ -61,8 +61,8 @@ git checkout {"a" * 40} {{paths}}
 
 
 @pytest.fixture
-def make() -> Callable[..., Instance]:
-    def one(**fields: Any) -> Instance:
+def make() -> Callable[..., SweInstance]:
+    def one(**fields: Any) -> SweInstance:
         base: dict[str, Any] = {
             "instance_id": "shapes__area-1",
             "dataset": "paddock",
@@ -73,7 +73,7 @@ def make() -> Callable[..., Instance]:
             "fail_to_pass": ["tests/test_a.py::test_new"],
             "pass_to_pass": ["tests/test_a.py::test_old"],
         }
-        return Instance.model_validate({**base, **fields})
+        return SweInstance.model_validate({**base, **fields})
 
     return one
 

@@ -13,9 +13,9 @@ from paddock.errors import RequestError, RowError
 from paddock.http import SEED, VERIFY, Call, VerifyRequest, read_row
 from paddock.resources_servers.swe import SweServer
 from paddock.resources_servers.swe.grading import REASONS, Grade, Reason
-from paddock.resources_servers.swe.grading.guard import Dropped
-from paddock.resources_servers.swe.grading.reading import Run, read_run
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.guard import DroppedPart
+from paddock.resources_servers.swe.grading.run_results import GradingRun, read_run
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.server import SweServerConfig, read_patch, verdict
 from paddock.sandbox.images import ImageStore
 from paddock.testing import TRANSPORTS, Transport, over
@@ -136,11 +136,11 @@ def test_a_model_patch_that_is_none_is_the_callers_fault(given: object) -> None:
         read_patch({"model_patch": given})
 
 
-def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make: Callable[..., Instance]) -> None:
-    run = Run("FAILED tests/test_a.py::test_new\nPASSED tests/test_a.py::test_old\n", 1)
-    reading = read_run(make(), run)
-    dropped = (Dropped("conftest.py", "runs before tests"),)
-    grade = Grade("tests_fail", reading.detail, reading, run, dropped, "RESOLVED_FULL")
+def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make: Callable[..., SweInstance]) -> None:
+    run = GradingRun("FAILED tests/test_a.py::test_new\nPASSED tests/test_a.py::test_old\n", 1)
+    results = read_run(make(), run)
+    dropped = (DroppedPart("conftest.py", "runs before tests"),)
+    grade = Grade("tests_fail", results.detail, results, run, dropped, "RESOLVED_FULL")
     told = verdict(grade, GOLD.encode(), SweServerConfig())
     assert (told.reward, told.metrics["resolved"], told.metrics["patch_dropped_files"]) == (0.0, 0.0, 1.0)
     assert told.extras["tests"] == {
@@ -182,11 +182,11 @@ def test_forging_can_not_be_paid_by_the_config(given: float) -> None:
 
 
 def test_the_last_output_of_forged_tests_is_kept_whatever_the_config_says_of_logs(
-    make: Callable[..., Instance],
+    make: Callable[..., SweInstance],
 ) -> None:
-    run = Run("first\n" + "x" * 100_000 + "\nPASSED tests/test_a.py::test_new\n", 0)
-    reading = read_run(make(), run)
-    bent = Grade("tests_bent", "it passes whatever it says", reading, run)
+    run = GradingRun("first\n" + "x" * 100_000 + "\nPASSED tests/test_a.py::test_new\n", 0)
+    results = read_run(make(), run)
+    bent = Grade("tests_bent", "it passes whatever it says", results, run)
     log = str(verdict(bent, b"", SweServerConfig()).extras["log"])
     assert log.endswith("x\nPASSED tests/test_a.py::test_new\n")
     assert len(log) == 1 << 16

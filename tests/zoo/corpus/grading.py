@@ -8,7 +8,7 @@ from tests.zoo.projects import Project, make_row
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.resources_servers.swe.server import SweServerConfig, verdict
 from paddock.sandbox.local import LocalProvider
@@ -29,7 +29,7 @@ class Stand(NamedTuple):
 
     folder: Path
     """Its repository."""
-    instance: Instance
+    instance: SweInstance
     grader: Grader
 
     async def grade(self, cheat: Cheat) -> Graded:

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 import pytest
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
-from paddock.resources_servers.swe.grading.health import Usage
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.health import FreeResources
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import (
     BudgetExceeded,
     ExecRequest,
@@ -78,7 +78,7 @@ RIGHT = {
     "hushed": "tests_bent",
     "misfit": "patch_does_not_apply",
 }
-PLENTY = Usage(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)
+PLENTY = FreeResources(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)
 
 
 def patch_of(name: str) -> bytes:
@@ -122,7 +122,7 @@ class Machine:
         """How the patch `hushed` ends over tests that are not the row's; those of the row it passes."""
         self._boxes: dict[str, dict[str, bytes]] = {}
 
-    def measure(self) -> Usage:
+    def measure(self) -> FreeResources:
         self.kills += self.kills_each
         return self.usage._replace(memory_kills=self.kills)
 
@@ -246,7 +246,7 @@ def machine() -> Machine:
 
 
 @pytest.fixture
-def instance(make: Callable[..., Instance]) -> Instance:
+def instance(make: Callable[..., SweInstance]) -> SweInstance:
     return make(
         gold_patch=patch_of("gold"),
         test_files={PLACE: TESTS.encode()},
@@ -257,7 +257,7 @@ def instance(make: Callable[..., Instance]) -> Instance:
 
 
 @pytest.fixture
-def open_grader(machine: Machine, instance: Instance) -> Callable[..., Callable[[str], Any]]:
+def open_grader(machine: Machine, instance: SweInstance) -> Callable[..., Callable[[str], Any]]:
     """A fresh grader on the machine; what it gives grades a patch by its name."""
 
     def make_grader(**options: Any) -> Callable[[str], Any]:

@@ -243,8 +243,8 @@ async def test_ends_of_all_kinds_by_turns_buy_no_retry(machine: Machine, open_gr
 async def test_wrong_code_that_does_what_a_false_test_asks_is_no_forger(
     machine: Machine, open_grader: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(falsify, "like", lambda text, known, chance: b"5")
-    monkeypatch.setattr(falsify, "other", lambda text, chance: b"5")
+    monkeypatch.setattr(falsify, "similar_literal", lambda text, known, chance: b"5")
+    monkeypatch.setattr(falsify, "changed_literal", lambda text, chance: b"5")
     assert (await open_grader()("wrong")).reason == "tests_fail"
     assert machine.runs == [*CALIBRATION, *["wrong"] * 4]  # its audit passes twice more
 
