@@ -12,7 +12,7 @@ Errors  none.
 import re
 import unicodedata
 
-from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, differ
+from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 
 MAX_TIMES_LONGER = 10
@@ -42,7 +42,7 @@ _GIVES_UP = re.compile(
 )
 
 
-def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Finding:
+def compare_texts(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
     """Whether `actual` says enough of what `expected` says."""
     if expected == actual:
         return SAME
@@ -61,7 +61,7 @@ def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Findi
     return SAME
 
 
-def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> Finding:
+def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
     """`compare_texts`, and both give up or neither."""
     found = compare_texts(expected, actual, options)
     if not found.same or not options.text_shared_words:

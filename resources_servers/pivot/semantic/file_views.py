@@ -14,7 +14,9 @@ from paddock.tools import Shell, plain_command
 _RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 
 
-class Shown(NamedTuple):
+class FileView(NamedTuple):
+    """The lines of a file that a command prints."""
+
     path: str
     """Resolved."""
     first_line: int = 1
@@ -24,8 +26,8 @@ class Shown(NamedTuple):
     """True: each line has its number in front."""
 
 
-def shown_range(command: Shell, cwd: str | None) -> Shown | None:
-    """What of which file a command shows."""
+def file_view_of(command: Shell, cwd: str | None) -> FileView | None:
+    """Return what of which file a command shows; None: it does something else."""
     plain = plain_command(command.command)
     if plain is None or plain.command.redirects:
         return None
@@ -41,19 +43,19 @@ def shown_range(command: Shell, cwd: str | None) -> Shown | None:
     return shown._replace(path=resolve(path, where)) if shown else None
 
 
-def _range_of(program: str, flags: list[str]) -> Shown | None:
+def _range_of(program: str, flags: list[str]) -> FileView | None:
     match program, flags:
         case "cat", []:
-            return Shown("", whole=True)
+            return FileView("", whole=True)
         case ("cat", ["-n"]) | ("nl", ["-ba"] | ["-b", "a"]):
-            return Shown("", whole=True, numbered=True)
+            return FileView("", whole=True, numbered=True)
         case "head", []:
-            return Shown("")
+            return FileView("")
         case "head", ["-n", count] if count.isdigit():
-            return Shown("")
+            return FileView("")
         case "head", [flag] if flag[:1] == "-" and flag[1:].removeprefix("n").isdigit():
-            return Shown("")
+            return FileView("")
         case "sed", ["-n", script]:
             found = _RANGE.fullmatch(script)
-            return Shown("", int(found[1])) if found and int(found[1]) else None
+            return FileView("", int(found[1])) if found and int(found[1]) else None
     return None

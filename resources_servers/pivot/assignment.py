@@ -1,4 +1,4 @@
-"""Pairing expected calls with actual calls, each at most once, whatever their order.
+"""Assignments of expected calls to actual calls, each at most once, whatever their order.
 
 Shapes  `maximum_matching` takes, per expected call, the actual calls it could match, and gives actual -> expected.
         `best_assignment` takes a table of scores >= 0, expected x actual, and gives per expected call its actual.
@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 
 def maximum_matching(candidates: Sequence[Sequence[int]]) -> dict[int, int]:
-    """As many pairs as possible (Kuhn's algorithm); expected calls with the fewest candidates are placed first."""
+    """Make as many pairs as possible (Kuhn's algorithm); expected calls with the fewest candidates go first.
+
+    `candidates[i]` are the actual calls that expected call i may have; returns actual -> expected.
+    """
     owner: dict[int, int] = {}
     for start in sorted(range(len(candidates)), key=lambda index: len(candidates[index])):
         _augment(start, candidates, owner)
@@ -17,7 +20,7 @@ def maximum_matching(candidates: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def _augment(start: int, candidates: Sequence[Sequence[int]], owner: dict[int, int]) -> None:
-    """Places `start` along one alternating path, moving others where that frees a place; else changes nothing."""
+    """Place `start` along one alternating path, moving others where that frees a place; else change nothing."""
     visited: set[int] = set()
     path = [(start, iter(candidates[start]))]
     taken: list[int] = []
@@ -40,7 +43,10 @@ def _augment(start: int, candidates: Sequence[Sequence[int]], owner: dict[int, i
 
 
 def best_assignment(scores: Sequence[Sequence[float]]) -> list[int | None]:
-    """The pairing with the greatest total score (Hungarian algorithm with potentials). None: left without a partner."""
+    """Find the pairing with the greatest total score (Hungarian algorithm with potentials).
+
+    `scores` is (expected, actual); returns per expected call its actual, None where it has none.
+    """
     if not scores or not scores[0]:
         return [None] * len(scores)
     rows, columns = len(scores), len(scores[0])
@@ -60,7 +66,10 @@ def best_assignment(scores: Sequence[Sequence[float]]) -> list[int | None]:
 
 
 def _assign(costs: list[list[float]], rows: int, columns: int) -> list[int]:
-    """Cheapest assignment of every row, rows <= columns; 1-based owner row per column, 0 for none."""
+    """Assign every row at least cost; `costs` is (rows, columns), rows <= columns.
+
+    Returns the 1-based owner row per 1-based column, 0 for none.
+    """
     row_potential, column_potential = [0.0] * (rows + 1), [0.0] * (columns + 1)
     owner = [0] * (columns + 1)
     for row in range(1, rows + 1):

@@ -1,4 +1,4 @@
-"""What comparing two actions finds: whether they are the same, a reason of a closed set, and a sentence.
+"""What a comparison of two actions gives: whether they are the same, a reason of a closed set, and a sentence.
 
 Shapes  `Reason` is every `reason` that the semantic comparator gives a verdict; `describe` names an action.
 Errors  none.
@@ -48,23 +48,23 @@ Reason = Literal[
 ]
 
 
-class Finding(NamedTuple):
-    """One pair's comparison."""
+class MatchResult(NamedTuple):
+    """Whether a pair of actions matches, and why not."""
 
     same: bool
     reason: Reason
     detail: str = ""
 
 
-SAME = Finding(same=True, reason="match")
+SAME = MatchResult(same=True, reason="match")
 
 
-def differ(reason: Reason, detail: str) -> Finding:
-    return Finding(same=False, reason=reason, detail=detail)
+def differ(reason: Reason, detail: str) -> MatchResult:
+    return MatchResult(same=False, reason=reason, detail=detail)
 
 
 def describe(action: Action) -> str:
-    """A few words on what an action is, for the detail of a verdict."""
+    """Describe an action in a few words, for the detail of a verdict."""
     match action:
         case Shell():
             return f"the command {clip(action.command)}"

@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.resources_servers.pivot.matching import best_assignment, maximum_matching
+from paddock.resources_servers.pivot.assignment import best_assignment, maximum_matching
 
 
 def test_an_earlier_pairing_is_undone_where_that_frees_a_place() -> None:
