@@ -39,15 +39,15 @@ class ExternalConfig(ServerConfig):
         return value
 
 
-class AnyTask(BaseModel):
+class ForwardedTask(BaseModel):
     """A task is the other server's business."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
+class ExternalServer(ResourcesServer[ExternalConfig, ForwardedTask]):
     config_type = ExternalConfig
-    task_type = AnyTask
+    task_type = ForwardedTask
 
     def __init__(self, config: ExternalConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
@@ -63,7 +63,7 @@ class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {SEED: self._pass_row, VERIFY: self._pass_response, AGGREGATE: self._aggregate}
 
-    async def verify(self, task: AnyTask, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: ForwardedTask, row: Row, response: JsonObject) -> Verdict:
         raise BugError(f"{self.name}: judges at {self.config.base_url}, not here: verify it there", kind="external")
 
     async def _pass_row(self, row: Row, call: Call) -> Session:

@@ -43,7 +43,7 @@ class PairComparison(Record):
     """As in `JudgeScores`."""
 
 
-class Pair(NamedTuple):
+class MemberPair(NamedTuple):
     """Members to compare, in the order in which the judge is to see them."""
 
     first: int

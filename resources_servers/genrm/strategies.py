@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from itertools import combinations
 
 from paddock.resources_servers.genrm.config import ComparisonStrategy
-from paddock.resources_servers.genrm.records import Pair, PairComparison
+from paddock.resources_servers.genrm.records import MemberPair, PairComparison
 from paddock.resources_servers.genrm.scoring import bradley_terry
 
 PAIRS_PER_MEMBER = 3
@@ -33,9 +33,9 @@ def next_pairs(
     size: int,
     complete: bool,
     done: Sequence[PairComparison],
-    requested: AbstractSet[Pair],
+    requested: AbstractSet[MemberPair],
     budget: int | None,
-) -> list[Pair]:
+) -> list[MemberPair]:
     """Return the pairs to ask for now, none of them in `requested`.
 
     [] when `complete` and all that was requested is done: there will be no more.
@@ -46,18 +46,18 @@ def next_pairs(
     """
     members = sorted(present)
     if strategy == "all_pairs":
-        wanted = [Pair(*pair) for pair in combinations(members, 2)]
+        wanted = [MemberPair(*pair) for pair in combinations(members, 2)]
     elif complete:
         wanted = list(_ring(members))
     else:
         there = set(members)
         # Not by way of all numbers below `size`: most of them may never come.
-        nexts = [Pair(member, (member + 1) % size) for member in members] if size > 1 else []
+        nexts = [MemberPair(member, (member + 1) % size) for member in members] if size > 1 else []
         wanted = [pair for pair in nexts if pair.second in there]
     fresh = [pair for pair in wanted if pair not in requested]
     if fresh or strategy != "uncertain" or not complete:
         return fresh
-    through = {Pair(one.response_i, one.response_j) for one in done}
+    through = {MemberPair(one.response_i, one.response_j) for one in done}
     there = set(members)
     if any(pair not in through for pair in requested if there.issuperset(pair)):
         return []
@@ -65,16 +65,18 @@ def next_pairs(
     return _round(members, done, requested)[: max(left, 0)]
 
 
-def _ring(members: Sequence[int]) -> Iterator[Pair]:
+def _ring(members: Sequence[int]) -> Iterator[MemberPair]:
     if len(members) > 1:
         for place, member in enumerate(members):
-            yield Pair(member, members[(place + 1) % len(members)])
+            yield MemberPair(member, members[(place + 1) % len(members)])
 
 
-def _round(members: Sequence[int], done: Sequence[PairComparison], requested: AbstractSet[Pair]) -> list[Pair]:
+def _round(
+    members: Sequence[int], done: Sequence[PairComparison], requested: AbstractSet[MemberPair]
+) -> list[MemberPair]:
     """Choose pairs, the least certain first, no member twice."""
     busy: set[int] = set()
-    chosen: list[Pair] = []
+    chosen: list[MemberPair] = []
     for pair in _by_uncertainty(_open(members, requested), members, done):
         if busy.isdisjoint(pair):
             chosen.append(pair)
@@ -82,12 +84,12 @@ def _round(members: Sequence[int], done: Sequence[PairComparison], requested: Ab
     return chosen
 
 
-def _open(members: Sequence[int], requested: AbstractSet[Pair]) -> list[Pair]:
+def _open(members: Sequence[int], requested: AbstractSet[MemberPair]) -> list[MemberPair]:
     """Return the pairs asked in neither order, each led by who was first less often; else the orders that are left."""
     lead = Counter(pair.first for pair in requested)
     lead.subtract(pair.second for pair in requested)
-    pairs = [Pair(*pair) for pair in combinations(members, 2)]
-    turned = [Pair(pair.second, pair.first) for pair in pairs]
+    pairs = [MemberPair(*pair) for pair in combinations(members, 2)]
+    turned = [MemberPair(pair.second, pair.first) for pair in pairs]
     new = [
         back if lead[pair.first] > lead[pair.second] else pair
         for pair, back in zip(pairs, turned, strict=True)
@@ -96,16 +98,18 @@ def _open(members: Sequence[int], requested: AbstractSet[Pair]) -> list[Pair]:
     return new or [pair for pair in [*pairs, *turned] if pair not in requested]
 
 
-def _by_uncertainty(pairs: Sequence[Pair], members: Sequence[int], done: Sequence[PairComparison]) -> list[Pair]:
+def _by_uncertainty(
+    pairs: Sequence[MemberPair], members: Sequence[int], done: Sequence[PairComparison]
+) -> list[MemberPair]:
     fit = bradley_terry.fit_strengths(members, done)
     covariance = fit.covariance()
     place = {member: index for index, member in enumerate(fit.members)}
 
-    def rank(pair: Pair) -> tuple[float, float, Pair]:
+    def rank(pair: MemberPair) -> tuple[float, float, MemberPair]:
         one, other = place[pair.first], place[pair.second]
         gap = abs(fit.strengths[one] - fit.strengths[other])
         variance = covariance[one][one] + covariance[other][other] - 2 * covariance[one][other]
         wrong = 0.5 * math.erfc(gap / math.sqrt(2 * variance))
-        return -round(wrong, ROUNDING_DIGITS), -round(variance, ROUNDING_DIGITS), Pair(min(pair), max(pair))
+        return -round(wrong, ROUNDING_DIGITS), -round(variance, ROUNDING_DIGITS), MemberPair(min(pair), max(pair))
 
     return sorted(pairs, key=rank)

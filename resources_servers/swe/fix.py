@@ -85,11 +85,11 @@ def _test_paths(instance: SweInstance) -> set[str]:
 def _without(line: str, absent: set[str]) -> str:
     modules = {path.removesuffix(".py").replace("/", ".") for path in absent}
 
-    def kept(word: str) -> bool:
+    def is_kept(word: str) -> bool:
         name = word.strip("'\"").partition("::")[0].removeprefix("./")
         return name not in absent and not any(module == name or module.endswith(f".{name}") for module in modules)
 
-    return " ".join(word for word in line.split(" ") if kept(word))
+    return " ".join(word for word in line.split(" ") if is_kept(word))
 
 
 def _paths(line: str) -> bool:

@@ -30,9 +30,9 @@ def normalise_ids(statuses: Mapping[str, str]) -> dict[str, str]:
     return {ANSI.sub("", name).split(" - ", maxsplit=1)[0].strip(): status for name, status in statuses.items()}
 
 
-def statuses_match(expected: Mapping[str, str], found: Mapping[str, str]) -> bool:
+def statuses_match(expected: Mapping[str, str], actual: Mapping[str, str]) -> bool:
     """Apply the rule: as many keys, each expected one with its status."""
-    left, right = normalise_ids(expected), normalise_ids(found)
+    left, right = normalise_ids(expected), normalise_ids(actual)
     return len(left) == len(right) and all(right.get(name) == status for name, status in left.items())
 
 

@@ -18,7 +18,7 @@ from paddock.resources_servers.genrm.groups.records import (
     GroupMember,
 )
 from paddock.resources_servers.genrm.groups.store import GroupState
-from paddock.resources_servers.genrm.records import JudgeScores, Pair, PairComparison
+from paddock.resources_servers.genrm.records import JudgeScores, MemberPair, PairComparison
 
 
 class GroupProgress(NamedTuple):
@@ -27,7 +27,7 @@ class GroupProgress(NamedTuple):
     members: Mapping[int, GroupMember]
     """The members that are compared, by number."""
     size: int
-    pairs: list[Pair]
+    pairs: list[MemberPair]
     questions: dict[Question, AnswerKey]
     answers: Mapping[AnswerKey, Answer]
     complete: bool
@@ -98,7 +98,7 @@ def questions_of_late(
 ) -> GroupProgress:
     """Return the questions and answers of a member that came when the group was settled."""
     members = {one: state.members[one] for one in settled.members} | {number: member}
-    before = [Pair(*pair) for pair in settled.pairs]
+    before = [MemberPair(*pair) for pair in settled.pairs]
     pairs = pairs_of_late(config, before, list(settled.members), state.size, number)
     keys = {question: _key(members, question) for question in questions_of(config, pairs)}
     return GroupProgress(members, state.size, pairs, keys, state.answers, complete=True)

@@ -30,7 +30,7 @@ from paddock.resources_servers.genrm.groups.records import (
     Submission,
 )
 from paddock.resources_servers.genrm.groups.schema import TABLES_OF_GROUP, open_database
-from paddock.resources_servers.genrm.groups.workers import Worker
+from paddock.resources_servers.genrm.groups.workers import WorkerLock
 from paddock.resources_servers.genrm.records import JudgeScores, ResponseTraits
 
 
@@ -69,7 +69,7 @@ class GroupStore:
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
-        self.worker = Worker(folder)
+        self.worker = WorkerLock(folder)
         self.worker.sweep()
         self._thread = threading.get_ident()
         self._db = open_database(folder)

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 
-class Worker:
+class WorkerLock:
     """This server process, as others see it."""
 
     def __init__(self, state_dir: Path) -> None:

@@ -33,8 +33,8 @@ def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -
         return SAME
     if wanted == given:
         # A directory that is relative to an unknown one is unknown too, but it is the same for both.
-        known = wanted if wanted and wanted.startswith("/") else None
-        comparison = equivalent(expected.command, actual.command, cwd=known)
+        absolute = wanted if wanted and wanted.startswith("/") else None
+        comparison = equivalent(expected.command, actual.command, cwd=absolute)
     else:
         comparison = equivalent(_with_cd(expected), _with_cd(actual), cwd=options.cwd)
     if comparison.equal:

@@ -56,6 +56,6 @@ def _range_of(program: str, flags: list[str]) -> FileView | None:
         case "head", [flag] if flag[:1] == "-" and flag[1:].removeprefix("n").isdigit():
             return FileView("")
         case "sed", ["-n", script]:
-            found = _RANGE.fullmatch(script)
-            return FileView("", int(found[1])) if found and int(found[1]) else None
+            lines = _RANGE.fullmatch(script)
+            return FileView("", int(lines[1])) if lines and int(lines[1]) else None
     return None

@@ -68,7 +68,7 @@ def _expression(search: Search) -> str:
     if search.literal:
         return "".join("\\" + char if char in _SPECIAL else char for char in search.pattern)
     return _MEANINGLESS_ESCAPE.sub(
-        lambda found: found[1] if found[1] in _PLAIN_PUNCTUATION else found[0], search.pattern
+        lambda escape: escape[1] if escape[1] in _PLAIN_PUNCTUATION else escape[0], search.pattern
     )
 
 

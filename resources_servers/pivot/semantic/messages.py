@@ -43,9 +43,9 @@ def judge_message(expected: str, texts: list[str], options: SemanticOptions) -> 
     """Say whether the texts of a response's messages make a message that may stand for the expert's."""
     if not any(map(says_something, texts)):
         return differ("message_empty", "expected a message, came one without text")
-    found = next((mark for text in texts for mark in markup_in(text)), None)
-    if found is not None:
-        return differ("message_markup", f"expected a message, came a tool call written as text ({found})")
+    markup = next((mark for text in texts for mark in markup_in(text)), None)
+    if markup is not None:
+        return differ("message_markup", f"expected a message, came a tool call written as text ({markup})")
     return compare_texts(expected, "\n".join(texts), options)
 
 

@@ -43,7 +43,7 @@ _GIVES_UP = re.compile(
 
 
 def compare_texts(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
-    """Whether `actual` says enough of what `expected` says."""
+    """Say whether `actual` says enough of what `expected` says."""
     if expected == actual:
         return SAME
     if not _has_substance(actual):
@@ -62,10 +62,10 @@ def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Match
 
 
 def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
-    """`compare_texts`, and both give up or neither."""
-    found = compare_texts(expected, actual, options)
-    if not found.same or not options.text_shared_words:
-        return found
+    """Compare as `compare_texts` does; moreover both give up, or neither."""
+    result = compare_texts(expected, actual, options)
+    if not result.same or not options.text_shared_words:
+        return result
     if (_GIVES_UP.search(expected) is None) != (_GIVES_UP.search(actual) is None):
         return differ("text_differs", "one of both says that the task was given up")
     return SAME

@@ -1,6 +1,6 @@
 """Checks of rows before anyone trains on them: what tests say with and without the fix, and what the image holds."""
 
-from paddock.resources_servers.swe.checks.drafts import Draft, read_draft, with_lists
+from paddock.resources_servers.swe.checks.drafts import RowDraft, read_draft, with_lists
 from paddock.resources_servers.swe.checks.records import Flake, RowFinding, RowReport
 from paddock.resources_servers.swe.checks.reports import Reports, write_rows
 from paddock.resources_servers.swe.checks.row_file import RowLine, read_lines
@@ -8,9 +8,9 @@ from paddock.resources_servers.swe.checks.rows import CheckOptions, RowResult, W
 
 __all__ = [
     "CheckOptions",
-    "Draft",
     "Flake",
     "Reports",
+    "RowDraft",
     "RowFinding",
     "RowLine",
     "RowReport",

@@ -20,7 +20,7 @@ _ANY = "any"
 """Stands for a test while a row without one is read."""
 
 
-class Draft(NamedTuple):
+class RowDraft(NamedTuple):
     """A row that may lack its lists of tests."""
 
     row: JsonObject
@@ -31,18 +31,18 @@ class Draft(NamedTuple):
     """The row has FAIL_TO_PASS, has PASS_TO_PASS."""
 
 
-def read_draft(wire: JsonObject) -> Draft:
+def read_draft(wire: JsonObject) -> RowDraft:
     """Read a row as a draft; RowError names the key that is wrong."""
     # Published rows have none: the agent makes the prompt.
     row = read_row({"responses_create_params": {"input": []}, **wire})
     if row.task.get("test_command") is None:
-        return Draft(wire, read(row), has_targets=True, has_kept=True)
+        return RowDraft(wire, read(row), has_targets=True, has_kept=True)
     targets = names(wire, F2P) if _is_given(wire.get(F2P)) else []
     kept = names(wire, P2P) if _is_given(wire.get(P2P)) else None
     task = {**row.task, F2P: targets or [_ANY], P2P: kept or []}
     instance = read(row.model_copy(update={"task": task}))
     whole = instance.model_copy(update={"fail_to_pass": targets, "pass_to_pass": kept or []})
-    return Draft(wire, whole, has_targets=bool(targets), has_kept=kept is not None)
+    return RowDraft(wire, whole, has_targets=bool(targets), has_kept=kept is not None)
 
 
 def with_lists(wire: JsonObject, targets: list[str], kept: list[str]) -> JsonObject:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from paddock.resources_servers.swe import official
-from paddock.resources_servers.swe.checks.drafts import Draft, can_drop
+from paddock.resources_servers.swe.checks.drafts import RowDraft, can_drop
 from paddock.resources_servers.swe.checks.records import SIDES, Flake, RowFinding, Side, refusal, some, warning
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.swebench_logs import ExpectedTests
@@ -56,7 +56,7 @@ class _Passes(NamedTuple):
         return all(self.gold) and all(self.null)
 
 
-def sort_tests(draft: Draft, runs: Sequence[RunStatuses]) -> SortedTests:
+def sort_tests(draft: RowDraft, runs: Sequence[RunStatuses]) -> SortedTests:
     """Sort a draft's tests into its lists by all its runs: at least one of each side."""
     tests = sorted({test for one in runs for test in one.status})
     flakes = [flake for side in SIDES for test in tests if (flake := _flake(test, side, runs))]
@@ -105,8 +105,8 @@ def _tables(
     as_target = {test: _Passes([], []) for test in targets}
     as_kept = {test: _Passes([], []) for test in instance.pass_to_pass}
     for one in runs:
-        judged = _judge(instance, targets, one.status)
-        for table, result in ((as_target, judged.fail_to_pass), (as_kept, judged.pass_to_pass)):
+        report = _judge(instance, targets, one.status)
+        for table, result in ((as_target, report.fail_to_pass), (as_kept, report.pass_to_pass)):
             for test, passes in table.items():
                 (passes.gold if one.side == "gold" else passes.null).append(result.get(test, False))
     return as_target, as_kept
@@ -158,7 +158,7 @@ def _check_targets(targets: Mapping[str, _Passes], reported: _ReportedTests) -> 
 
 
 def _check_kept(
-    draft: Draft, passes: Mapping[str, _Passes], reported: _ReportedTests
+    draft: RowDraft, passes: Mapping[str, _Passes], reported: _ReportedTests
 ) -> tuple[list[str], list[RowFinding]]:
     listed = list(dict.fromkeys(draft.instance.pass_to_pass))
     findings = []
@@ -206,7 +206,7 @@ def _flaky_target(tests: list[str]) -> RowFinding:
     )
 
 
-def _left_out(tests: Sequence[str], passes: Mapping[str, _Passes], draft: Draft) -> list[RowFinding]:
+def _left_out(tests: Sequence[str], passes: Mapping[str, _Passes], draft: RowDraft) -> list[RowFinding]:
     findings = []
     flaky = [test for test in tests if not passes[test].steady and any(passes[test].null)]
     flaky = [test for test in flaky if not (draft.has_targets and test in draft.instance.fail_to_pass)]

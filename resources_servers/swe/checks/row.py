@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paddock.errors import InfraError, PaddockError, RowError, VerifierError, boundary
 from paddock.resources_servers.swe.checks import leaks
-from paddock.resources_servers.swe.checks.drafts import Draft
+from paddock.resources_servers.swe.checks.drafts import RowDraft
 from paddock.resources_servers.swe.checks.lists import RunStatuses, SortedTests, sort_tests
 from paddock.resources_servers.swe.checks.observer import ObservedRun, Observer, dropped_parts
 from paddock.resources_servers.swe.checks.records import SIDES, RowFinding, RowReport, refusal, some, warning
@@ -55,7 +55,7 @@ class RowChecker:
         self._runs = runs
         self._observer = Observer(provider, options)
 
-    async def check(self, draft: Draft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
+    async def check(self, draft: RowDraft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
         """Fill in the report of a row; whatever goes wrong is in it. `progress` is called with each step's name."""
         started = time.monotonic()
         try:
@@ -68,13 +68,13 @@ class RowChecker:
             report = _with(report, refusal(error.kind, error.message, _MENDS.get(error.kind, "")))
         return report.model_copy(update={"ended": ended, "total_s": round(time.monotonic() - started, 2)})
 
-    async def _within_budget(self, draft: Draft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
+    async def _within_budget(self, draft: RowDraft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
         try:
             return await self._check(draft, report, progress)
         except BudgetExceeded as over:
             raise RowError(f"a step beside the tests used up its sandbox: {over.message}", kind="over_budget") from over
 
-    async def _check(self, draft: Draft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
+    async def _check(self, draft: RowDraft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
         instance = draft.instance
         if instance.build is not None:
             await build_image(
@@ -111,7 +111,7 @@ class RowChecker:
         return runs
 
     def _judge_runs(
-        self, draft: Draft, reference: ReferenceTests, runs: Sequence[ObservedRun], report: RowReport
+        self, draft: RowDraft, reference: ReferenceTests, runs: Sequence[ObservedRun], report: RowReport
     ) -> tuple[SweInstance, RowReport]:
         """Return the instance with its lists, and the report on all runs."""
         instance = draft.instance
@@ -140,7 +140,7 @@ class RowChecker:
             )
         ]
 
-    async def _search(self, draft: Draft, reference: ReferenceTests) -> list[RowFinding]:
+    async def _search(self, draft: RowDraft, reference: ReferenceTests) -> list[RowFinding]:
         instance, image, limits = draft.instance, resolve_image(draft.instance), self._options.limits
         async with open_grading_sandbox(self._provider, instance, image, limits) as sandbox:
             findings = await leaks.check_history(sandbox, instance.hidden_paths)
@@ -159,7 +159,7 @@ def _with(report: RowReport, *findings: RowFinding) -> RowReport:
     return report.model_copy(update={"findings": [*report.findings, *findings]})
 
 
-def _with_lists(report: RowReport, draft: Draft, tests: SortedTests) -> RowReport:
+def _with_lists(report: RowReport, draft: RowDraft, tests: SortedTests) -> RowReport:
     findings = []
     if tests.needs_fix:
         findings.append(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import PaddockError
 from paddock.resources_servers.swe import official
-from paddock.resources_servers.swe.checks.drafts import Draft, label, read_draft, with_lists
+from paddock.resources_servers.swe.checks.drafts import RowDraft, label, read_draft, with_lists
 from paddock.resources_servers.swe.checks.records import RowReport, refusal
 from paddock.resources_servers.swe.checks.reports import Reports
 from paddock.resources_servers.swe.checks.row import RowChecker
@@ -90,7 +90,7 @@ class _RowJobs:
         self._reports = reports
         self._watcher = watcher
         self._ids: dict[str, int] = {}
-        self._images: dict[str, Draft] = {}
+        self._images: dict[str, RowDraft] = {}
 
     async def check(self, line: RowLine) -> RowResult:
         digest = line.digest(*self._how)
@@ -105,7 +105,7 @@ class _RowJobs:
                 self._reports.add(report)
         return self._finish(report, line, reused=False)
 
-    def _register(self, line: RowLine, digest: str) -> tuple[RowReport, Draft | None]:
+    def _register(self, line: RowLine, digest: str) -> tuple[RowReport, RowDraft | None]:
         """Make the report to be filled in, or one that refuses the row at once."""
         name = label(line.row or {})
         report = RowReport(line=line.number, instance_id=name, digest=digest, ended="failed")

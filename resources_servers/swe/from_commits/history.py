@@ -122,8 +122,8 @@ def _run(words: list[str], timeout_s: float) -> subprocess.CompletedProcess[byte
     if not shutil.which("git"):
         raise ConfigError("git is not installed: apt-get install git", kind="git_missing")
     settings = ["-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    env = {**kept, **_SAFE}
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    env = {**inherited, **_SAFE}
     try:
         return subprocess.run(
             ["git", *settings, *words],

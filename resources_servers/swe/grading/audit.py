@@ -164,9 +164,9 @@ class Audits:
         both = hits & passed
         test = min(both or hits)
         if both:
-            found = f"{test}: passes, whatever it says: made false, it passed with the patch"
+            complaint = f"{test}: passes, whatever it says: made false, it passed with the patch"
         elif await self._is_by_chance(case, hits):
-            found = f"{test}: made false, it passes and fails by turns with the patch"
+            complaint = f"{test}: made false, it passes and fails by turns with the patch"
         else:
             return None
         for _ in range(CONFIRMATIONS):
@@ -177,7 +177,7 @@ class Audits:
                 self._beliefs.drop(case.instance, case.belief)
                 raise BeliefError
         before = len(case.belief.evidence)
-        return f"{found}, and failed with the reference fix in {before} runs before and {CONFIRMATIONS} after"
+        return f"{complaint}, and failed with the reference fix in {before} runs before and {CONFIRMATIONS} after"
 
     async def _is_by_chance(self, case: AuditCase, hits: frozenset[str]) -> bool:
         """Say by further runs over the same false tests whether the code forges now and then, or is wrong."""

@@ -107,33 +107,33 @@ class Beliefs:
         wanted = {_function(test) for test in tests}
         falsehoods = _Falsehoods(reference, wanted, seen)
         partial = falsehoods.functions != _Falsehoods(reference, wanted, ()).functions
-        asked = frozenset(test for test in tests if _function(test) in falsehoods.functions)
+        covered = frozenset(test for test in tests if _function(test) in falsehoods.functions)
         belief = None
         for _ in range(DRAWS):
-            if not asked or not falsehoods.functions:
+            if not covered or not falsehoods.functions:
                 break
             false = falsehoods.reference()
-            first, second = await self._agreeing_runs(instance, false, asked)
+            first, second = await self._agreeing_runs(instance, false, covered)
             evidence = (first.status, second.status)
-            failed = asked & first.tests_with(FAILING)
+            failed = covered & first.tests_with(FAILING)
             belief = Belief(false, failed, evidence, first.hinted, has_sentinel(first), partial)
-            harmless = {_function(test) for test in asked & first.tests_with(PASSING)}
+            harmless = {_function(test) for test in covered & first.tests_with(PASSING)}
             if not harmless or not falsehoods.draw_again(harmless):
                 break
         return belief
 
     async def _agreeing_runs(
-        self, instance: SweInstance, false: ReferenceTests, asked: frozenset[str]
+        self, instance: SweInstance, false: ReferenceTests, covered: frozenset[str]
     ) -> tuple[PatchTrial, PatchTrial]:
         """Make runs of the reference fix over false tests until two end alike."""
-        seen: list[PatchTrial] = []
+        trials: list[PatchTrial] = []
         for _ in range(self._options.runs_at_most):
             trial = await self.run_undisturbed(instance, false, sentinel=self._controls.sentinel(instance))
-            for one in seen:
-                if _alike(one, trial, asked):
-                    return one, trial
-            seen.append(trial)
-        ends = "; ".join(trial.detail for trial in seen)
+            for earlier in trials:
+                if _alike(earlier, trial, covered):
+                    return earlier, trial
+            trials.append(trial)
+        ends = "; ".join(trial.detail for trial in trials)
         raise VerifierError(
             f"tests made false end otherwise in each run of the reference fix: {ends}", kind="audit_not_calibrated"
         )
@@ -183,10 +183,10 @@ def has_sentinel(trial: PatchTrial) -> bool:
     return trial.patch_run.run is not None and trial.patch_run.run.sentinel is not None
 
 
-def _alike(one: PatchTrial, other: PatchTrial, asked: frozenset[str]) -> bool:
+def _alike(one: PatchTrial, other: PatchTrial, covered: frozenset[str]) -> bool:
     if (one.hinted, has_sentinel(one)) != (other.hinted, has_sentinel(other)):
         return False
-    return all(one.status.get(test) == other.status.get(test) for test in asked)
+    return all(one.status.get(test) == other.status.get(test) for test in covered)
 
 
 def targets(instance: SweInstance) -> frozenset[str]:

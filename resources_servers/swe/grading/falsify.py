@@ -62,11 +62,11 @@ def falsifications(
     except (SyntaxError, ValueError, RecursionError):
         return []
     file = _SourceFile(source, tree, frozenset(seen))
-    found: list[Falsification] = []
+    result: list[Falsification] = []
     for node in ast.walk(tree):
         if isinstance(node, _Function) and node.name in functions:
-            found += [Falsification(node.name, node.lineno, edits) for edits in _possible(file, node, chance)]
-    return found
+            result += [Falsification(node.name, node.lineno, edits) for edits in _possible(file, node, chance)]
+    return result
 
 
 def apply_edits(source: bytes, edits: Iterable[ByteEdit]) -> bytes:
@@ -102,8 +102,8 @@ class _SourceFile:
 
     def indent(self, node: ast.stmt) -> bytes | None:
         """Return what stands before a statement on its line; None: more than space."""
-        found = self.source[self._lines[node.lineno - 1] : self.start(node)]
-        return None if found.strip() else found
+        before = self.source[self._lines[node.lineno - 1] : self.start(node)]
+        return None if before.strip() else before
 
     def is_new(self, edit: ByteEdit) -> bool:
         """Say whether nobody has seen any of the lines that an edit changes."""
@@ -210,11 +210,11 @@ def _contrary(file: _SourceFile, test: ast.expr) -> ByteEdit | None:
     """Negate one comparison without parentheses around its sides, or a plain truth; None: it can't."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         start, end = file.end(test.left), file.start(test.comparators[0])
-        found = _OPERATOR.fullmatch(file.source[start:end])
-        if found is None:
+        operator_match = _OPERATOR.fullmatch(file.source[start:end])
+        if operator_match is None:
             return None
-        operator = _OPERATORS[" ".join(found[1].decode().split())]
-        return ByteEdit(start + found.start(1), start + found.end(1), operator.encode())
+        operator = _OPERATORS[" ".join(operator_match[1].decode().split())]
+        return ByteEdit(start + operator_match.start(1), start + operator_match.end(1), operator.encode())
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return next((edit for one in test.values if (edit := _contrary(file, one)) is not None), None)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

@@ -108,8 +108,8 @@ class Guard:
 
     def _dropped_part(self, part: Section, settings: PytestSettings) -> DroppedPart | None:
         """Return why a section is left out, by its most guarded name; None: it is applied."""
-        found = [one for path in sorted(part.paths) if (one := self._reason(path, part, settings)) is not None]
-        chosen = next((one for one in found if one.owned), next(iter(found), None))
+        parts = [one for path in sorted(part.paths) if (one := self._reason(path, part, settings)) is not None]
+        chosen = next((one for one in parts if one.owned), next(iter(parts), None))
         return None if chosen is None else chosen._replace(path=part.path)
 
     def _reason(self, path: str, part: Section, settings: PytestSettings) -> DroppedPart | None:

@@ -125,15 +125,15 @@ def shortage(usage: FreeResources, floors: MachineFloors) -> Shortage | None:
 
 async def check_machine(sandbox: GradingSandbox, usage: FreeResources, floors: MachineFloors) -> Shortage | None:
     """Return what the machine lacks by `usage` and a write in a sandbox that still lives; None: nothing."""
-    found = shortage(usage, floors)
+    lack = shortage(usage, floors)
     try:
-        if found is None and floors.disk_mib:
-            found = await _probe_disk(sandbox)
-        if found is not None and found.kind == "machine_disk" and await sandbox.disk_mib() >= floors.disk_mib:
+        if lack is None and floors.disk_mib:
+            lack = await _probe_disk(sandbox)
+        if lack is not None and lack.kind == "machine_disk" and await sandbox.disk_mib() >= floors.disk_mib:
             return None
     except (BudgetExceeded, SandboxGone):
-        return found  # it ended after its tests: nothing more can be learnt there
-    return found
+        return lack  # it ended after its tests: nothing more can be learnt there
+    return lack
 
 
 def has_hints(output: str) -> bool:
@@ -157,12 +157,12 @@ async def _probe_disk(sandbox: GradingSandbox) -> Shortage | None:
 
 def _container_memory() -> list[float]:
     """Return the MiB free below the container's limits; file caches that can be given up are free."""
-    found = []
+    free = []
     for limit, current, stat in _MEMORY:
         most, used = _number(limit), _number(current)
         if most < UNLIMITED and used < UNLIMITED:
-            found.append((most - used + _inactive(stat)) / 2**20)
-    return found
+            free.append((most - used + _inactive(stat)) / 2**20)
+    return free
 
 
 def _inactive(stat: Path) -> float:
@@ -174,8 +174,8 @@ def _inactive(stat: Path) -> float:
 
 
 def _container_pids() -> list[float]:
-    found = [(_number(most), _number(used)) for most, used in _PIDS]
-    return [most - used for most, used in found if most < UNLIMITED and used < UNLIMITED]
+    limits = [(_number(most), _number(used)) for most, used in _PIDS]
+    return [most - used for most, used in limits if most < UNLIMITED and used < UNLIMITED]
 
 
 def _number(path: Path) -> float:

@@ -49,10 +49,10 @@ async def run_official(
 async def official_status(expected: ExpectedTests, log: str, *, cpu_s: float) -> str:
     """Return what the official functions say of a whole log; ERROR: they would take too long."""
     try:
-        status, found = await run_in_process(swebench_logs.status_map, expected, log, chars=len(log), cpu_s=cpu_s)
+        status, counts = await run_in_process(swebench_logs.status_map, expected, log, chars=len(log), cpu_s=cpu_s)
     except TooSlowError:
         return "ERROR"
-    return official.judge(expected, status).status if found else "NOT_FOUND"
+    return official.judge(expected, status).status if counts else "NOT_FOUND"
 
 
 def whole_script(script: str) -> str:

@@ -52,10 +52,10 @@ def _of_config(name: str, part: Section, base: bytes | None) -> PytestSettings:
     """Return what the section of a configuration file adds to what the file says without it."""
     before = "" if base is None else _text(base)
     after = _applied(part, before)
-    known = read_settings(name, before)
+    without_patch = read_settings(name, before)
     if after is not None:
-        return read_settings(name, after).minus(known)
-    return read_settings(name, _shown(part), whole=False).minus(known)
+        return read_settings(name, after).minus(without_patch)
+    return read_settings(name, _shown(part), whole=False).minus(without_patch)
 
 
 def _applied(part: Section, before: str) -> str | None:

@@ -111,8 +111,8 @@ def _header_names(rest: bytes) -> set[bytes]:
     middle = len(rest) // 2
     if rest[middle : middle + 1] == b" " and rest[1:middle] == rest[middle + 2 :]:
         return {rest[:middle], rest[middle + 1 :]}
-    found = re.search(rb"(\S.*?) (b/.*)$", rest) if len(rest) <= _NAMES_AT_MOST else None
-    return set(found.groups()) if found else set(rest.split())
+    names = re.search(rb"(\S.*?) (b/.*)$", rest) if len(rest) <= _NAMES_AT_MOST else None
+    return set(names.groups()) if names else set(rest.split())
 
 
 def _name(raw: bytes) -> bytes:

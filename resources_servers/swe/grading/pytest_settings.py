@@ -66,7 +66,7 @@ def read_arguments(text: str) -> PytestSettings:
 
 def listed_plugins(code: str) -> frozenset[str]:
     """Return the strings that Python code gives `pytest_plugins`."""
-    found: list[str] = []
+    texts: list[str] = []
     in_list = joined = False
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
@@ -75,13 +75,13 @@ def listed_plugins(code: str) -> frozenset[str]:
             elif token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
                 in_list = False
             elif in_list and token.type == tokenize.STRING and (text := _literal(token.string)) is not None:
-                found.append(found.pop() + text if joined else text)
+                texts.append(texts.pop() + text if joined else text)
                 joined = True
                 continue
             joined = joined and token.type in (tokenize.NL, tokenize.COMMENT)
     except (tokenize.TokenError, SyntaxError):
         pass  # a part of a file, or of an older Python: what was read is known
-    return frozenset(name.strip() for text in found for name in text.split(",") if name.strip())
+    return frozenset(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
 _NO_TOML = (ValueError, RecursionError)
@@ -114,17 +114,17 @@ class _Value(NamedTuple):
 
 
 def _of_ini(text: str, *, whole: bool) -> PytestSettings:
-    found = _NameSets()
+    sets = _NameSets()
     for section, key, value in _ini_values(text):
         if section in _TABLES or (section is None and not whole):
             keys = (key,) if key is not None else ("addopts", "filterwarnings", "python_files")
             for one in keys:
-                found.join(_of_setting(one, value))
+                sets.join(_of_setting(one, value))
         if key == _GROUP and (section in _ENTRY_POINTS or section is None):
-            found.add("entry_points", *_modules(value.splitlines()))
+            sets.add("entry_points", *_modules(value.splitlines()))
         if section not in _TABLES:
-            found.join(_of_commands(value))
-    return found.settings()
+            sets.join(_of_commands(value))
+    return sets.settings()
 
 
 def _ini_values(text: str) -> Iterator[_Value]:
@@ -159,16 +159,16 @@ def _of_toml(text: str, *, whole: bool) -> PytestSettings:
         return NOTHING if whole else _of_words([word for one in _LITERAL.findall(text) for word in _unescaped(one)])
     tool, project = _table(document, "tool"), _table(document, "project")
     tables = [_table(document, "pytest"), _table(tool, "pytest"), _table(tool, "pytest", "ini_options")]
-    found = _NameSets()
+    sets = _NameSets()
     for table in tables if whole else [*tables, document]:
         for key, value in table.items():
-            found.join(_of_setting(key, value))
+            sets.join(_of_setting(key, value))
     for points in (_table(project, "entry-points", _GROUP), _table(tool, "poetry", "plugins", _GROUP)):
-        found.add("entry_points", *_modules(map(str, points.values())))
+        sets.add("entry_points", *_modules(map(str, points.values())))
     legacy = _table(tool, "tox").get("legacy_tox_ini")
     if isinstance(legacy, str):
-        found.join(_of_ini(legacy, whole=True))
-    return found.settings()
+        sets.join(_of_ini(legacy, whole=True))
+    return sets.settings()
 
 
 def _of_setting(key: str, value: Any) -> PytestSettings:
@@ -185,20 +185,20 @@ def _of_setting(key: str, value: Any) -> PytestSettings:
 
 def _of_words(words: Sequence[str]) -> PytestSettings:
     """Read arguments of pytest's."""
-    found = _NameSets()
+    sets = _NameSets()
     for nth, word in enumerate(words):
         following = words[nth + 1] if nth + 1 < len(words) else ""
         option, value = _option(word.strip(), following)
         if option == "-p" and not value.startswith("no:"):
-            found.add("plugins", value)
+            sets.add("plugins", value)
         elif option == "-W":
-            found.join(_of_filters([value]))
+            sets.join(_of_filters([value]))
         elif option == "-o":
             key, _, text = value.partition("=")
-            found.join(_of_setting(key.strip(), text))
+            sets.join(_of_setting(key.strip(), text))
         elif option == "@":
-            found.add("argument_files", value)
-    return found.settings()
+            sets.add("argument_files", value)
+    return sets.settings()
 
 
 class _Option(NamedTuple):
@@ -227,16 +227,16 @@ def _of_filters(lines: Iterable[str]) -> PytestSettings:
 
 def _of_commands(text: str) -> PytestSettings:
     """Read lines that run pytest, or set its variables."""
-    found = _NameSets()
+    sets = _NameSets()
     for line in text.splitlines():
         if "pytest" not in line.lower() and "py.test" not in line:
             continue
         kinds = _ENVIRONMENT.findall(line)
         words = _words(_ENVIRONMENT.sub(" ", line))
-        found.join(_of_words(words))
+        sets.join(_of_words(words))
         if "PLUGINS" in kinds:
-            found.add("plugins", *(name.strip() for word in words for name in word.split(",")))
-    return found.settings()
+            sets.add("plugins", *(name.strip() for word in words for name in word.split(",")))
+    return sets.settings()
 
 
 def _modules(points: Iterable[str]) -> list[str]:

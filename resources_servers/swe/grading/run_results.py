@@ -83,24 +83,24 @@ def read_run(instance: SweInstance, run: GradingRun) -> RunResults:
     complaint = None
     if run.sentinel is not None:
         status, complaint = sentinels.take_out(run.sentinel, status, run.output, run.exit_code)
-    judged = _judge(instance, status)
+    result = _judge(instance, status)
     doubt, detail = _doubt(instance, run, status, complaint)
     return RunResults(
-        resolved=judged.resolved and doubt is None,
-        fail_to_pass={test: _status(instance, test, status) for test in judged.targets},
-        pass_to_pass={test: _status(instance, test, status) for test in judged.kept},
-        failed_targets=not all(judged.targets.values()),
+        resolved=result.resolved and doubt is None,
+        fail_to_pass={test: _status(instance, test, status) for test in result.targets},
+        pass_to_pass={test: _status(instance, test, status) for test in result.kept},
+        failed_targets=not all(result.targets.values()),
         doubt=doubt,
-        detail=detail or _summary(judged),
-        status=judged.status,
+        detail=detail or _summary(result),
+        status=result.status,
     )
 
 
 def official_view(instance: SweInstance, run: GradingRun) -> str:
     """Return what the official functions say of this run with its output unbroken: a status, or NOT_FOUND."""
     expected = expected_of(instance)
-    status, found = swebench_logs.status_map(expected, official.whole_log(run.output, run.exit_code))
-    return official.judge(expected, status).status if found else "NOT_FOUND"
+    status, counts = swebench_logs.status_map(expected, official.whole_log(run.output, run.exit_code))
+    return official.judge(expected, status).status if counts else "NOT_FOUND"
 
 
 def without_markers(output: str) -> str:
@@ -147,14 +147,14 @@ def _judge(instance: SweInstance, status: Mapping[str, str]) -> _RuleResult:
 
 def _judge_map(instance: SweInstance, status: Mapping[str, str]) -> _RuleResult:
     """Judge by the whole map: a test that differed before the fix is a target; an unexpected one fails."""
-    expected, found = normalise_ids(instance.expected), normalise_ids(status)
+    expected, actual = normalise_ids(instance.expected), normalise_ids(status)
     before = normalise_ids(instance.before)
-    right = {test: found.get(test) == want for test, want in expected.items()}
-    right |= {test: False for test in found if test not in expected}
+    right = {test: actual.get(test) == want for test, want in expected.items()}
+    right |= {test: False for test in actual if test not in expected}
     is_target = {test: before.get(test) != expected.get(test) for test in right}
     targets = {test: good for test, good in right.items() if is_target[test]}
     kept = {test: good for test, good in right.items() if not is_target[test]}
-    return _RuleResult(statuses_match(expected, found), _status_word(targets, kept), targets, kept)
+    return _RuleResult(statuses_match(expected, actual), _status_word(targets, kept), targets, kept)
 
 
 def _status_word(targets: Mapping[str, bool], kept: Mapping[str, bool]) -> str:
@@ -208,12 +208,12 @@ def _contradiction(instance: SweInstance, output: str) -> str | None:
 
 
 def _status(instance: SweInstance, test: str, status: Mapping[str, str]) -> str:
-    found = official.status_of(test, status) if instance.rule == "lists" else status.get(test)
-    return found or "MISSING"
+    result = official.status_of(test, status) if instance.rule == "lists" else status.get(test)
+    return result or "MISSING"
 
 
-def _summary(judged: _RuleResult) -> str:
+def _summary(result: _RuleResult) -> str:
     def count(tests: Mapping[str, bool]) -> str:
         return f"{sum(tests.values())} of {len(tests)}"
 
-    return f"{count(judged.targets)} tests that must pass now do, {count(judged.kept)} still do"
+    return f"{count(result.targets)} tests that must pass now do, {count(result.kept)} still do"

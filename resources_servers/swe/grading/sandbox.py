@@ -89,8 +89,8 @@ class GradingSandbox:
 
     async def changes(self, under: str | None = None) -> list[FileChange]:
         """Return what differs from the image, as the host sees it; git's own folder is left out."""
-        found = await self._provider.changes(self._id, under or self.workdir)
-        return [one for one in found if not one.path.startswith(f"{self.workdir}/.git/")]
+        changes = await self._provider.changes(self._id, under or self.workdir)
+        return [change for change in changes if not change.path.startswith(f"{self.workdir}/.git/")]
 
     def below(self, path: str) -> str:
         """Make a path below the workdir absolute."""

@@ -72,9 +72,9 @@ def _parts(script: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _skip_heredoc(line: str, lines: Iterator[str]) -> None:
-    found = _HEREDOC.search(line)
-    if found is None:
+    heredoc = _HEREDOC.search(line)
+    if heredoc is None:
         return
     for one in lines:
-        if one == found.group(1):
+        if one == heredoc.group(1):
             return

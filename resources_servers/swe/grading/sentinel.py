@@ -92,15 +92,15 @@ def draw(command: str, tests: Collection[str], *, vocabulary: NameVocabulary, ch
 def take_out(sentinel: Sentinel, status: Mapping[str, str], output: str, exit_code: int) -> SentinelResult:
     """Take the sentinel's tests out of a status map, and say how they went."""
     rest: dict[str, str] = {}
-    found: dict[str, str] = {}
+    own: dict[str, str] = {}
     for name, one in status.items():
         test = _test_name(sentinel, name)
         if test is None:
             rest[name] = one
         elif test:
-            found[test] = one
+            own[test] = one
     for test, want in sentinel.expected.items():
-        got = found.get(test)
+        got = own.get(test)
         if want == "SKIPPED" and sentinel.dialect == "pytest":
             got = got or ("SKIPPED" if _was_skipped(sentinel, output) else None)
         if got != want:

@@ -171,8 +171,10 @@ class PatchTrials:
         chars, cpu_s = len(run.output), self._options.log_cpu_s
         if chars > SHORT_CHARS and needs_parser(instance, run):
             try:
-                found = await run_in_process(swebench_logs.statuses, *log_of(instance, run), chars=chars, cpu_s=cpu_s)
-                run = run._replace(status=found)
+                statuses = await run_in_process(
+                    swebench_logs.statuses, *log_of(instance, run), chars=chars, cpu_s=cpu_s
+                )
+                run = run._replace(status=statuses)
             except TooSlowError:
                 run = run._replace(whole=False)
         return await asyncio.to_thread(read_run, instance, run)
@@ -206,8 +208,8 @@ class PatchTrials:
                 raise VerifierError(f"making the reference's tests: {over.message}", kind="over_budget") from over
             except VerifierError as error:
                 usage = await asyncio.to_thread(self._measure)
-                if found := await health.check_machine(sandbox, usage, self._options.machine):
-                    raise found.error(error.message) from error
+                if lack := await health.check_machine(sandbox, usage, self._options.machine):
+                    raise lack.error(error.message) from error
                 raise
 
     async def _check_machine(

@@ -114,9 +114,9 @@ def image(row: Mapping[str, Any], own: Mapping[str, Any], dataset: Dataset) -> s
 
 def recipe(fields: Mapping[str, Any], *, workdir: str, key: str) -> Recipe:
     """Read a recipe from the keys of an object; its other keys are not read."""
-    known = {name: fields[name] for name in Recipe.model_fields if fields.get(name) is not None}
+    values = {name: fields[name] for name in Recipe.model_fields if fields.get(name) is not None}
     try:
-        return Recipe.model_validate({"workdir": workdir, **known})
+        return Recipe.model_validate({"workdir": workdir, **values})
     except ValidationError as error:
         raise field_error(key, describe(error)) from error
 

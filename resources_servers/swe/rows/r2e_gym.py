@@ -68,8 +68,8 @@ def read(row: Mapping[str, Any]) -> SweInstance:
 
 def statement(text: str) -> str:
     """Return what stands between the marks, or all of the text."""
-    found = _ISSUE.search(text)
-    return found.group(1).strip() if found else text
+    issue = _ISSUE.search(text)
+    return issue.group(1).strip() if issue else text
 
 
 def _tests(results: Mapping[str, Any]) -> dict[str, bytes]:

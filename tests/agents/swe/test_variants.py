@@ -286,7 +286,7 @@ def test_every_drawn_name_leads_back_to_its_tool(named: str) -> None:
     assert named == "mixed prompts" or any(len(shown) > 2 for shown in seen.values())
 
 
-class Guessing:
+class GuessingModel:
     """A model that calls a tool that no harness has, then each tool with half an argument, and then says no more."""
 
     name = "model"
@@ -311,7 +311,7 @@ async def test_what_a_model_reads_calls_no_tool_by_a_name_that_it_is_not_shown_b
         hidden = {real for real, shown in variant.tool_names.items() if shown != real}
         harness: Any = make_harness(variant.harness, variant.harness_config)
         functions = [tool["name"] for tool in harness.profile.tools if tool["type"] == "function"]
-        model = Guessing([variant.tool_names[name] for name in functions])
+        model = GuessingModel([variant.tool_names[name] for name in functions])
         shown = {"problem_statement": "P", "repo": "a/b", "language": "python", "instance_id": "i"}
         spec = task_spec_of(Session(image="i", workdir="/w", visible=shown), variant, SandboxLimits(), {})
         workspace: Any = None  # no call is one that a tool takes

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from tests.resources_servers.genrm.conftest import Stage
+    from tests.resources_servers.genrm.conftest import GenrmStage
 
-    StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+    StageOf = Callable[..., AbstractAsyncContextManager[GenrmStage]]
 
 
 def change(folder: Path, statement: str) -> None:

@@ -21,7 +21,7 @@ from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.genrm.groups.keys import judging_of, slot_of
 from paddock.resources_servers.genrm.groups.schema import FILE
 from paddock.resources_servers.genrm.groups.store import GroupStore
-from paddock.resources_servers.genrm.groups.workers import Worker
+from paddock.resources_servers.genrm.groups.workers import WorkerLock
 from paddock.resources_servers.genrm.judging.judges import GroupPrompt
 from paddock.server.app import build_app
 from paddock.testing import TRANSPORTS, Transport
@@ -29,9 +29,9 @@ from paddock.types import AgentRef, JsonObject, Rollout, Row, Stamp, Verdict
 from paddock.types.responses import make_response, message_item
 
 if TYPE_CHECKING:
-    from tests.resources_servers.genrm.conftest import Stage
+    from tests.resources_servers.genrm.conftest import GenrmStage
 
-    StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+    StageOf = Callable[..., AbstractAsyncContextManager[GenrmStage]]
 
 HISTORY = [{"role": "user", "content": "Say something."}]
 JUDGE = {"type": "models_servers", "name": "judge"}
@@ -205,7 +205,7 @@ def test_what_is_judged_otherwise_is_another_group() -> None:
 
 
 def test_a_dead_worker_is_told_from_a_living_one(tmp_path: Path) -> None:
-    one, other = Worker(tmp_path), Worker(tmp_path)
+    one, other = WorkerLock(tmp_path), WorkerLock(tmp_path)
     assert other.is_alive(one.id) and one.is_alive(other.id) and not one.is_alive("1-nobody")
     one.close()
     assert not other.is_alive(one.id)

@@ -78,7 +78,7 @@ def make() -> Callable[..., SweInstance]:
     return one
 
 
-class Stand:
+class GradingStand:
     """A small project in an image, and a grader over it."""
 
     def __init__(self, provider: LocalProvider, options: GradingOptions) -> None:
@@ -123,14 +123,14 @@ def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> Json
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., Stand]]:
+async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., GradingStand]]:
     """One for the same options: what a grader has learnt of a row is kept, as where many patches of one are graded."""
     provider = await open_provider(SandboxSettings(home=images.home))
-    stands: dict[str, Stand] = {}
+    stands: dict[str, GradingStand] = {}
 
-    def make_stand(**options: Any) -> Stand:
+    def make_stand(**options: Any) -> GradingStand:
         chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
-        return stands.setdefault(chosen.model_dump_json(), Stand(provider, chosen))
+        return stands.setdefault(chosen.model_dump_json(), GradingStand(provider, chosen))
 
     yield make_stand
     for one in stands.values():

@@ -107,8 +107,8 @@ async def test_of_an_official_script_the_lines_between_the_markers_run_in_its_en
 
 
 async def test_an_environment_that_knows_no_fix_says_so() -> None:
-    class Bare(ResourcesServer[ServerConfig, SweInstance]):
+    class BareTree(ResourcesServer[ServerConfig, SweInstance]):
         pass
 
-    with pytest.raises(BugError, match="Bare knows no fix"):
-        await Bare(ServerConfig(), name="bare", peers={}).fix(None, Row(responses_create_params={}))  # type: ignore[arg-type]
+    with pytest.raises(BugError, match="BareTree knows no fix"):
+        await BareTree(ServerConfig(), name="bare", peers={}).fix(None, Row(responses_create_params={}))  # type: ignore[arg-type]

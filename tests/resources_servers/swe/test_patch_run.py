@@ -14,7 +14,7 @@ from paddock.resources_servers.swe.grading.sandbox import GradingSandbox
 from paddock.resources_servers.swe.instance import SweInstance
 
 
-class Refusing:
+class ReadOnlySandbox:
     """A sandbox that answers everything, and whose files can't be written."""
 
     workdir = "/testbed"
@@ -38,9 +38,11 @@ class Refusing:
 async def test_what_this_process_lacks_is_never_the_patchs_doing(make: Callable[..., SweInstance], number: int) -> None:
     reference = ReferenceTests({"tests/test_a.py": ReferenceFile(b"", None)}, {}, Guard(["tests/test_a.py"]))
     with pytest.raises(OSError, match=os.strerror(number)):
-        await run_patch(cast(GradingSandbox, Refusing(number)), make(), reference, b"", timeout_s=1, sentinel=False)
+        await run_patch(
+            cast(GradingSandbox, ReadOnlySandbox(number)), make(), reference, b"", timeout_s=1, sentinel=False
+        )
     patch_run = await run_patch(
-        cast(GradingSandbox, Refusing(errno.ENOTDIR)), make(), reference, b"", timeout_s=1, sentinel=False
+        cast(GradingSandbox, ReadOnlySandbox(errno.ENOTDIR)), make(), reference, b"", timeout_s=1, sentinel=False
     )
     assert patch_run.run is not None
     assert patch_run.run.exit_code == 137

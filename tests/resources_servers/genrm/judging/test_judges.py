@@ -16,12 +16,12 @@ from paddock.types.responses import make_response, message_item
 PROMPT = GroupPrompt([{"role": "user", "content": "Go."}], None)
 
 
-class Refusing(ModelServer[ServerConfig]):
+class RefusingJudge(ModelServer[ServerConfig]):
     async def responses(self, body: JsonObject, call: Call) -> JsonObject:
         raise ValueError("too long")
 
 
-class CutFirst(ModelServer[ServerConfig]):
+class DraftingJudge(ModelServer[ServerConfig]):
     """Drafts, and is cut; then says what it means."""
 
     asked = 0
@@ -77,12 +77,12 @@ async def test_a_judge_that_hangs_ends_the_comparison_in_time() -> None:
 
 async def test_what_a_judge_refuses_is_not_asked_again() -> None:
     with pytest.raises(VerifierError, match="too long") as failed:
-        await judges_of(Refusing(ServerConfig(), name="judge", peers={})).compare(PROMPT, "left", "right", 0)
+        await judges_of(RefusingJudge(ServerConfig(), name="judge", peers={})).compare(PROMPT, "left", "right", 0)
     assert (failed.value.kind, failed.value.retryable) == ("judge_refused", False)
 
 
 async def test_what_a_judge_wrote_before_it_was_cut_does_not_count() -> None:
-    server = CutFirst(ServerConfig(), name="judge", peers={})
+    server = DraftingJudge(ServerConfig(), name="judge", peers={})
     found = await judges_of(server, genrm_parse_retry_sleep_s=0).compare(PROMPT, "left", "right", 0)
     assert (found.score_1, server.asked) == (5, 2)
     with pytest.raises(VerifierError) as failed:

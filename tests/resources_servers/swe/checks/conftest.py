@@ -47,20 +47,20 @@ MINE = f"check{os.getpid()}__"
 """Starts the ids of this process's rows, and so its images: other workers of a test run share the store."""
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
 
 
-class Command:
+class SweCommand:
     """`paddock swe`, its files in one folder."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder = folder
         self.home = home
 
-    def __call__(self, *words: str) -> Said:
+    def __call__(self, *words: str) -> CommandResult:
         parser = argparse.ArgumentParser()
         swe.add_arguments(parser)
         out, err = io.StringIO(), io.StringIO()
@@ -68,10 +68,10 @@ class Command:
             try:
                 code = swe.run(parser.parse_args(words))
             except ConfigError as error:
-                return Said(2, out.getvalue(), str(error))
-        return Said(code, out.getvalue(), err.getvalue())
+                return CommandResult(2, out.getvalue(), str(error))
+        return CommandResult(code, out.getvalue(), err.getvalue())
 
-    def check(self, *words: str, rows: str = "drafts.jsonl") -> Said:
+    def check(self, *words: str, rows: str = "drafts.jsonl") -> CommandResult:
         out = ("--out", str(self.folder / "rows.jsonl"), "--home", str(self.home))
         return self("check", str(self.folder / rows), *out, *words)
 
@@ -89,8 +89,8 @@ class Command:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path, tmp_path / "home")
+def command(tmp_path: Path) -> SweCommand:
+    return SweCommand(tmp_path, tmp_path / "home")
 
 
 @pytest.fixture
@@ -112,11 +112,11 @@ def row() -> Callable[..., JsonObject]:
     return one
 
 
-class Ran(NamedTuple):
+class CheckedRepositories(NamedTuple):
     """What was said of the four repositories, and the command."""
 
-    command: Command
-    said: Said
+    command: SweCommand
+    result: CommandResult
 
     def findings(self, name: str) -> dict[str, JsonObject]:
         """By kind."""
@@ -128,10 +128,10 @@ class Ran(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory: pytest.TempPathFactory, images: ImageStore) -> Iterator[Ran]:
+def checked(tmp_path_factory: pytest.TempPathFactory, images: ImageStore) -> Iterator[CheckedRepositories]:
     """Rows of the four repositories, made and checked."""
     folder = tmp_path_factory.mktemp("swe")
-    command = Command(folder, images.home)
+    command = SweCommand(folder, images.home)
     drafts = ["--python", "3.11", "--commit", "HEAD", "--out", str(folder / "drafts.jsonl")]
     drafts += ["--test-command", "python -m pytest -rA {tests}", *(word for pin in PINS for word in ("--pip", pin))]
     for name, (base, fix) in REPOSITORIES.items():
@@ -139,7 +139,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory, images: ImageStore) -> Ite
         assert command("new", str(repository), *drafts, "--id", f"{MINE}{name}").code == 0
     try:
         allowed = ("--local-repository", str(folder))
-        yield Ran(command, command.check("--runs", "2", "--jobs", "2", *allowed))
+        yield CheckedRepositories(command, command.check("--runs", "2", "--jobs", "2", *allowed))
     finally:
         _forget(images)
 

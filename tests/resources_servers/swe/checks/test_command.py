@@ -18,17 +18,17 @@ TARGET, KEPT = "tests/test_harbour.py::test_free", "tests/test_harbour.py::test_
 
 def test_a_sound_row_is_written_with_its_lists(checked: Any) -> None:
     rows = checked.command.lines("rows.jsonl")
-    assert rows == [{**checked.row("sound"), "FAIL_TO_PASS": [TARGET], "PASS_TO_PASS": [KEPT]}], checked.said
+    assert rows == [{**checked.row("sound"), "FAIL_TO_PASS": [TARGET], "PASS_TO_PASS": [KEPT]}], checked.result
     assert read(read_row(rows[0])).fail_to_pass == [TARGET]
 
 
 def test_not_all_accepted_is_exit_1_and_each_row_is_said(checked: Any) -> None:
-    assert checked.said.code == 1
-    said = [line.split(";")[0].split("__")[-1] for line in checked.said.out.splitlines() if not line.startswith(" ")]
+    assert checked.result.code == 1
+    said = [line.split(";")[0].split("__")[-1] for line in checked.result.out.splitlines() if not line.startswith(" ")]
     assert sorted(said[:-1]) == ["shown (line 4)", "sound (line 1)", "unfixed (line 3)", "unsteady (line 2)"]
-    assert (checked.said.out.count("accepted  "), checked.said.out.count("REFUSED   ")) == (1, 3)
-    assert "1 of 4 accepted" in checked.said.out
-    assert checked.said.err == ""
+    assert (checked.result.out.count("accepted  "), checked.result.out.count("REFUSED   ")) == (1, 3)
+    assert "1 of 4 accepted" in checked.result.out
+    assert checked.result.err == ""
 
 
 def test_the_report_has_every_row_in_order_with_its_times(checked: Any) -> None:

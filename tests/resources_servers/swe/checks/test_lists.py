@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.resources_servers.swe.checks import Draft, read_draft
+from paddock.resources_servers.swe.checks import RowDraft, read_draft
 from paddock.resources_servers.swe.checks.lists import RunStatuses, SortedTests, sort_tests
 from paddock.types import JsonObject
 
@@ -22,7 +22,7 @@ def kinds(tests: SortedTests) -> dict[str, bool]:
 
 
 @pytest.fixture
-def draft(row: Make) -> Callable[..., Draft]:
+def draft(row: Make) -> Callable[..., RowDraft]:
     return lambda **fields: read_draft(row(**fields))
 
 

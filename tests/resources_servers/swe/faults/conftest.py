@@ -1,4 +1,4 @@
-"""`Machine`: a machine whose sandboxes play tests in this process, and that fails on cue.
+"""`FaultyMachine`: a machine whose sandboxes play tests in this process, and that fails on cue.
 
 A sandbox knows `git apply` of the patches in `PATCHES`, and runs the functions of its test file against the `area` of
 its patch, as often as it is asked; a fault is planted at the n-th of these runs, counted over all sandboxes.
@@ -85,7 +85,7 @@ def patch_of(name: str) -> bytes:
     return f"diff --git a/area.py b/area.py\n--- a/area.py\n+++ b/area.py\n@@ -1 +1 @@\n-x\n+{name}\n".encode()
 
 
-class Machine:
+class FaultyMachine:
     """The provider of its sandboxes, as far as grading asks."""
 
     def __init__(self) -> None:
@@ -241,8 +241,8 @@ def _ended(text: str, code: int, took_s: float = 0.0) -> ExecResult:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine() -> FaultyMachine:
+    return FaultyMachine()
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def instance(make: Callable[..., SweInstance]) -> SweInstance:
 
 
 @pytest.fixture
-def open_grader(machine: Machine, instance: SweInstance) -> Callable[..., Callable[[str], Any]]:
+def open_grader(machine: FaultyMachine, instance: SweInstance) -> Callable[..., Callable[[str], Any]]:
     """A fresh grader on the machine; what it gives grades a patch by its name."""
 
     def make_grader(**options: Any) -> Callable[[str], Any]:
