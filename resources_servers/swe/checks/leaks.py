@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from paddock.errors import VerifierError
-from paddock.resources_servers.swe.checks.records import RowFinding, refusal, some, warning
+from paddock.resources_servers.swe.checks.records import CheckFinding, refusal, some, warning
 from paddock.resources_servers.swe.checks.visible_text import FixedFile
 from paddock.resources_servers.swe.grading.sandbox import GradingSandbox
 from paddock.sandbox.images.build import check_scrubbed
@@ -28,7 +28,7 @@ _READ_AT_MOST = 100
 """Files that are read whole; more say no more."""
 
 
-async def check_history(sandbox: GradingSandbox, hidden_paths: Sequence[str]) -> list[RowFinding]:
+async def check_history(sandbox: GradingSandbox, hidden_paths: Sequence[str]) -> list[CheckFinding]:
     """Warn of what lies in the image as it is; an agent gets it scrubbed."""
     lines = await _lines(sandbox, check_scrubbed(sandbox.workdir, hidden_paths))
     # An empty reflog or its like tells nothing; a commit that it names is a line of its own.
@@ -38,7 +38,7 @@ async def check_history(sandbox: GradingSandbox, hidden_paths: Sequence[str]) ->
     return [warning("image_unscrubbed", f"the image has what agents get without: {some(lines, 3)}")]
 
 
-async def check_tests(sandbox: GradingSandbox, tests: Mapping[str, bytes]) -> list[RowFinding]:
+async def check_tests(sandbox: GradingSandbox, tests: Mapping[str, bytes]) -> list[CheckFinding]:
     """Find hidden tests in the image. `tests` are their contents by path below the workdir."""
     wanted: dict[str, str] = {}
     for path, data in tests.items():
@@ -63,7 +63,7 @@ async def check_tests(sandbox: GradingSandbox, tests: Mapping[str, bytes]) -> li
     ]
 
 
-async def check_fix(sandbox: GradingSandbox, files: Sequence[FixedFile], lines: Sequence[str]) -> list[RowFinding]:
+async def check_fix(sandbox: GradingSandbox, files: Sequence[FixedFile], lines: Sequence[str]) -> list[CheckFinding]:
     """Find copies of the fix in the image. `lines` are the fix's distinctive ones."""
     base = {sandbox.below(file.path): await sandbox.read(sandbox.below(file.path)) for file in files}
     others = {place: base[sandbox.below(file.path)] for file in files for place in await _versions(sandbox, file)}

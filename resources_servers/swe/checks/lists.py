@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.checks.drafts import RowDraft, can_drop
-from paddock.resources_servers.swe.checks.records import SIDES, Flake, RowFinding, Side, refusal, some, warning
+from paddock.resources_servers.swe.checks.records import SIDES, CheckFinding, Flake, Side, refusal, some, warning
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.swebench_logs import ExpectedTests
 
@@ -32,7 +32,7 @@ class SortedTests(NamedTuple):
 
     fail_to_pass: list[str]
     pass_to_pass: list[str]
-    findings: list[RowFinding]
+    findings: list[CheckFinding]
     flakes: list[Flake]
     needs_fix: list[str]
 
@@ -62,7 +62,7 @@ def sort_tests(draft: RowDraft, runs: Sequence[RunStatuses]) -> SortedTests:
     flakes = [flake for side in SIDES for test in tests if (flake := _flake(test, side, runs))]
     needs_fix = [test for test in tests if not any(test in one.status for one in runs if one.side == "null")]
     as_target, as_kept = _tables(draft.instance, tests, runs)
-    findings: list[RowFinding] = []
+    findings: list[CheckFinding] = []
     if draft.has_targets:
         targets = list(dict.fromkeys(draft.instance.fail_to_pass))
         findings += _check_targets({test: as_target[test] for test in targets}, _ReportedTests(draft.instance, tests))
@@ -127,7 +127,7 @@ def _flake(test: str, side: Side, runs: Sequence[RunStatuses]) -> Flake | None:
     return Flake(test=test, side=side, statuses=statuses) if len(set(statuses)) > 1 else None
 
 
-def _check_targets(targets: Mapping[str, _Passes], reported: _ReportedTests) -> list[RowFinding]:
+def _check_targets(targets: Mapping[str, _Passes], reported: _ReportedTests) -> list[CheckFinding]:
     findings = []
     missing = reported.missing(list(targets), targets)
     if missing:
@@ -159,7 +159,7 @@ def _check_targets(targets: Mapping[str, _Passes], reported: _ReportedTests) -> 
 
 def _check_kept(
     draft: RowDraft, passes: Mapping[str, _Passes], reported: _ReportedTests
-) -> tuple[list[str], list[RowFinding]]:
+) -> tuple[list[str], list[CheckFinding]]:
     listed = list(dict.fromkeys(draft.instance.pass_to_pass))
     findings = []
     missing = reported.missing(listed, passes)
@@ -192,13 +192,13 @@ def _check_kept(
     return [test for test in listed if passes[test].steady], findings
 
 
-def _flaky_targets(unsteady: Sequence[str], passes: Mapping[str, _Passes]) -> list[RowFinding]:
+def _flaky_targets(unsteady: Sequence[str], passes: Mapping[str, _Passes]) -> list[CheckFinding]:
     """Refuse derived lists for tests that would be targets, if they passed each time with the fix."""
     flaky = [test for test in unsteady if any(passes[test].gold) and not any(passes[test].null)]
     return [_flaky_target(flaky)] if flaky else []
 
 
-def _flaky_target(tests: list[str]) -> RowFinding:
+def _flaky_target(tests: list[str]) -> CheckFinding:
     return refusal(
         "flaky_target",
         f"flaky, and told of the fix: {some(tests)}",
@@ -206,7 +206,7 @@ def _flaky_target(tests: list[str]) -> RowFinding:
     )
 
 
-def _left_out(tests: Sequence[str], passes: Mapping[str, _Passes], draft: RowDraft) -> list[RowFinding]:
+def _left_out(tests: Sequence[str], passes: Mapping[str, _Passes], draft: RowDraft) -> list[CheckFinding]:
     findings = []
     flaky = [test for test in tests if not passes[test].steady and any(passes[test].null)]
     flaky = [test for test in flaky if not (draft.has_targets and test in draft.instance.fail_to_pass)]
@@ -218,7 +218,7 @@ def _left_out(tests: Sequence[str], passes: Mapping[str, _Passes], draft: RowDra
     return findings
 
 
-def _no_target(tests: Sequence[str], runs: Sequence[RunStatuses]) -> RowFinding:
+def _no_target(tests: Sequence[str], runs: Sequence[RunStatuses]) -> CheckFinding:
     failing = sorted({test for one in runs if one.side == "gold" for test in tests if _fails(one.status.get(test))})
     detail = f"{len(tests)} tests ran"
     detail += f", and with the fix fail: {some(failing)}" if failing else ", and pass with and without the fix"

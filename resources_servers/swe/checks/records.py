@@ -15,7 +15,7 @@ SIDES: tuple[Side, Side] = ("null", "gold")
 Ended = Literal["accepted", "refused", "failed"]
 
 
-class RowFinding(Record):
+class CheckFinding(Record):
     """One thing that is wrong, or that its maker should look at."""
 
     kind: str
@@ -54,7 +54,7 @@ class RowReport(ReportLine):
     """In the file of rows, from 1."""
     instance_id: str
     ended: Ended
-    findings: list[RowFinding] = []
+    findings: list[CheckFinding] = []
     flakes: list[Flake] = []
     needs_fix: list[str] = []
     """Tests that are there with the fix alone."""
@@ -74,12 +74,12 @@ class RowReport(ReportLine):
         return self.ended != "failed"
 
 
-def refusal(kind: str, detail: str, mend: str = "") -> RowFinding:
-    return RowFinding(kind=kind, detail=detail, mend=mend, refuses=True)
+def refusal(kind: str, detail: str, mend: str = "") -> CheckFinding:
+    return CheckFinding(kind=kind, detail=detail, mend=mend, refuses=True)
 
 
-def warning(kind: str, detail: str, mend: str = "") -> RowFinding:
-    return RowFinding(kind=kind, detail=detail, mend=mend)
+def warning(kind: str, detail: str, mend: str = "") -> CheckFinding:
+    return CheckFinding(kind=kind, detail=detail, mend=mend)
 
 
 def some(names: list[str], shown: int = 5) -> str:

@@ -14,7 +14,7 @@ from paddock.resources_servers.swe.checks import leaks
 from paddock.resources_servers.swe.checks.drafts import RowDraft
 from paddock.resources_servers.swe.checks.lists import RunStatuses, SortedTests, sort_tests
 from paddock.resources_servers.swe.checks.observer import ObservedRun, Observer, dropped_parts
-from paddock.resources_servers.swe.checks.records import SIDES, RowFinding, RowReport, refusal, some, warning
+from paddock.resources_servers.swe.checks.records import SIDES, CheckFinding, RowReport, refusal, some, warning
 from paddock.resources_servers.swe.checks.visible_text import check_text, distinctive, fixed_files
 from paddock.resources_servers.swe.grading import GradingOptions
 from paddock.resources_servers.swe.grading.reference import ReferenceTests
@@ -130,7 +130,7 @@ class RowChecker:
             findings += _judge(whole, runs)
         return whole, _with(_with_lists(report, draft, tests), *findings)
 
-    async def _grade_fix(self, instance: SweInstance) -> list[RowFinding]:
+    async def _grade_fix(self, instance: SweInstance) -> list[CheckFinding]:
         grade = await self._observer.grade(instance)
         if grade.reason == "resolved":
             return []
@@ -140,7 +140,7 @@ class RowChecker:
             )
         ]
 
-    async def _search(self, draft: RowDraft, reference: ReferenceTests) -> list[RowFinding]:
+    async def _search(self, draft: RowDraft, reference: ReferenceTests) -> list[CheckFinding]:
         instance, image, limits = draft.instance, resolve_image(draft.instance), self._options.limits
         async with open_grading_sandbox(self._provider, instance, image, limits) as sandbox:
             findings = await leaks.check_history(sandbox, instance.hidden_paths)
@@ -155,7 +155,7 @@ class RowChecker:
         return [*findings, *check_text(draft, files, lines, reference.tests)]
 
 
-def _with(report: RowReport, *findings: RowFinding) -> RowReport:
+def _with(report: RowReport, *findings: CheckFinding) -> RowReport:
     return report.model_copy(update={"findings": [*report.findings, *findings]})
 
 
@@ -180,7 +180,7 @@ def _with_lists(report: RowReport, draft: RowDraft, tests: SortedTests) -> RowRe
     return report.model_copy(update=update)
 
 
-def _find_doubt(instance: SweInstance, runs: Sequence[ObservedRun]) -> RowFinding | None:
+def _find_doubt(instance: SweInstance, runs: Sequence[ObservedRun]) -> CheckFinding | None:
     """Find a run with the fix that can't be believed, whatever its lists."""
     for one in runs:
         results = read_run(instance, one.run)
@@ -194,7 +194,7 @@ def _find_doubt(instance: SweInstance, runs: Sequence[ObservedRun]) -> RowFindin
     return None
 
 
-def _judge(instance: SweInstance, runs: Sequence[ObservedRun]) -> list[RowFinding]:
+def _judge(instance: SweInstance, runs: Sequence[ObservedRun]) -> list[CheckFinding]:
     """Return findings by grading's own reading of each run."""
     findings = []
     readings = [(one.side, read_run(instance, one.run)) for one in runs]

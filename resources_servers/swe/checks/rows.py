@@ -38,7 +38,7 @@ class CheckOptions(BaseModel):
     """Folders of this machine that a recipe's repository may lie in."""
 
 
-class RowResult(NamedTuple):
+class RowCheckResult(NamedTuple):
     """A row whose check has ended."""
 
     report: RowReport
@@ -53,13 +53,13 @@ class Watcher(NamedTuple):
 
     on_progress: Callable[[str], None]
     """Called with what is being done now."""
-    on_result: Callable[[RowResult], None]
+    on_result: Callable[[RowCheckResult], None]
     """Called with each row's result as it ends."""
 
 
 async def check_rows(
     lines: Sequence[RowLine], options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
-) -> list[RowResult]:
+) -> list[RowCheckResult]:
     """Check all rows; results come in their order, and every report is in the file when this returns."""
     official.require()
     provider = await open_provider(options.sandbox)
@@ -92,7 +92,7 @@ class _RowJobs:
         self._ids: dict[str, int] = {}
         self._images: dict[str, RowDraft] = {}
 
-    async def check(self, line: RowLine) -> RowResult:
+    async def check(self, line: RowLine) -> RowCheckResult:
         digest = line.digest(*self._how)
         # Before the first wait: rows are met in the file's order.
         report, draft = self._register(line, digest)
@@ -127,11 +127,11 @@ class _RowJobs:
             return _refused(report, "image_of_two_recipes", detail, "give each recipe an image name of its own"), None
         return report, draft
 
-    def _finish(self, report: RowReport, line: RowLine, *, reused: bool) -> RowResult:
+    def _finish(self, report: RowReport, line: RowLine, *, reused: bool) -> RowCheckResult:
         row = None
         if report.ended == "accepted" and line.row is not None:
             row = with_lists(line.row, report.fail_to_pass, report.pass_to_pass)
-        checked = RowResult(report, row, reused)
+        checked = RowCheckResult(report, row, reused)
         self._watcher.on_result(checked)
         return checked
 

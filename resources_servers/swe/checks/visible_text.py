@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from paddock.resources_servers.swe.checks.drafts import RowDraft
-from paddock.resources_servers.swe.checks.records import RowFinding, some, warning
+from paddock.resources_servers.swe.checks.records import CheckFinding, some, warning
 from paddock.resources_servers.swe.from_commits.paths import is_test
 from paddock.resources_servers.swe.from_commits.row import notes
 from paddock.resources_servers.swe.grading.patches import sections
@@ -39,7 +39,9 @@ def distinctive(files: Iterable[FixedFile], before: str) -> list[str]:
     return list(dict.fromkeys(line for file in files for line in file.added if line not in before))
 
 
-def check_text(draft: RowDraft, files: list[FixedFile], lines: Iterable[str], tests: Iterable[str]) -> list[RowFinding]:
+def check_text(
+    draft: RowDraft, files: list[FixedFile], lines: Iterable[str], tests: Iterable[str]
+) -> list[CheckFinding]:
     """Warn about what an agent reads. `lines` are distinctive ones; `tests` are paths of hidden tests."""
     instance = draft.instance
     text = "\n".join((instance.problem_statement, *_strings(draft.row.get("responses_create_params", {}).get("input"))))

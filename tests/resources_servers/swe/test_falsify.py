@@ -40,7 +40,7 @@ def outcome(source: str, **given: Any) -> str:
     return "passed"
 
 
-class Case:
+class FakeTestCase:
     def assertEqual(self, found: Any, wanted: Any) -> None:  # noqa: N802 - unittest's name
         assert found == wanted
 
@@ -75,7 +75,7 @@ class Case:
     ],
 )
 def test_a_test_made_false_fails_where_the_code_is_right(line: str) -> None:
-    given = {"f": lambda: 3, "three": 3, "arguments": (Case(),)}
+    given = {"f": lambda: 3, "three": 3, "arguments": (FakeTestCase(),)}
     source = body(line)
     assert outcome(source, **given) == "passed"
     for seed in range(6):
@@ -94,7 +94,7 @@ def test_what_equals_everything_still_passes_a_false_test() -> None:
             return False
 
     for line in ("assert f() == 3", "assert f() == three", "self.assertEqual(f(), 3)"):
-        assert outcome(made(body(line)), f=Anything, three=3, arguments=(Case(),)) == "passed"
+        assert outcome(made(body(line)), f=Anything, three=3, arguments=(FakeTestCase(),)) == "passed"
 
 
 @pytest.mark.parametrize(

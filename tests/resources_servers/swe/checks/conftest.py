@@ -47,7 +47,7 @@ MINE = f"check{os.getpid()}__"
 """Starts the ids of this process's rows, and so its images: other workers of a test run share the store."""
 
 
-class CommandResult(NamedTuple):
+class SweOutput(NamedTuple):
     code: int
     out: str
     err: str
@@ -60,7 +60,7 @@ class SweCommand:
         self.folder = folder
         self.home = home
 
-    def __call__(self, *words: str) -> CommandResult:
+    def __call__(self, *words: str) -> SweOutput:
         parser = argparse.ArgumentParser()
         swe.add_arguments(parser)
         out, err = io.StringIO(), io.StringIO()
@@ -68,10 +68,10 @@ class SweCommand:
             try:
                 code = swe.run(parser.parse_args(words))
             except ConfigError as error:
-                return CommandResult(2, out.getvalue(), str(error))
-        return CommandResult(code, out.getvalue(), err.getvalue())
+                return SweOutput(2, out.getvalue(), str(error))
+        return SweOutput(code, out.getvalue(), err.getvalue())
 
-    def check(self, *words: str, rows: str = "drafts.jsonl") -> CommandResult:
+    def check(self, *words: str, rows: str = "drafts.jsonl") -> SweOutput:
         out = ("--out", str(self.folder / "rows.jsonl"), "--home", str(self.home))
         return self("check", str(self.folder / rows), *out, *words)
 
@@ -116,7 +116,7 @@ class CheckedRepositories(NamedTuple):
     """What was said of the four repositories, and the command."""
 
     command: SweCommand
-    result: CommandResult
+    result: SweOutput
 
     def findings(self, name: str) -> dict[str, JsonObject]:
         """By kind."""
