@@ -8,14 +8,14 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 
 from paddock.resources_servers.pivot import compat, layered, semantic
-from paddock.resources_servers.pivot.task import Comparison, read_expected
+from paddock.resources_servers.pivot.task import ActionComparison, read_expected
 
 COMPAT = compat.CompatOptions()
 LAYERED = layered.LayeredOptions()
 SEMANTIC = semantic.SemanticOptions()
 
 
-def judge(comparator: str, body: dict[str, Any]) -> Comparison:
+def judge(comparator: str, body: dict[str, Any]) -> ActionComparison:
     expected = read_expected(body)
     if comparator == "compat":
         return compat.compare(expected, body["response"], COMPAT)

@@ -24,7 +24,7 @@ from benchmarks.faults.grading import ROWS, patch_of
 from paddock.http import read_row
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.cgroups import Cgroups
@@ -65,7 +65,7 @@ async def _run() -> dict[str, Any]:
     return {**whole, "cases": [{"row": row, "patch": name, **_compared(each)} for (row, name), each in pairs.items()]}
 
 
-async def _pairs(grader: Grader, provider: LocalProvider, instance: Instance, name: str) -> list[tuple[Cost, Cost]]:
+async def _pairs(grader: Grader, provider: LocalProvider, instance: SweInstance, name: str) -> list[tuple[Cost, Cost]]:
     patch = patch_of(instance, name)
 
     async def ours() -> None:
@@ -81,7 +81,7 @@ async def _pairs(grader: Grader, provider: LocalProvider, instance: Instance, na
     return [(await _cost(ours, provider.cgroups), await _cost(floor, provider.cgroups)) for _ in range(ROUNDS)]
 
 
-async def _plain(provider: LocalProvider, instance: Instance, patch: bytes, *, passes: bool) -> None:
+async def _plain(provider: LocalProvider, instance: SweInstance, patch: bytes, *, passes: bool) -> None:
     spec = SandboxSpec(image=resolve_image(instance), workdir=instance.workdir, env=instance.env, limits=OPTIONS.limits)
     sandbox = (await provider.create(spec, request_id=uuid.uuid4().hex)).sandbox_id
 

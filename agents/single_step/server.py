@@ -33,7 +33,7 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
 
     async def run(self, row: Row, call: Call) -> Rollout:
         life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        return await life.live(self._live)
+        return await life.live(self._run_stages)
 
     def check_row(self, row: Row) -> None:
         if self.config.tools == "refuse" and row.responses_create_params.get("tools"):
@@ -46,7 +46,7 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         return await self.model.call(PLAIN_RESPONSES, body, call)
 
-    async def _live(self, life: Life) -> None:
+    async def _run_stages(self, life: Life) -> None:
         self.check_row(life.row)
         with life.stage("seed"):
             await self.resources.call(SEED, life.row, life.call)
@@ -62,17 +62,17 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
             )
 
     async def _answer(self, life: Life) -> ModelReply:
-        asked = self._asked(life.row)
+        request = self._request(life.row)
         try:
-            return await self.model.call(RESPONSES, asked, life.call, secret=life.secret)
+            return await self.model.call(RESPONSES, request, life.call, secret=life.secret)
         except RequestError as error:
             if not is_overlong(error):
                 raise
             name = self.config.model_server.name
-            return make_response([], asked, model=name, incomplete_reason="max_output_tokens")
+            return make_response([], request, model=name, incomplete_reason="max_output_tokens")
 
-    def _asked(self, row: Row) -> JsonObject:
-        params, ours = row.responses_create_params, self.config.chat_template_kwargs
-        if not ours:
+    def _request(self, row: Row) -> JsonObject:
+        params, defaults = row.responses_create_params, self.config.chat_template_kwargs
+        if not defaults:
             return params
-        return {**params, "chat_template_kwargs": {**(params.get("chat_template_kwargs") or {}), **ours}}
+        return {**params, "chat_template_kwargs": {**(params.get("chat_template_kwargs") or {}), **defaults}}

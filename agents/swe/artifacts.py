@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from paddock.agents.swe.work import Work
+from paddock.agents.swe.state import RolloutState
 from paddock.harness import Step
 from paddock.types import JsonObject, Rollout, Row
 from paddock.whole_file import write_whole
@@ -28,27 +28,28 @@ _log = logging.getLogger("paddock.agents.swe")
 
 
 class Artifacts:
-    """The folder of one rollout; None: nothing is kept."""
+    """The folder of one rollout's files; without a root nothing is written."""
 
     def __init__(self, root: Path | None, row: Row, *, hidden: str, canary: str) -> None:
-        """`hidden` must not be written; `canary` is."""
+        """`hidden` is blotted out of all that is written; `canary` is put into `meta.json`."""
         self.folder = None if root is None else root / _run(row) / _name(row)
         self._hidden = hidden.encode()
         self._canary = canary
-        self._guarded(self._open)
+        self._logging_errors(self._open)
 
     def step(self, step: Step) -> None:
-        self._guarded(lambda folder: self._append(folder, step))
+        """Append a step to `steps.jsonl`."""
+        self._logging_errors(lambda folder: self._append(folder, step))
 
-    def close(self, work: Work, rollout: Rollout | None) -> None:
-        """`rollout` None: it was cancelled."""
-        self._guarded(lambda folder: self._save(folder, work, rollout))
+    def close(self, state: RolloutState, rollout: Rollout | None) -> None:
+        """Write the final files. `rollout` None: it was cancelled."""
+        self._logging_errors(lambda folder: self._save(folder, state, rollout))
 
-    def _guarded(self, act: Any) -> None:
+    def _logging_errors(self, write: Any) -> None:
         if self.folder is None:
             return
         try:
-            act(self.folder)
+            write(self.folder)
         except OSError as error:
             _log.warning("artifacts of %s: %s", self.folder, error)
 
@@ -61,27 +62,27 @@ class Artifacts:
         with (folder / STEPS).open("ab") as file:
             file.write(self._clean(orjson.dumps(step.model_dump()) + b"\n"))
 
-    def _save(self, folder: Path, work: Work, rollout: Rollout | None) -> None:
-        if work.patch is not None:
-            write_whole(folder / "patch.diff", work.patch.data)
-        for name, data in work.left.items():
+    def _save(self, folder: Path, state: RolloutState, rollout: Rollout | None) -> None:
+        if state.patch is not None:
+            write_whole(folder / "patch.diff", state.patch.data)
+        for name, data in state.files.items():
             write_whole(folder / _safe(name), self._clean(data))
-        task = work.brief.task if work.brief else None
+        task = state.task_spec.task if state.task_spec else None
         trajectory = {
             "task": task.model_dump() if task else None,
-            "steps": [step.model_dump() for step in work.steps],
-            "exit": work.exit.model_dump() if work.exit else None,
+            "steps": [step.model_dump() for step in state.steps],
+            "exit": state.exit.model_dump() if state.exit else None,
         }
         write_whole(folder / "traj.json", self._clean(_json(trajectory)))
-        write_whole(folder / "meta.json", self._clean(_json(self._meta(work, rollout))))
+        write_whole(folder / "meta.json", self._clean(_json(self._meta(state, rollout))))
         (folder / STEPS).unlink(missing_ok=True)
 
-    def _meta(self, work: Work, rollout: Rollout | None) -> JsonObject:
-        brief, counts, patch = work.brief, work.counts, work.patch
-        tunnel = work.model.tunnel if work.model else None
+    def _meta(self, state: RolloutState, rollout: Rollout | None) -> JsonObject:
+        task_spec, counts, patch = state.task_spec, state.counts, state.patch
+        tunnel = state.model.tunnel if state.model else None
         return {
-            "instance_id": brief.task.visible.get("instance_id") if brief else None,
-            "image": brief.spec.image if brief else None,
+            "instance_id": task_spec.task.visible.get("instance_id") if task_spec else None,
+            "image": task_spec.sandbox.image if task_spec else None,
             "outcome": rollout.outcome if rollout else "cancelled",
             "reward": rollout.reward if rollout else None,
             "verdict": rollout.verdict.model_dump(exclude_none=True) if rollout and rollout.verdict else None,
@@ -93,11 +94,11 @@ class Artifacts:
             "commands_not_refused": dict(counts.unrefused),
             "commands_timed_out": counts.timeouts,
             "memory_kills": counts.memory_kills,
-            "harness": work.told(),
-            "model_calls": work.model.calls + (tunnel.calls if tunnel else 0) if work.model else 0,
+            "harness": state.harness_report(),
+            "model_calls": state.model.calls + (tunnel.calls if tunnel else 0) if state.model else 0,
             "model_calls_refused": tunnel.turned if tunnel else 0,
             "patch_bytes": len(patch.data) if patch else None,
-            "patch_left_out": [one.model_dump() for one in patch.left_out] if patch else [],
+            "patch_left_out": [file.model_dump() for file in patch.left_out] if patch else [],
             "patch_left_out_more": patch.left_out_more if patch else 0,
             "litter_files": patch.litter_files if patch else None,
             "canary": self._canary,
@@ -115,8 +116,8 @@ def _name(row: Row) -> str:
     stamp = row.stamp
     if stamp.group_id is None:
         return f"{_safe(row.name or 'row')[:MAX_NAME]}-{uuid.uuid4().hex[:8]}"
-    place = f"{stamp.group_id}-{stamp.member or 0}-{stamp.attempt or 0}"
-    return f"{place}-{_safe(row.name)[:MAX_NAME]}" if row.name else place
+    position = f"{stamp.group_id}-{stamp.member or 0}-{stamp.attempt or 0}"
+    return f"{position}-{_safe(row.name)[:MAX_NAME]}" if row.name else position
 
 
 def _safe(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Canaries: texts that stand only where no agent may look; one that is seen in what an agent reads is a leak.
+"""CanaryWatch: texts that stand only where no agent may look; one that is seen in what an agent reads is a leak.
 
 Planted a random token of this process in its environment, one of this machine in `<home>/canary` and in every rollout's
         `meta.json`; the rollout's own secret, which is never inside; and, where a row has it, its `canary`: a text that
@@ -24,36 +24,39 @@ MIN_CHARS = 16
 
 
 def plant(home: Path) -> list[str]:
-    """The tokens of this machine and this process, put where they belong; the machine's is first."""
+    """Put the tokens of this machine and this process where they belong, and return them; the machine's is first."""
     return [_file_token(home), os.environ.setdefault(VARIABLE, _token())]
 
 
-def of_row(given: Any, shown: str) -> list[str]:
-    """The canaries of a row; RowError where they would accuse the honest."""
-    texts = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-    if given is not None and (not texts or not all(isinstance(text, str) and len(text) >= MIN_CHARS for text in texts)):
+def of_row(value: Any, shown: str) -> list[str]:
+    """Return the canaries of a row; RowError where they would accuse an honest agent.
+
+    `value` is the row's `canary`: a text or a list of texts; `shown` is what the agent reads of the row.
+    """
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    if value is not None and (not texts or not all(isinstance(text, str) and len(text) >= MIN_CHARS for text in texts)):
         raise RowError(f"canary: needs a text, or a list of texts, of at least {MIN_CHARS} characters", kind="canary")
     if any(text in shown for text in texts):
         raise RowError("canary: it stands in what the agent is told", kind="canary")
     return texts
 
 
-class Canaries:
-    """Those of one rollout, and whether one was seen."""
+class CanaryWatch:
+    """The canaries of one rollout, and whether one was seen."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = [text.encode() for text in texts if text]
-        self.hit = False
+        self.seen = False
 
     def look(self, data: bytes) -> None:
-        """LeakError when one of them is in it."""
+        """Raise LeakError when one of them is in `data`."""
         if any(text in data for text in self._texts):
-            self.hit = True
+            self.seen = True
             self.check()
 
     def check(self) -> None:
-        """LeakError when one was seen, whoever caught the first."""
-        if self.hit:
+        """Raise LeakError when one was seen before, whoever caught that error."""
+        if self.seen:
             raise LeakError("the agent has read what is hidden from it: a canary was seen", kind="canary")
 
 
@@ -62,13 +65,13 @@ def _token() -> str:
 
 
 def _file_token(home: Path) -> str:
-    """As the file has it; made by whoever comes first."""
+    """Read the machine's token; the first process that comes writes it."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / FILE
-    fresh = home / f".{FILE}.{secrets.token_hex(8)}"
+    temporary = home / f".{FILE}.{secrets.token_hex(8)}"
     if not path.exists():
-        fresh.write_text(_token() + "\n")
+        temporary.write_text(_token() + "\n")
         with contextlib.suppress(FileExistsError):
-            os.link(fresh, path)  # whole, or not at all
-        fresh.unlink()
+            os.link(temporary, path)  # whole, or not at all
+        temporary.unlink()
     return path.read_text().strip()

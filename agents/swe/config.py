@@ -26,7 +26,7 @@ from paddock.server import AgentConfig
 from paddock.server.step_rewards import StepRewardSettings
 from paddock.types import JsonObject
 
-EVEN = ("codeact", "opencode", "codex")
+DEFAULT_MIX = ("codeact", "opencode", "codex")
 """The harnesses that are mixed where no list says which."""
 
 
@@ -53,7 +53,9 @@ class PromptOverride(BaseModel):
     """Show names in Pascal case: `ExecuteBash`. NeMo-Gym calls that so."""
 
 
-class SweConfig(AgentConfig):
+class SweAgentConfig(AgentConfig):
+    """The settings of one SWE agent."""
+
     harness: str
     """A folder of `harnesses/`, or `package.module:Class`. None, which is YAML's bare `null`, is the folder `null`."""
     harness_config: JsonObject | None = None
@@ -105,7 +107,7 @@ class SweConfig(AgentConfig):
         """What is drawn from; empty: nothing is drawn."""
         if self.run_with_mixed_prompts is False:
             return []
-        even = EVEN if self.run_with_mixed_prompts else ()
+        even = DEFAULT_MIX if self.run_with_mixed_prompts else ()
         return self.agent_prompt_overrides or [PromptOverride(harness=name) for name in even]
 
     @field_validator("agent_prompt_overrides")

@@ -11,22 +11,22 @@ from paddock.server.rollout import Life
 from paddock.types import patch_from_text
 from paddock.types.responses import messages
 
-PLAYER = "replay"
+REPLAY_MODEL = "replay"
 """What a model server that plays known-good turns calls its model."""
 
 
 async def gold_patch(life: Life, model: Peer) -> bytes:
-    """The fix, as a git patch."""
+    """Return the fix, as a git patch; RowError where there is none."""
     patch = life.row.task.get("patch")
     if isinstance(patch, str) and patch.strip():
         return _bytes(patch)
     try:
         reply = await model.call(RESPONSES, {"input": "The known fix?"}, life.call, secret=life.secret)
     except RequestError as error:
-        raise _missing() from error
-    if not isinstance(reply, dict) or reply.get("model") != PLAYER or not (said := messages(reply)):
-        raise _missing()
-    return _bytes(said[-1])
+        raise _no_fix() from error
+    if not isinstance(reply, dict) or reply.get("model") != REPLAY_MODEL or not (texts := messages(reply)):
+        raise _no_fix()
+    return _bytes(texts[-1])
 
 
 def _bytes(text: str) -> bytes:
@@ -36,5 +36,5 @@ def _bytes(text: str) -> bytes:
         raise RowError(f"patch: `base64:` that does not decode: {error}", kind="gold_invalid") from error
 
 
-def _missing() -> RowError:
+def _no_fix() -> RowError:
     return RowError("the row has no `patch`, and no known-good turn is played (--oracle)", kind="no_gold")

@@ -23,27 +23,27 @@ CALLS = ("function_call", "custom_tool_call")
 
 
 def check(variants: Iterable[Variant], environment: ResourcesServer[Any, Any]) -> None:
-    """ConfigError where one of them can't be played."""
+    """Raise ConfigError where one of the variants can't be played."""
     for variant in variants:
         if variant.needs == "nothing":
             continue
-        asked = "oracle" if variant.needs == "gold" else "fix"
+        method = "oracle" if variant.needs == "gold" else "fix"
         if variant.needs == "model" and not hasattr(harness_class(variant.harness), "oracle"):
             raise ConfigError(
                 f"--oracle: the harness {variant.harness} knows no way to play a known fix: its class has no `oracle`; "
                 "take a harness that has one, or `gold`, which applies the fix itself",
                 kind="no_oracle",
             )
-        if getattr(type(environment), asked) is getattr(ResourcesServer, asked):
+        if getattr(type(environment), method) is getattr(ResourcesServer, method):
             raise ConfigError(
                 f"--oracle: {environment.name} ({type(environment).__name__}) knows nothing that the harness "
-                f"{variant.harness} could play: it has no `{asked}`",
+                f"{variant.harness} could play: it has no `{method}`",
                 kind="no_oracle",
             )
 
 
-async def known_turns(variant: Variant, environment: ResourcesServer[Any, Any], row: Row) -> list[list[JsonObject]]:
-    """The turns of one row."""
+async def oracle_turns(variant: Variant, environment: ResourcesServer[Any, Any], row: Row) -> list[list[JsonObject]]:
+    """Return the turns that play the known fix of one row."""
     task = environment.read_task(row)
     if variant.needs == "nothing":
         return []
@@ -61,7 +61,7 @@ async def known_turns(variant: Variant, environment: ResourcesServer[Any, Any], 
 
 
 def _as_shown(item: JsonObject, names: dict[str, str]) -> JsonObject:
-    """A call by the name that the policy knows its tool by."""
+    """Rename a call's tool to the name that the policy is shown."""
     name = item.get("name")
     if item_type(item) not in CALLS or not isinstance(name, str) or names.get(name, name) == name:
         return item

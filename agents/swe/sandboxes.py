@@ -1,6 +1,6 @@
-"""One rollout's sandbox, from its making to its end, and the way to its model.
+"""One rollout's sandbox, from its creation to its end, and the limit of the rollout's time.
 
-Law     what is made is unmade: also when the rollout is cancelled, and before it is said to have ended.
+Law     every sandbox is destroyed before its rollout ends, also when the rollout is cancelled.
 Errors  SandboxError, BudgetExceeded; InfraError when the rollout's time is over.
 """
 
@@ -9,25 +9,25 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
-from paddock.agents.swe.brief import Brief
+from paddock.agents.swe.task_spec import TaskSpec
 from paddock.errors import InfraError
 from paddock.http import Call
 from paddock.sandbox import Provider
 
 
 @asynccontextmanager
-async def sandbox(provider: Provider, brief: Brief) -> AsyncIterator[str]:
-    """The id of a fresh sandbox."""
-    handle = await provider.create(brief.spec, request_id=uuid.uuid4().hex)
+async def sandbox(provider: Provider, task_spec: TaskSpec) -> AsyncIterator[str]:
+    """Create a sandbox and give its id; it is destroyed at the end."""
+    handle = await provider.create(task_spec.sandbox, request_id=uuid.uuid4().hex)
     try:
         yield handle.sandbox_id
     finally:
-        await surely(provider.destroy(handle.sandbox_id))
+        await run_to_end(provider.destroy(handle.sandbox_id))
 
 
 @asynccontextmanager
-async def due(call: Call) -> AsyncIterator[None]:
-    """InfraError when the rollout's time is over."""
+async def time_limit(call: Call) -> AsyncIterator[None]:
+    """Raise InfraError when the rollout's time is over."""
     try:
         async with asyncio.timeout(call.remaining_s) as clock:
             yield
@@ -37,8 +37,8 @@ async def due(call: Call) -> AsyncIterator[None]:
         raise InfraError("the rollout's time is over (rollout_timeout_s)", kind="timeout") from error
 
 
-async def surely(work: Awaitable[None]) -> None:
-    """To its end, whatever becomes of the caller."""
+async def run_to_end(work: Awaitable[None]) -> None:
+    """Await `work` to its end, also when the caller is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

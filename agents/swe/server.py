@@ -16,13 +16,13 @@ from typing import Any
 
 from paddock.agents.swe import canaries, oracle
 from paddock.agents.swe.artifacts import Artifacts
-from paddock.agents.swe.brief import Brief, brief
-from paddock.agents.swe.canaries import Canaries
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.canaries import CanaryWatch
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.agents.swe.gold import gold_patch
-from paddock.agents.swe.sandboxes import due, sandbox
+from paddock.agents.swe.sandboxes import sandbox, time_limit
+from paddock.agents.swe.state import RolloutState
+from paddock.agents.swe.task_spec import TaskSpec, task_spec_of
 from paddock.agents.swe.variants import Variant, Variants
-from paddock.agents.swe.work import Work
 from paddock.errors import BugError, InfraError, PaddockError, RequestError, boundary
 from paddock.harness import Exit, Harness, Limits, SandboxWorkspace, make_harness
 from paddock.harness.programs.installed import Installed
@@ -49,8 +49,8 @@ GRACE_S = 1.0
 """Seconds that a harness has to see for itself that its time is over."""
 
 
-class SweAgent(AgentServer[SweConfig]):
-    config_type = SweConfig
+class SweAgent(AgentServer[SweAgentConfig]):
+    config_type = SweAgentConfig
     OWN_PROMPT = True
     OPEN_FILES = 12
     """Of a sandbox, its tunnel and a command in it."""
@@ -58,16 +58,16 @@ class SweAgent(AgentServer[SweConfig]):
     """A sandbox's keeper and first process."""
     _provider: Lease[LocalProvider]
     _admission: Lease[Admission]
-    _planted: list[str]
+    _canary_tokens: list[str]
     _readiness: Readiness
 
-    def __init__(self, config: SweConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+    def __init__(self, config: SweAgentConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self._variants = Variants(config, name)
         self._blocklist = Blocklist(config.blocklist)
         self._programs: dict[str, Installed] = {}
-        judged = config.step_rewards
-        self._judging_slots = asyncio.Semaphore(judged.max_concurrency if judged else 1)
+        rewards = config.step_rewards
+        self._judging_slots = asyncio.Semaphore(rewards.max_concurrency if rewards else 1)
         self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
 
     async def start(self) -> None:
@@ -75,8 +75,8 @@ class SweAgent(AgentServer[SweConfig]):
         self._leases.append(self._admission)
         for variant in self._variants.all():
             self._admission.held.check(self._room(variant))
-        self._programs = await asyncio.to_thread(self._installed)
-        self._planted = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
+        self._programs = await asyncio.to_thread(self._installed_programs)
+        self._canary_tokens = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
         self._provider = await shared_provider(self.config.sandbox)
         self._leases.append(self._provider)
         self._readiness = Readiness(self._provider.held)
@@ -90,14 +90,14 @@ class SweAgent(AgentServer[SweConfig]):
 
     async def run(self, row: Row, call: Call) -> Rollout:
         life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        artifacts = Artifacts(self.config.artifacts_dir, row, hidden=life.secret, canary=self._planted[0])
-        work = Work(artifacts.step)
+        artifacts = Artifacts(self.config.artifacts_dir, row, hidden=life.secret, canary=self._canary_tokens[0])
+        state = RolloutState(artifacts.step)
         rollout = None
         try:
-            rollout = await life.live(lambda life: self._live(life, work))
+            rollout = await life.live(lambda life: self._run_stages(life, state))
             return rollout
         finally:
-            artifacts.close(work, rollout)
+            artifacts.close(state, rollout)
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         raise RequestError("a SWE agent works on rows: there is no repository in a request", kind="rows_only")
@@ -106,81 +106,81 @@ class SweAgent(AgentServer[SweConfig]):
         oracle.check(self._variants.all(), environment)
 
     async def oracle(self, environment: ResourcesServer[Any, Any], row: Row) -> Sequence[Sequence[JsonObject]]:
-        return await oracle.known_turns(self._variants.of(row), environment, row)
+        return await oracle.oracle_turns(self._variants.of(row), environment, row)
 
-    def _installed(self) -> dict[str, Installed]:
-        """The programs of its harnesses; ConfigError where one is not installed."""
+    def _installed_programs(self) -> dict[str, Installed]:
+        """Find the programs of its harnesses; ConfigError where one is not installed."""
         store = ProgramStore(self.config.sandbox.programs_home)
         wanted = (variant.program for variant in self._variants.all())
         return {program.folder: store.find(program) for program in wanted if program is not None}
 
     def _room(self, variant: Variant) -> Room:
-        """What one rollout is counted as: its sandbox, and what runs beside it."""
+        """Return what one rollout takes of the machine: its sandbox, and what runs beside it."""
         room = self.config.admission.wish(self.config.limits.memory_mib)
         beside = variant.program.memory_mib if variant.program else 0
         return room._replace(memory_mib=room.memory_mib + beside)
 
-    async def _live(self, life: Life, work: Work) -> None:
-        async with AsyncExitStack() as stack, AsyncExitStack() as boxed, due(life.call):
+    async def _run_stages(self, life: Life, state: RolloutState) -> None:
+        async with AsyncExitStack() as stack, AsyncExitStack() as sandbox_stack, time_limit(life.call):
             with life.stage("seed"):
                 session = await self.resources.call(SEED, life.row, life.call)
-                work.variant = self._variants.of(life.row)
+                state.variant = self._variants.of(life.row)
                 params = {**life.row.responses_create_params, **self.config.responses_create_params}
-                work.brief = brief(session, work.variant, self.config.limits, params)
-                watch = self._watch(life, work.brief)
-                work.judging = await self._judging(life, work.brief, stack)
+                state.task_spec = task_spec_of(session, state.variant, self.config.limits, params)
+                watch = self._canaries(life, state.task_spec)
+                state.judging = await self._judging(life, state.task_spec, stack)
             with life.stage("sandbox"):
-                await boxed.enter_async_context(self._admission.held.hold(self._room(work.variant)))
-                sandbox_id = await boxed.enter_async_context(sandbox(self._provider.held, work.brief))
+                await sandbox_stack.enter_async_context(self._admission.held.hold(self._room(state.variant)))
+                sandbox_id = await sandbox_stack.enter_async_context(sandbox(self._provider.held, state.task_spec))
             with life.stage("model"):
-                work.exit = await self._act(life, work, sandbox_id, watch)
-            life.shift(work.counts.tool_s, "model", "tools")
+                state.exit = await self._run_harness(life, state, sandbox_id, watch)
+            life.shift(state.counts.tool_s, "model", "tools")
             with life.stage("sandbox"):
-                work.patch = await self._patch(life, work, sandbox_id)
-                await boxed.aclose()  # grading has no use for it
-            life.truncated = work.exit.ended not in ("finished", "killed")
-            life.response = work.response(life.row, self.config.model_server.name)
+                state.patch = await self._take_patch(life, state, sandbox_id)
+                await sandbox_stack.aclose()  # grading has no use for it
+            life.truncated = state.exit.ended not in ("finished", "killed")
+            life.response = state.response(life.row, self.config.model_server.name)
             with life.stage("verify"):
                 life.verdict = await self.resources.call(
                     VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
                 )
-                if work.judging is not None:
-                    life.verdict = combined(life.verdict, await work.judging.settled())
+                if state.judging is not None:
+                    life.verdict = combined(life.verdict, await state.judging.settled())
             life.shift(life.verdict.waited_s, "verify", "verify_wait")
             life.verdict = life.verdict.model_copy(update={"waited_s": 0.0})  # what is stored can be had again
 
-    async def _judging(self, life: Life, brief: Brief, stack: AsyncExitStack) -> StepJudging | None:
+    async def _judging(self, life: Life, task_spec: TaskSpec, stack: AsyncExitStack) -> StepJudging | None:
         settings = self.config.step_rewards
         if settings is None:
             return None
-        problem = str(brief.task.visible["problem_statement"])
+        problem = str(task_spec.task.visible["problem_statement"])
         judge, slots = self.peers[settings.server.name], self._judging_slots
         judging = StepJudging(settings, judge, slots, life.row, life.call, problem=problem)
         return await stack.enter_async_context(judging)
 
-    def _watch(self, life: Life, brief: Brief) -> Canaries:
-        of_row = canaries.of_row(life.row.task.get("canary"), brief.task.model_dump_json())
-        return Canaries([*self._planted, life.secret, *of_row])
+    def _canaries(self, life: Life, task_spec: TaskSpec) -> CanaryWatch:
+        of_row = canaries.of_row(life.row.task.get("canary"), task_spec.task.model_dump_json())
+        return CanaryWatch([*self._canary_tokens, life.secret, *of_row])
 
-    async def _act(self, life: Life, work: Work, sandbox_id: str, watch: Canaries) -> Exit:
-        """Let the harness work on it."""
-        assert work.brief is not None
-        assert work.variant is not None
+    async def _run_harness(self, life: Life, state: RolloutState, sandbox_id: str, watch: CanaryWatch) -> Exit:
+        """Run the harness in the sandbox; raises what its model or a canary failed with."""
+        assert state.task_spec is not None
+        assert state.variant is not None
         workspace = SandboxWorkspace(
             self._provider.held,
             sandbox_id,
-            workdir=work.brief.spec.workdir,
+            workdir=state.task_spec.sandbox.workdir,
             command_timeout_s=self.config.command_timeout_s,
             blocklist=self._blocklist,
             seen=watch.look,
         )
-        work.counts = workspace.counts
-        variant = work.variant
+        state.counts = workspace.counts
+        variant = state.variant
         gold = await gold_patch(life, self.model) if variant.needs == "gold" else None
         program = variant.program
         located = self._programs[program.folder] if program and program.where == "outside" else None
         harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold, program=located)
-        work.left = getattr(harness, "left", {})
+        state.files = getattr(harness, "left", {})
         name = self.config.model_server.name
         try:
             async with RolloutModel(
@@ -190,40 +190,42 @@ class SweAgent(AgentServer[SweConfig]):
                 name=name,
                 open_tunnel=lambda wish: self._tunnel(life, sandbox_id, watch, wish),
                 settings=RolloutSettings(
-                    sampling=sampling_of(work.brief.task.params),
+                    sampling=sampling_of(state.task_spec.task.params),
                     max_turns=self.config.agent_max_turns,
                     max_tokens=self.config.agent_max_tokens,
                     ends_at=time.time() + self.config.agent_timeout_s,
                 ),
-            ) as work.model:
-                left = await self._run(harness, life, work, workspace)
+            ) as state.model:
+                exit_ = await self._run_within_limits(harness, life, state, workspace)
         except PaddockError as error:
             watch.check()  # what it says may only be how a leak was stopped
-            if work.model is not None and work.model.tunnel and (why := work.model.tunnel.failure) is not None:
-                raise why from error  # a program without its model fails for that
+            if state.model is not None and state.model.tunnel and (failure := state.model.tunnel.failure) is not None:
+                raise failure from error  # a program without its model fails for that
             raise
         watch.check()
-        tunnel = work.model.tunnel
-        if tunnel and tunnel.failure is not None and left.ended not in ("context_limit", "budget", "killed"):
+        tunnel = state.model.tunnel
+        if tunnel and tunnel.failure is not None and exit_.ended not in ("context_limit", "budget", "killed"):
             raise tunnel.failure
-        return left
+        return exit_
 
-    async def _patch(self, life: Life, work: Work, sandbox_id: str) -> Patch:
-        """What it has come to."""
-        assert work.brief is not None
-        assert work.exit is not None
-        provider, root = self._provider.held, work.brief.spec.workdir
+    async def _take_patch(self, life: Life, state: RolloutState, sandbox_id: str) -> Patch:
+        """Take the patch of what the harness changed."""
+        assert state.task_spec is not None
+        assert state.exit is not None
+        provider, root = self._provider.held, state.task_spec.sandbox.workdir
         try:
-            return await provider.patch(sandbox_id, root, ended=work.exit.ended == "killed")
+            return await provider.patch(sandbox_id, root, ended=state.exit.ended == "killed")
         except InfraError as error:
-            if not _counts(life.row, error):
+            if not _is_second_doubt(life.row, error):
                 raise
-            work.exit = work.exit.model_copy(update={"ended": "killed", "detail": error.message})
+            state.exit = state.exit.model_copy(update={"ended": "killed", "detail": error.message})
             return await provider.patch(sandbox_id, root, ended=True)
 
-    async def _run(self, harness: Harness, life: Life, work: Work, workspace: SandboxWorkspace) -> Exit:
-        assert work.brief is not None
-        assert work.model is not None
+    async def _run_within_limits(
+        self, harness: Harness, life: Life, state: RolloutState, workspace: SandboxWorkspace
+    ) -> Exit:
+        assert state.task_spec is not None
+        assert state.model is not None
         config = self.config
         limits = Limits(
             max_turns=config.agent_max_turns,
@@ -235,20 +237,20 @@ class SweAgent(AgentServer[SweConfig]):
             async with asyncio.timeout(config.agent_timeout_s + GRACE_S):
                 with boundary(BugError, f"harness {harness.__class__.__name__}", stage="model"):
                     try:
-                        run = harness.run(work.brief.task, workspace, work.model, limits, work.report)
-                        return await work.model.watched(run)
+                        run = harness.run(state.task_spec.task, workspace, state.model, limits, state.report)
+                        return await state.model.watched(run)
                     except BudgetExceeded as spent:
-                        return Exit(ended="budget", turns=len(work.steps), detail=spent.message)
+                        return Exit(ended="budget", turns=len(state.steps), detail=spent.message)
                     except InfraError as error:
-                        if not _counts(life.row, error):
+                        if not _is_second_doubt(life.row, error):
                             raise
-                        return Exit(ended="killed", turns=len(work.steps), detail=error.message)
+                        return Exit(ended="killed", turns=len(state.steps), detail=error.message)
         except TimeoutError:
             return Exit(
-                ended="time_limit", turns=len(work.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
+                ended="time_limit", turns=len(state.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
             )
 
-    async def _tunnel(self, life: Life, sandbox_id: str, watch: Canaries, wish: TunnelWish) -> Tunnel:
+    async def _tunnel(self, life: Life, sandbox_id: str, watch: CanaryWatch, wish: TunnelWish) -> Tunnel:
         if wish.api_key is None:
             listener = await self._provider.held.tunnel(sandbox_id, port=self.config.tunnel.port)
         else:
@@ -257,6 +259,6 @@ class SweAgent(AgentServer[SweConfig]):
         return Tunnel(listener, upstream, self.config.tunnel, hidden=[life.secret], seen=watch.look, **wish._asdict())
 
 
-def _counts(row: Row, error: InfraError) -> bool:
-    """Whether a failure is the second of its rollout whose cause is in doubt."""
+def _is_second_doubt(row: Row, error: InfraError) -> bool:
+    """Say whether a failure is the second of its rollout whose cause is in doubt."""
     return error.doubtful and bool(row.stamp.doubts)

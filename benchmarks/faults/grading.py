@@ -25,7 +25,7 @@ from paddock.errors import PaddockError
 from paddock.http import read_row
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings, open_provider
 from paddock.sandbox.images import ImageStore
@@ -102,7 +102,7 @@ def run(words: list[str]) -> dict[str, Any]:
 
 
 async def _campaign(
-    settings: SandboxSettings, machine: Machine, instances: list[Instance], n: int, chance: random.Random
+    settings: SandboxSettings, machine: Machine, instances: list[SweInstance], n: int, chance: random.Random
 ) -> list[dict[str, Any]]:
     provider = await open_provider(settings)
     found = []
@@ -121,7 +121,7 @@ async def _campaign(
 
 
 async def _case(
-    grader: Grader, stages: Stages, machine: Machine, store: ImageStore, instance: Instance, chance: random.Random
+    grader: Grader, stages: Stages, machine: Machine, store: ImageStore, instance: SweInstance, chance: random.Random
 ) -> dict[str, Any]:
     name = chance.choices(list(PATCHES), [one.share for one in PATCHES.values()])[0]
     kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
@@ -164,7 +164,7 @@ async def _case(
     }
 
 
-async def _graded(grader: Grader, instance: Instance, patch: bytes) -> tuple[float | str, str]:
+async def _graded(grader: Grader, instance: SweInstance, patch: bytes) -> tuple[float | str, str]:
     """The reward, or the outcome of a failure; and its reason or kind."""
     try:
         reason = (await grader.grade(instance, patch)).reason
@@ -175,7 +175,7 @@ async def _graded(grader: Grader, instance: Instance, patch: bytes) -> tuple[flo
     return float(reason == "resolved"), reason
 
 
-def patch_of(instance: Instance, name: str) -> bytes:
+def patch_of(instance: SweInstance, name: str) -> bytes:
     """One of `PATCHES`."""
     gold = instance.gold_patch if instance.gold_patch.endswith(b"\n") else instance.gold_patch + b"\n"
     lines = gold.split(b"\n")

@@ -33,7 +33,7 @@ from paddock.errors import PaddockError
 from paddock.http import read_row
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings, open_provider
 from paddock.sandbox.owner import state_folder
@@ -52,7 +52,7 @@ BOUNDS = {"owner_mib": 1024.0, "owner_fds": 4096.0, "keeper_mib": 64.0, "keeper_
 class Honest:
     """Gradings, and what came of them."""
 
-    def __init__(self, grader: Grader, instances: list[Instance]) -> None:
+    def __init__(self, grader: Grader, instances: list[SweInstance]) -> None:
         self.right = 0
         self.wrong: list[str] = []
         self.failures: Counter[str] = Counter()
@@ -114,7 +114,9 @@ def _enter(words: list[str]) -> None:
     os.execvpe(argv[0], argv, {**os.environ, ALONE: "1"})
 
 
-async def _campaign(args: argparse.Namespace, settings: SandboxSettings, instances: list[Instance]) -> dict[str, Any]:
+async def _campaign(
+    args: argparse.Namespace, settings: SandboxSettings, instances: list[SweInstance]
+) -> dict[str, Any]:
     mark = uuid.uuid4().hex
     before = Before(settings.home, mark)
     provider = await open_provider(settings)

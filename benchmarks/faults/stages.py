@@ -8,7 +8,7 @@ Stages  `reference` makes the reference; `run` runs the patch, `control` the fix
 from pathlib import PurePosixPath
 from typing import Any
 
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import ExecRequest, ExecResult, Provider
 
 _STAGES = {(False, False): "run", (True, False): "control", (True, True): "calibration", (False, True): "audit"}
@@ -31,7 +31,7 @@ class Stages:
         self.ended = 0
         """Those that have ended."""
 
-    def begin(self, instance: Instance, patch: bytes) -> None:
+    def begin(self, instance: SweInstance, patch: bytes) -> None:
         self._gold = b"" if patch == instance.gold_patch else instance.gold_patch.strip()
         self._tests = {PurePosixPath(path).name: data for path, data in instance.test_files.items()}
         self.now, self.runs, self.ended = "reference/before", 0, 0

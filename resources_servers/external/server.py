@@ -29,25 +29,25 @@ class ExternalConfig(ServerConfig):
     token: SecretStr | None = Field(default=None, repr=False)
     """What it asks its callers for; None or empty: nothing, or what a server of this user has left for them."""
     needs: tuple[str, ...] = ()
-    """What has to run beside it, such as a judge; told by `paddock train --dry-run`, read by nobody else."""
+    """What has to run beside it, such as a judge; printed by `paddock train --dry-run`, read by nobody else."""
 
     @field_validator("base_url")
     @classmethod
-    def _usable(cls, value: str) -> str:
+    def _is_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("needs the URL of a running server, such as http://127.0.0.1:5003")
         return value
 
 
-class AnyTask(BaseModel):
+class ForwardedTask(BaseModel):
     """A task is the other server's business."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
+class ExternalServer(ResourcesServer[ExternalConfig, ForwardedTask]):
     config_type = ExternalConfig
-    task_type = AnyTask
+    task_type = ForwardedTask
 
     def __init__(self, config: ExternalConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
@@ -63,17 +63,17 @@ class ExternalServer(ResourcesServer[ExternalConfig, AnyTask]):
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {SEED: self._pass_row, VERIFY: self._pass_response, AGGREGATE: self._aggregate}
 
-    async def verify(self, task: AnyTask, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: ForwardedTask, row: Row, response: JsonObject) -> Verdict:
         raise BugError(f"{self.name}: judges at {self.config.base_url}, not here: verify it there", kind="external")
 
     async def _pass_row(self, row: Row, call: Call) -> Session:
-        return await self._there.call(SEED, row, call)
+        return await self._peer.call(SEED, row, call)
 
     async def _pass_response(self, request: VerifyRequest, call: Call) -> Verdict:
-        return await self._there.call(VERIFY, request, call)
+        return await self._peer.call(VERIFY, request, call)
 
     @property
-    def _there(self) -> HttpPeer:
+    def _peer(self) -> HttpPeer:
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         url = self.config.base_url

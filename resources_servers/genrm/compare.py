@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from paddock.errors import BugError, PaddockError, RequestError, describe
 from paddock.http import Route, require_response
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.groups.plan import Plan, Question, plan
+from paddock.resources_servers.genrm.groups.plan import ComparisonPlan, Question, plan_comparisons
 from paddock.resources_servers.genrm.groups.progress import comparison_of
-from paddock.resources_servers.genrm.groups.records import Judgement
-from paddock.resources_servers.genrm.judging.asking import Judges, Subject
-from paddock.resources_servers.genrm.records import Candidate, Comparison, on_wire
-from paddock.resources_servers.genrm.verdicts import Settled
+from paddock.resources_servers.genrm.groups.records import GroupJudgement
+from paddock.resources_servers.genrm.judging.judges import GroupPrompt, Judges
+from paddock.resources_servers.genrm.records import Candidate, PairComparison, on_wire
+from paddock.resources_servers.genrm.verdicts import GroupResult
 from paddock.types import JsonObject, Record
 from paddock.types.records import Finite
 
@@ -38,7 +38,7 @@ class CompareRequest(Record):
 class CompareReply(Record):
     rewards: list[Finite]
     """In the order of `response_objs`."""
-    comparison_results: list[Comparison]
+    comparison_results: list[PairComparison]
     metrics: dict[str, Finite]
 
 
@@ -73,9 +73,10 @@ COMPARE: Route[CompareRequest, CompareReply] = Route(
 )
 
 
-async def compared(
-    config: GenrmConfig, judges: Judges, subject: Subject, candidates: Sequence[Candidate]
+async def compare_responses(
+    config: GenrmConfig, judges: Judges, prompt: GroupPrompt, candidates: Sequence[Candidate]
 ) -> CompareReply:
+    """Compare the candidates with each other; RequestError for too many of them, VerifierError for a failed judge."""
     if len(candidates) > config.max_group_size:
         raise RequestError(
             f"response_objs: {len(candidates)} of them; at most {config.max_group_size} are compared", kind="too_many"
@@ -83,52 +84,54 @@ async def compared(
     if len(candidates) < 2:
         rewards = [config.default_score for _ in candidates]
         return CompareReply(rewards=rewards, comparison_results=[], metrics={})
-    comparisons = await _all_comparisons(config, judges, subject, candidates)
+    comparisons = await _all_comparisons(config, judges, prompt, candidates)
     traits = {number: candidate.traits for number, candidate in enumerate(candidates)}
-    settled = Settled(Judgement(group="", members=traits, comparisons=comparisons), config)
+    result = GroupResult(GroupJudgement(group="", members=traits, comparisons=comparisons), config)
     scores = [score for one in comparisons for score in (one.score_1, one.score_2)]
     return CompareReply(
-        rewards=[settled.scored.rewards[number] for number in range(len(candidates))],
+        rewards=[result.rewards.rewards[number] for number in range(len(candidates))],
         comparison_results=comparisons,
         metrics={
             "mean_individual_score": fmean(scores),
             "std_individual_score": pstdev(scores),
-            "tiebreak_usage_rate": settled.scored.tiebreaks / len(comparisons),
-            **settled.quality.as_metrics(),
+            "tiebreak_usage_rate": result.rewards.tiebreaks / len(comparisons),
+            **result.quality.as_metrics(),
         },
     )
 
 
 async def _all_comparisons(
-    config: GenrmConfig, judges: Judges, subject: Subject, candidates: Sequence[Candidate]
-) -> list[Comparison]:
-    answered: dict[Question, Comparison] = {}
+    config: GenrmConfig, judges: Judges, prompt: GroupPrompt, candidates: Sequence[Candidate]
+) -> list[PairComparison]:
+    answered: dict[Question, PairComparison] = {}
 
     async def ask(question: Question) -> None:
         first, second = candidates[question.first].text, candidates[question.second].text
-        judged = await judges.compare(subject, first, second, question.judge_idx)
-        comparison = comparison_of(question, judged)
+        scores = await judges.compare(prompt, first, second, question.judge_idx)
+        comparison = comparison_of(question, scores)
         assert comparison is not None  # it did not fail
         answered[question] = comparison
 
     while missing := [
-        question for question in _planned(config, candidates, answered).questions if question not in answered
+        question for question in _plan_comparisons(config, candidates, answered).questions if question not in answered
     ]:
         try:
-            async with asyncio.TaskGroup() as asking:
+            async with asyncio.TaskGroup() as group:
                 for question in missing:
-                    asking.create_task(ask(question))
+                    group.create_task(ask(question))
         except ExceptionGroup as errors:
             # Not `except*`: what is raised in it comes out in a group again on Python 3.11.2.
             raise _first(errors.subgroup(PaddockError) or errors) from None
-    return [answered[question] for question in _planned(config, candidates, answered).questions]
+    return [answered[question] for question in _plan_comparisons(config, candidates, answered).questions]
 
 
-def _planned(config: GenrmConfig, candidates: Sequence[Candidate], answered: dict[Question, Comparison]) -> Plan:
+def _plan_comparisons(
+    config: GenrmConfig, candidates: Sequence[Candidate], answered: dict[Question, PairComparison]
+) -> ComparisonPlan:
     count = len(candidates)
-    return plan(config, range(count), count, complete=True, answered=answered.get)
+    return plan_comparisons(config, range(count), count, complete=True, answered=answered.get)
 
 
 def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    found = errors.exceptions[0]
-    return _first(found) if isinstance(found, ExceptionGroup) else found
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import Self
 
-from paddock.resources_servers.genrm.records import Comparison
+from paddock.resources_servers.genrm.records import PairComparison
 from paddock.resources_servers.genrm.scoring.aggregation import MIDDLE_RANKING
 from paddock.types import Record
 
@@ -81,7 +81,7 @@ class Quality(Record):
         return _share(self.judges_agreeing, self.judge_pairs)
 
     def as_metrics(self) -> dict[str, float]:
-        """By name; those that are None are left out."""
+        """Return the shares by name; those that are None are left out."""
         shares = {
             "judge_swap_consistency": self.swap_consistency,
             "judge_first_preference_rate": self.first_preference_rate,
@@ -96,8 +96,8 @@ class Quality(Record):
         }
 
 
-def quality(comparisons: Sequence[Comparison]) -> Quality:
-    """Of one group's comparisons, in any order."""
+def quality_of(comparisons: Sequence[PairComparison]) -> Quality:
+    """Count what one group's comparisons, in any order, say about its judges."""
     preferred = [preference(one) for one in comparisons]
     swaps, judges, pairs = _swaps(comparisons), _judges(comparisons), _pairs(comparisons)
     triangles = _triangles(pairs)
@@ -119,17 +119,17 @@ def quality(comparisons: Sequence[Comparison]) -> Quality:
 
 
 def pooled(groups: Iterable[Quality]) -> dict[str, float]:
-    """Metrics of a run: shares of all that was counted, so a group weighs as much as it has comparisons."""
+    """Return the metrics of a run: shares of all that was counted, so a group weighs as much as it has comparisons."""
     return sum(groups, Quality()).as_metrics()
 
 
-def preference(comparison: Comparison) -> int:
+def preference(comparison: PairComparison) -> int:
     """1: the one that the judge saw first; -1: the second; 0: neither."""
     gap = comparison.score_1 - comparison.score_2 or MIDDLE_RANKING - comparison.ranking
     return _sign(gap)
 
 
-def _swaps(comparisons: Iterable[Comparison]) -> list[bool]:
+def _swaps(comparisons: Iterable[PairComparison]) -> list[bool]:
     """For each pair and judge with both orders: do they agree?"""
     seen = _by_order(comparisons)
     return [
@@ -139,15 +139,15 @@ def _swaps(comparisons: Iterable[Comparison]) -> list[bool]:
     ]
 
 
-def _judges(comparisons: Iterable[Comparison]) -> list[bool]:
+def _judges(comparisons: Iterable[PairComparison]) -> list[bool]:
     """For each pair in one order and each two of its judges: do they agree?"""
     votes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for (first, second, _), vote in _by_order(comparisons).items():
         votes[first, second].append(vote)
-    return [one == other for found in votes.values() for one, other in combinations(found, 2)]
+    return [one == other for preferences in votes.values() for one, other in combinations(preferences, 2)]
 
 
-def _by_order(comparisons: Iterable[Comparison]) -> dict[tuple[int, int, int], int]:
+def _by_order(comparisons: Iterable[PairComparison]) -> dict[tuple[int, int, int], int]:
     """Preference by first, second and judge."""
     sums: dict[tuple[int, int, int], int] = defaultdict(int)
     for one in comparisons:
@@ -155,7 +155,7 @@ def _by_order(comparisons: Iterable[Comparison]) -> dict[tuple[int, int, int], i
     return {key: _sign(total) for key, total in sums.items()}
 
 
-def _pairs(comparisons: Iterable[Comparison]) -> Preferences:
+def _pairs(comparisons: Iterable[PairComparison]) -> Preferences:
     sums: dict[tuple[int, int], int] = defaultdict(int)
     for one in comparisons:
         turned = one.response_i > one.response_j

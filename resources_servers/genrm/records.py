@@ -1,4 +1,4 @@
-"""What the rooms of the GenRM server tell each other.
+"""The records that the modules of the GenRM server exchange.
 
 Indices a group's members are numbered from 0; `response_i` and `response_j` of a comparison are member numbers in the
         order in which the judge saw them.
@@ -15,8 +15,8 @@ LOWEST_SCORE, HIGHEST_SCORE = 1.0, 5.0
 LOWEST_RANKING, HIGHEST_RANKING = 1.0, 6.0
 
 
-class Judged(Record):
-    """What one answer of a judge says."""
+class JudgeScores(Record):
+    """The scores and the ranking of one answer of a judge."""
 
     score_1: float = Field(ge=LOWEST_SCORE, le=HIGHEST_SCORE)
     """Of the response that it saw first."""
@@ -26,7 +26,7 @@ class Judged(Record):
     """Names of those that the answer did not state, which have their defaults."""
 
 
-class Comparison(Record):
+class PairComparison(Record):
     """One answer of a judge about two members: an entry of `comparison_results`."""
 
     response_i: int
@@ -34,24 +34,24 @@ class Comparison(Record):
     response_j: int
     """Member that it saw as `response_2`."""
     judge_idx: int = 0
-    """Which of the answers on this pair; of several judges, the place of the one that gave it is this modulo their
+    """Which of the answers on this pair; of several judges, the index of the one that gave it is this modulo their
     number (`groups.plan`)."""
     score_1: float
     score_2: float
     ranking: float
     missing: tuple[str, ...] = ()
-    """As in `Judged`."""
+    """As in `JudgeScores`."""
 
 
-class Pair(NamedTuple):
+class MemberPair(NamedTuple):
     """Members to compare, in the order in which the judge is to see them."""
 
     first: int
     second: int
 
 
-class Traits(Record):
-    """What of a response, besides the judge's opinion, moves its reward."""
+class ResponseTraits(Record):
+    """Lengths and formatting of a response, which move its reward besides the judge's scores."""
 
     answer_chars: int = Field(ge=0)
     """Characters of its messages' texts."""
@@ -66,10 +66,10 @@ class Candidate(Record):
 
     text: str
     """What the judge is shown: messages and calls, no reasoning."""
-    traits: Traits
+    traits: ResponseTraits
 
 
-class Scored(NamedTuple):
+class GroupRewards(NamedTuple):
     """A group's rewards, by member number, and what they are made of: the components of a member sum to its reward."""
 
     rewards: dict[int, float]
@@ -79,7 +79,7 @@ class Scored(NamedTuple):
     """Comparisons whose ranking was used because their scores were equal."""
 
 
-def on_wire(comparison: Comparison) -> JsonObject:
-    """An entry of `comparison_results`."""
+def on_wire(comparison: PairComparison) -> JsonObject:
+    """Make an entry of `comparison_results`."""
     wire: dict[str, Json] = comparison.model_dump(exclude={"missing"})
     return {**wire, "missing": list(comparison.missing)} if comparison.missing else wire

@@ -6,7 +6,7 @@ Group   the rollouts of one row. `/verify` answers when the group's comparisons 
 Steps   `/score_step` judges single steps of other agents' rollouts (`steps`), and has nothing to do with groups.
 Row     the conversation in `responses_create_params`; `principle` and `prompt_id` where the row has them.
 Reward  that of the configured aggregation (about 1 to 5), as named parts; what it follows from is in the verdict.
-Errors  what a judge fails to say is VerifierError (`judging.asking`, `groups.group`): masked or retried, never a score.
+Errors  what a judge fails to say is VerifierError (`judging`, `groups`): masked or retried, never a score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,18 @@ from pydantic import BaseModel, ConfigDict
 
 from paddock.errors import BugError, ConfigError, RowError, VerifierError, boundary
 from paddock.http import SCORE_STEP, AggregateMetrics, Call, Peer, Route, StepRequest, StepScore, VerifyRequest
-from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compared
+from paddock.resources_servers.genrm.compare import COMPARE, CompareReply, CompareRequest, compare_responses
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.groups.groups import Groups
-from paddock.resources_servers.genrm.groups.keys import candidate_of, judging_of, place_of, submission_of
-from paddock.resources_servers.genrm.groups.records import Place
+from paddock.resources_servers.genrm.groups.active_groups import ActiveGroups
+from paddock.resources_servers.genrm.groups.keys import candidate_of, judging_of, slot_of, submission_of
+from paddock.resources_servers.genrm.groups.records import GroupSlot
 from paddock.resources_servers.genrm.groups.store import GroupStore
-from paddock.resources_servers.genrm.judging.asking import Judges, Subject
 from paddock.resources_servers.genrm.judging.conversation import history
+from paddock.resources_servers.genrm.judging.judges import GroupPrompt, Judges
 from paddock.resources_servers.genrm.quality import pooled
 from paddock.resources_servers.genrm.scoring.traits import traits_of
 from paddock.resources_servers.genrm.steps import StepScorer
-from paddock.resources_servers.genrm.verdicts import qualities, scored_again, single
+from paddock.resources_servers.genrm.verdicts import qualities, rescore, single_verdict
 from paddock.sandbox.settings import default_home
 from paddock.server import Handler, ModelServer, ResourcesServer, Server
 from paddock.types import JsonObject, Row, Verdict
@@ -65,13 +65,13 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
     @classmethod
     def check_references(cls, config: GenrmConfig, classes: Mapping[str, type[Server[Any]]]) -> None:
         for judge in config.judges:
-            found = classes[judge.name]
-            if not (config.judges_read_metadata or (issubclass(found, ModelServer) and found.COMPARES)):
+            server = classes[judge.name]
+            if not (config.judges_read_metadata or (issubclass(server, ModelServer) and server.COMPARES)):
                 raise ConfigError(
-                    f"genrm_model_server: `{judge.name}` ({found.__name__}) does not show its model the responses of a "
-                    "comparison: put a `models_servers: genrm` block in front of its endpoint (`base_url`, `model`; "
-                    "`prompt_form: plain` for any chat model) and name that. Where it passes requests on to a GenRM "
-                    "server elsewhere, with their metadata: judges_read_metadata: true",
+                    f"genrm_model_server: `{judge.name}` ({server.__name__}) does not show its model the responses "
+                    "of a comparison: put a `models_servers: genrm` block in front of its endpoint (`base_url`, "
+                    "`model`; `prompt_form: plain` for any chat model) and name that. Where it passes requests on to a "
+                    "GenRM server elsewhere, with their metadata: judges_read_metadata: true",
                     kind="no_judge",
                 )
 
@@ -80,14 +80,14 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         self._judges = Judges(config, peers)
         self._steps = StepScorer(config.step_score, lambda: [peers[judge.name] for judge in config.judges])
         self._judging = judging_of(config)
-        self._groups: Groups | None = None
+        self._groups: ActiveGroups | None = None
 
     @property
     def state_dir(self) -> Path:
         return self.config.state_dir or default_home() / "genrm" / quote(self.name, safe="")
 
     async def start(self) -> None:
-        self._groups = Groups(self.config, GroupStore(self.state_dir), self._judges)
+        self._groups = ActiveGroups(self.config, GroupStore(self.state_dir), self._judges)
 
     async def stop(self) -> None:
         if self._groups is not None:
@@ -98,58 +98,59 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
         return {**super().handlers(), COMPARE: self._compare, SCORE_STEP: self._score_step}
 
     async def verify(self, task: GenrmTask, row: Row, response: JsonObject) -> Verdict:
-        """Of a call of its own: of a row without a member number another member."""
-        return await self._judged(task, row, response, Call().request_id)
+        """Judge a response as a request of its own: a row without a member number gets another one."""
+        return await self._judge(task, row, response, Call().request_id)
 
     async def _verify(self, request: VerifyRequest, call: Call) -> Verdict:
         task = self.read_task(request.row)
         with boundary(VerifierError, f"{self.name}: verify", stage="verify"):
-            return await self._judged(task, request.row, request.response, call.request_id)
+            return await self._judge(task, request.row, request.response, call.request_id)
 
-    async def _judged(self, task: GenrmTask, row: Row, response: JsonObject, request_id: str) -> Verdict:
-        subject = self._subject_of(task, row)
-        place = self._place(task, row, subject)
-        if place.size == 1:
-            return single(traits_of(response), self.config)
-        told = await self._started.judged(place, submission_of(row.stamp, response, request_id), subject)
-        return told.settled.verdict(told.member)
+    async def _judge(self, task: GenrmTask, row: Row, response: JsonObject, request_id: str) -> Verdict:
+        prompt = self._prompt_of(task, row)
+        slot = self._slot(task, row, prompt)
+        if slot.size == 1:
+            return single_verdict(traits_of(response), self.config)
+        submission = submission_of(row.stamp, response, request_id)
+        result, member = await self._active_groups.judge_submission(slot, submission, prompt)
+        return result.verdict(member)
 
     async def withdraw(self, task: GenrmTask, row: Row) -> None:
-        place = self._place(task, row, self._subject_of(task, row))
-        if place.size > 1 and place.member is not None:
-            self._started.withdraw(place, row.stamp.attempt or 0)
+        slot = self._slot(task, row, self._prompt_of(task, row))
+        if slot.size > 1 and slot.member is not None:
+            self._active_groups.withdraw(slot, row.stamp.attempt or 0)
 
     async def reverify(self, task: GenrmTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
-        """By the comparisons that the verdict holds; no judge is asked."""
-        return scored_again(verdict, traits_of(response), self.config)
+        """Score again by the comparisons that the verdict holds; no judge is asked."""
+        return rescore(verdict, traits_of(response), self.config)
 
     def oracle(self, task: GenrmTask, row: Row) -> Sequence[Sequence[JsonObject]]:
-        """The row's known answer for this member: none of them is right or wrong, but they differ."""
+        """Return the row's known answer for this member: none of them is right or wrong, but they differ."""
         if not task.answers:
             raise RowError("answers: missing; needs a list of texts to play in place of a policy", kind="no_answers")
         return [[message_item(task.answers[(row.stamp.member or 0) % len(task.answers)])]]
 
     def aggregate_metrics(self, verify_responses: Sequence[JsonObject]) -> AggregateMetrics:
-        """With the quality of the judges over all groups: each comparison counts once."""
+        """Add the quality of the judges over all groups: each comparison counts once."""
         metrics = super().aggregate_metrics(verify_responses)
         judges = pooled(qualities(verify_responses))
         return metrics.model_copy(update={"agent_metrics": {**metrics.agent_metrics, **judges}})
 
     @property
-    def _started(self) -> Groups:
+    def _active_groups(self) -> ActiveGroups:
         if self._groups is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         return self._groups
 
-    def _place(self, task: GenrmTask, row: Row, subject: Subject) -> Place:
-        return place_of(self.config, row.stamp, task.prompt_id, subject, judging=self._judging)
+    def _slot(self, task: GenrmTask, row: Row, prompt: GroupPrompt) -> GroupSlot:
+        return slot_of(self.config, row.stamp, task.prompt_id, prompt, judging=self._judging)
 
-    def _subject_of(self, task: GenrmTask, row: Row) -> Subject:
-        return self._subject(history(row.responses_create_params), task.principle)
+    def _prompt_of(self, task: GenrmTask, row: Row) -> GroupPrompt:
+        return self._prompt(history(row.responses_create_params), task.principle)
 
-    def _subject(self, conversation: list[JsonObject], principle: str | None) -> Subject:
-        given = (principle or self.config.default_principle) if self.config.use_principle else None
-        return Subject(conversation, given)
+    def _prompt(self, conversation: list[JsonObject], principle: str | None) -> GroupPrompt:
+        text = (principle or self.config.default_principle) if self.config.use_principle else None
+        return GroupPrompt(conversation, text)
 
     async def _score_step(self, request: StepRequest, call: Call) -> StepScore:
         with boundary(VerifierError, f"{self.name}: score_step"):
@@ -157,6 +158,6 @@ class GenrmServer(ResourcesServer[GenrmConfig, GenrmTask]):
 
     async def _compare(self, request: CompareRequest, call: Call) -> CompareReply:
         with boundary(VerifierError, f"{self.name}: compare", stage="verify"):
-            subject = self._subject(history({"input": request.conversation_history}), request.principle)
+            prompt = self._prompt(history({"input": request.conversation_history}), request.principle)
             candidates = [candidate_of(response) for response in request.response_objs]
-            return await compared(self.config, self._judges, subject, candidates)
+            return await compare_responses(self.config, self._judges, prompt, candidates)

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from itertools import combinations
 
 from paddock.resources_servers.genrm.config import ComparisonStrategy
-from paddock.resources_servers.genrm.records import Comparison, Pair
+from paddock.resources_servers.genrm.records import MemberPair, PairComparison
 from paddock.resources_servers.genrm.scoring import bradley_terry
 
 PAIRS_PER_MEMBER = 3
@@ -32,11 +32,13 @@ def next_pairs(
     present: Sequence[int],
     size: int,
     complete: bool,
-    done: Sequence[Comparison],
-    asked: AbstractSet[Pair],
+    done: Sequence[PairComparison],
+    requested: AbstractSet[MemberPair],
     budget: int | None,
-) -> list[Pair]:
-    """Pairs to ask for now; none of `asked`. [] when `complete` and all that was asked is done: nothing more will be.
+) -> list[MemberPair]:
+    """Return the pairs to ask for now, none of them in `requested`.
+
+    [] when `complete` and all that was requested is done: there will be no more.
 
     `present`: members, of those numbered below `size`; `complete`: no further one comes. `done`: comparisons of pairs
     that are through, with all their judges and orders. `budget`: pairs in all that `uncertain` may ask for; it bounds
@@ -44,66 +46,70 @@ def next_pairs(
     """
     members = sorted(present)
     if strategy == "all_pairs":
-        wanted = [Pair(*pair) for pair in combinations(members, 2)]
+        wanted = [MemberPair(*pair) for pair in combinations(members, 2)]
     elif complete:
         wanted = list(_ring(members))
     else:
         there = set(members)
         # Not by way of all numbers below `size`: most of them may never come.
-        nexts = [Pair(member, (member + 1) % size) for member in members] if size > 1 else []
+        nexts = [MemberPair(member, (member + 1) % size) for member in members] if size > 1 else []
         wanted = [pair for pair in nexts if pair.second in there]
-    fresh = [pair for pair in wanted if pair not in asked]
+    fresh = [pair for pair in wanted if pair not in requested]
     if fresh or strategy != "uncertain" or not complete:
         return fresh
-    through = {Pair(one.response_i, one.response_j) for one in done}
+    through = {MemberPair(one.response_i, one.response_j) for one in done}
     there = set(members)
-    if any(pair not in through for pair in asked if there.issuperset(pair)):
+    if any(pair not in through for pair in requested if there.issuperset(pair)):
         return []
-    left = (PAIRS_PER_MEMBER * len(members) if budget is None else budget) - len(asked)
-    return _round(members, done, asked)[: max(left, 0)]
+    left = (PAIRS_PER_MEMBER * len(members) if budget is None else budget) - len(requested)
+    return _round(members, done, requested)[: max(left, 0)]
 
 
-def _ring(members: Sequence[int]) -> Iterator[Pair]:
+def _ring(members: Sequence[int]) -> Iterator[MemberPair]:
     if len(members) > 1:
         for place, member in enumerate(members):
-            yield Pair(member, members[(place + 1) % len(members)])
+            yield MemberPair(member, members[(place + 1) % len(members)])
 
 
-def _round(members: Sequence[int], done: Sequence[Comparison], asked: AbstractSet[Pair]) -> list[Pair]:
-    """The least certain first."""
+def _round(
+    members: Sequence[int], done: Sequence[PairComparison], requested: AbstractSet[MemberPair]
+) -> list[MemberPair]:
+    """Choose pairs, the least certain first, no member twice."""
     busy: set[int] = set()
-    chosen: list[Pair] = []
-    for pair in _by_uncertainty(_open(members, asked), members, done):
+    chosen: list[MemberPair] = []
+    for pair in _by_uncertainty(_open(members, requested), members, done):
         if busy.isdisjoint(pair):
             chosen.append(pair)
             busy.update(pair)
     return chosen
 
 
-def _open(members: Sequence[int], asked: AbstractSet[Pair]) -> list[Pair]:
-    """Pairs that were asked in neither order, each led by who was first less often; else the orders that are left."""
-    lead = Counter(pair.first for pair in asked)
-    lead.subtract(pair.second for pair in asked)
-    pairs = [Pair(*pair) for pair in combinations(members, 2)]
-    turned = [Pair(pair.second, pair.first) for pair in pairs]
+def _open(members: Sequence[int], requested: AbstractSet[MemberPair]) -> list[MemberPair]:
+    """Return the pairs asked in neither order, each led by who was first less often; else the orders that are left."""
+    lead = Counter(pair.first for pair in requested)
+    lead.subtract(pair.second for pair in requested)
+    pairs = [MemberPair(*pair) for pair in combinations(members, 2)]
+    turned = [MemberPair(pair.second, pair.first) for pair in pairs]
     new = [
         back if lead[pair.first] > lead[pair.second] else pair
         for pair, back in zip(pairs, turned, strict=True)
-        if pair not in asked and back not in asked
+        if pair not in requested and back not in requested
     ]
-    return new or [pair for pair in [*pairs, *turned] if pair not in asked]
+    return new or [pair for pair in [*pairs, *turned] if pair not in requested]
 
 
-def _by_uncertainty(pairs: Sequence[Pair], members: Sequence[int], done: Sequence[Comparison]) -> list[Pair]:
-    fit = bradley_terry.fitted(members, done)
+def _by_uncertainty(
+    pairs: Sequence[MemberPair], members: Sequence[int], done: Sequence[PairComparison]
+) -> list[MemberPair]:
+    fit = bradley_terry.fit_strengths(members, done)
     covariance = fit.covariance()
     place = {member: index for index, member in enumerate(fit.members)}
 
-    def rank(pair: Pair) -> tuple[float, float, Pair]:
+    def rank(pair: MemberPair) -> tuple[float, float, MemberPair]:
         one, other = place[pair.first], place[pair.second]
         gap = abs(fit.strengths[one] - fit.strengths[other])
         variance = covariance[one][one] + covariance[other][other] - 2 * covariance[one][other]
         wrong = 0.5 * math.erfc(gap / math.sqrt(2 * variance))
-        return -round(wrong, ROUNDING_DIGITS), -round(variance, ROUNDING_DIGITS), Pair(min(pair), max(pair))
+        return -round(wrong, ROUNDING_DIGITS), -round(variance, ROUNDING_DIGITS), MemberPair(min(pair), max(pair))
 
     return sorted(pairs, key=rank)

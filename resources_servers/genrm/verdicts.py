@@ -16,33 +16,33 @@ from pydantic import ValidationError
 
 from paddock.errors import VerifierError, describe
 from paddock.resources_servers.genrm.config import RewardSettings
-from paddock.resources_servers.genrm.groups.records import Judgement
-from paddock.resources_servers.genrm.quality import Quality, quality
-from paddock.resources_servers.genrm.records import Comparison, Scored, Traits, on_wire
-from paddock.resources_servers.genrm.scoring.aggregation import scored, tied
+from paddock.resources_servers.genrm.groups.records import GroupJudgement
+from paddock.resources_servers.genrm.quality import Quality, quality_of
+from paddock.resources_servers.genrm.records import GroupRewards, PairComparison, ResponseTraits, on_wire
+from paddock.resources_servers.genrm.scoring.aggregation import group_rewards, tied
 from paddock.types import JsonObject, Verdict
 
 RECORD = "genrm"
 
 
-class Settled:
+class GroupResult:
     """A judgement and what follows from it, computed once for all members."""
 
-    def __init__(self, judgement: Judgement, settings: RewardSettings) -> None:
+    def __init__(self, judgement: GroupJudgement, settings: RewardSettings) -> None:
         self.judgement = judgement
         self._settings = settings
 
     @cached_property
-    def scored(self) -> Scored:
-        """Of all that were compared: one that a failed comparison masks is still what others were held against."""
+    def rewards(self) -> GroupRewards:
+        """Score all that were compared: one that a failed comparison masks is still what others were held against."""
         judgement = self.judgement
         touched = {member for one in judgement.comparisons for member in (one.response_i, one.response_j)}
         members = [member for member in judgement.members if member in touched] or list(judgement.members)
-        return scored(members, judgement.comparisons, judgement.members, self._settings)
+        return group_rewards(members, judgement.comparisons, judgement.members, self._settings)
 
     @cached_property
     def quality(self) -> Quality:
-        return quality(self.judgement.comparisons)
+        return quality_of(self.judgement.comparisons)
 
     @cached_property
     def _quality_metrics(self) -> dict[str, float]:
@@ -51,8 +51,8 @@ class Settled:
     def verdict(self, member: int) -> Verdict:
         numbers = _numbers(self.judgement.comparisons, member)
         return Verdict(
-            reward=self.scored.rewards[member],
-            reward_components=self.scored.components[member],
+            reward=self.rewards.rewards[member],
+            reward_components=self.rewards.components[member],
             reason=self._reason,
             detail=_detail(numbers),
             metrics={**numbers, **self._quality_metrics} if numbers else {},
@@ -70,30 +70,30 @@ class Settled:
     @cached_property
     def _record(self) -> JsonObject:
         judgement = self.judgement
-        kept: JsonObject = {"group": judgement.group}
+        record: JsonObject = {"group": judgement.group}
         if judgement.partial:
-            kept["partial"] = True
+            record["partial"] = True
         if judgement.late is not None:
-            kept["late"] = judgement.late
-        kept["members"] = {str(number): traits.model_dump() for number, traits in sorted(judgement.members.items())}
-        kept["comparisons"] = [on_wire(one) for one in judgement.comparisons]
-        return kept
+            record["late"] = judgement.late
+        record["members"] = {str(number): traits.model_dump() for number, traits in sorted(judgement.members.items())}
+        record["comparisons"] = [on_wire(one) for one in judgement.comparisons]
+        return record
 
 
-def single(traits: Traits, settings: RewardSettings) -> Verdict:
-    """Of a group of one: no judge is asked."""
-    return Settled(Judgement(group="", members={0: traits}, comparisons=[]), settings).verdict(0)
+def single_verdict(traits: ResponseTraits, settings: RewardSettings) -> Verdict:
+    """Make the verdict of a group of one: no judge is asked."""
+    return GroupResult(GroupJudgement(group="", members={0: traits}, comparisons=[]), settings).verdict(0)
 
 
-def scored_again(verdict: Verdict, traits: Traits, settings: RewardSettings) -> Verdict:
-    """What a stored verdict's record gives now; `traits`: of the response that it is about."""
+def rescore(verdict: Verdict, traits: ResponseTraits, settings: RewardSettings) -> Verdict:
+    """Score a stored verdict's record with these settings; `traits` are of the response that it is about."""
     judgement, member = read_record(verdict.extras.get(RECORD))
     own = judgement.model_copy(update={"members": {**judgement.members, member: traits}})
-    return Settled(own, settings).verdict(member)
+    return GroupResult(own, settings).verdict(member)
 
 
-def read_record(stored: Any) -> tuple[Judgement, int]:
-    """The judgement of a stored record, and whose record it is; VerifierError when it is none."""
+def read_record(stored: Any) -> tuple[GroupJudgement, int]:
+    """Read a stored record: its judgement, and the number of its member; VerifierError when it is none."""
     if not isinstance(stored, dict):
         raise VerifierError(
             f"the stored verdict has no `{RECORD}`: without its comparisons it can't be scored again",
@@ -101,7 +101,7 @@ def read_record(stored: Any) -> tuple[Judgement, int]:
             retryable=False,
         )
     try:
-        judgement = Judgement.model_validate({key: value for key, value in stored.items() if key != "member"})
+        judgement = GroupJudgement.model_validate({key: value for key, value in stored.items() if key != "member"})
         member = int(stored["member"])
         if member not in judgement.members:
             raise ValueError(f"member {member} is not among its members")
@@ -112,19 +112,19 @@ def read_record(stored: Any) -> tuple[Judgement, int]:
 
 
 def qualities(replies: Iterable[JsonObject]) -> list[Quality]:
-    """Of the groups that verify replies tell of, each once; a late member's own judgement is not another group."""
-    found: dict[str, Quality] = {}
+    """Return the quality of each group in some verify replies, once; a late member's judgement is no other group."""
+    by_group: dict[str, Quality] = {}
     for reply in replies:
         stored = reply.get(RECORD)
         if not isinstance(stored, dict) or not stored.get("comparisons") or "late" in stored:
             continue
         group = str(stored.get("group"))
-        if group not in found:
-            found[group] = quality(read_record(stored)[0].comparisons)
-    return list(found.values())
+        if group not in by_group:
+            by_group[group] = quality_of(read_record(stored)[0].comparisons)
+    return list(by_group.values())
 
 
-def _numbers(comparisons: Sequence[Comparison], member: int) -> dict[str, float]:
+def _numbers(comparisons: Sequence[PairComparison], member: int) -> dict[str, float]:
     own = [one for one in comparisons if member in (one.response_i, one.response_j)]
     if not own:
         return {}

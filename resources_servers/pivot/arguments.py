@@ -13,7 +13,7 @@ MAX_DEPTH = 200
 
 
 def decode(text: str) -> Json:
-    """The JSON value of `text`."""
+    """Decode `text` as JSON; ValueError where it is none, or nested too deep."""
     try:
         value = json.loads(text)
     except RecursionError as error:

@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from paddock.resources_servers.pivot.arguments import decode
-from paddock.resources_servers.pivot.matching import maximum_matching
+from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.task import (
-    Comparison,
+    ActionComparison,
     ExpectedAction,
     ExpectedCall,
     ExpectedMessage,
@@ -84,7 +84,7 @@ class CompatOptions(Record):
 class _Call(NamedTuple):
     name: str
     arguments: Json
-    """Decoded; what the text was in `invalid` when it does not decode."""
+    """Decoded; the error as a text where `invalid`."""
     invalid: bool
 
 
@@ -93,8 +93,8 @@ class _Miss(NamedTuple):
     detail: str
 
 
-def compare(expected: ExpectedAction, response: object, options: CompatOptions) -> Comparison:
-    """Judges the response's action; `extras` carries the wire's `category`."""
+def compare(expected: ExpectedAction, response: object, options: CompatOptions) -> ActionComparison:
+    """Judge the response's action; `extras` carries the wire's `category`."""
     actual = _calls(response)
     if not actual and not _has_message(response):
         return _result(0.0, "no_action")
@@ -108,8 +108,8 @@ def compare(expected: ExpectedAction, response: object, options: CompatOptions) 
     return _compare_calls([_expected(call) for call in wanted], actual, options)
 
 
-def _result(reward: float, reason: Reason, detail: str = "") -> Comparison:
-    return Comparison(reward, reason, detail, extras={"category": CATEGORIES[reason]})
+def _result(reward: float, reason: Reason, detail: str = "") -> ActionComparison:
+    return ActionComparison(reward, reason, detail, extras={"category": CATEGORIES[reason]})
 
 
 def _expected(call: ExpectedCall) -> _Call:
@@ -146,7 +146,7 @@ def _has_text(content: Json) -> bool:
     )
 
 
-def _compare_calls(expected: list[_Call], actual: list[_Call], options: CompatOptions) -> Comparison:
+def _compare_calls(expected: list[_Call], actual: list[_Call], options: CompatOptions) -> ActionComparison:
     if len(expected) == len(actual) == 1:
         miss = _call_miss(expected[0], actual[0], options)
         return _result(0.0, miss.reason, miss.detail) if miss else _result(1.0, "match")
@@ -183,7 +183,7 @@ def _reward(matched: int, expected: int, actual: int, options: CompatOptions) ->
 
 
 def _nearest(misses: Sequence[_Miss | None]) -> _Miss:
-    """Why an expected call found no partner: the first reason that got past the tool's name."""
+    """Return why an expected call found no partner: the first reason that got past the tool's name."""
     real = [miss for miss in misses if miss]
     past_name = [miss for miss in real if miss.reason != "tool_differs"]
     return (past_name or real or [_Miss("tool_differs", "every match was taken by another expected call")])[0]

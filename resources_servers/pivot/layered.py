@@ -15,10 +15,16 @@ Reward  in [0, 1]; `binary` is 0 or 1 per call. Errors: none on any JSON.
 from collections.abc import Sequence
 
 from paddock.resources_servers.pivot.arguments import decode
-from paddock.resources_servers.pivot.layered_fields import Decoded
+from paddock.resources_servers.pivot.assignment import best_assignment
+from paddock.resources_servers.pivot.layered_fields import DecodedCall
 from paddock.resources_servers.pivot.layered_levels import Judgement, LayeredOptions, Reason, judge
-from paddock.resources_servers.pivot.matching import best_assignment
-from paddock.resources_servers.pivot.task import Comparison, ExpectedAction, ExpectedMessage, chars_of, expected_calls
+from paddock.resources_servers.pivot.task import (
+    ActionComparison,
+    ExpectedAction,
+    ExpectedMessage,
+    chars_of,
+    expected_calls,
+)
 from paddock.types import Json, JsonObject
 from paddock.types.responses import is_cut, item_type, messages, output_items
 
@@ -49,13 +55,13 @@ MAX_CHARS = 500_000
 """Characters of a response whose calls are judged, where the expert's own take no more than a quarter of as many."""
 
 
-def compare(expected: ExpectedAction, response: object, options: LayeredOptions) -> Comparison:
-    """Judges the response's action; `extras` carries the wire's `tool_name_match`, `target_match`, ..."""
+def compare(expected: ExpectedAction, response: object, options: LayeredOptions) -> ActionComparison:
+    """Judge the response's action; `extras` carries the wire's `tool_name_match`, `target_match`, ..."""
     actual = _calls(response)
     if isinstance(expected, ExpectedMessage):
         return _message(response, actual)
     given = expected_calls(expected)
-    wanted = [Decoded(call.name, call.decoded) for call in given]
+    wanted = [DecodedCall(call.name, call.decoded) for call in given]
     if not actual:
         spoke = any(text.strip() for text in messages(response))
         detail = f"expected a call of {wanted[0].name!r}"
@@ -68,16 +74,16 @@ def compare(expected: ExpectedAction, response: object, options: LayeredOptions)
     return _batch(wanted, actual, options)
 
 
-def _calls(response: object) -> list[Decoded]:
-    """A custom tool call's text stands for an argument `input`."""
-    found = []
+def _calls(response: object) -> list[DecodedCall]:
+    """Decode a response's calls; a custom tool call's text stands for an argument `input`."""
+    calls = []
     for item in output_items(response):
         name = item.get("name") if isinstance(item.get("name"), str) else ""
         if item_type(item) == "function_call":
-            found.append(Decoded(str(name), _object(item.get("arguments"))))
+            calls.append(DecodedCall(str(name), _object(item.get("arguments"))))
         elif item_type(item) == "custom_tool_call":
-            found.append(Decoded(str(name), {"input": item.get("input")}))
-    return found
+            calls.append(DecodedCall(str(name), {"input": item.get("input")}))
+    return calls
 
 
 def _object(raw: Json) -> JsonObject | None:
@@ -88,7 +94,7 @@ def _object(raw: Json) -> JsonObject | None:
     return value if isinstance(value, dict) else None
 
 
-def _message(response: object, actual: Sequence[Decoded]) -> Comparison:
+def _message(response: object, actual: Sequence[DecodedCall]) -> ActionComparison:
     texts = messages(response)
     if actual:
         return _comparison(Judgement(0.0, "message_expected", f"called {actual[0].name[:60]!r}"))
@@ -99,8 +105,8 @@ def _message(response: object, actual: Sequence[Decoded]) -> Comparison:
     return _comparison(Judgement(0.0, "message_cut") if is_cut(response) else Judgement(1.0, "match"))
 
 
-def _batch(expected: list[Decoded], actual: list[Decoded], options: LayeredOptions) -> Comparison:
-    """Of very many actual calls the first ones are compared; the rest still cost."""
+def _batch(expected: list[DecodedCall], actual: list[DecodedCall], options: LayeredOptions) -> ActionComparison:
+    """Judge a batch; of very many actual calls the first ones are compared, and the rest still cost."""
     compared = actual[: _MAX_COMPARED_CALLS + len(expected)]
     table = [[judge(one, other, options) for other in compared] for one in expected]
     partners = best_assignment([[judgement.reward for judgement in line] for line in table])
@@ -120,7 +126,7 @@ def _batch(expected: list[Decoded], actual: list[Decoded], options: LayeredOptio
 
 
 def _partner(line: Sequence[Judgement], partner: int | None) -> Judgement | None:
-    """The pair's judgement; for a pair that earned nothing, that of the actual call which came nearest."""
+    """Return the pair's judgement; for a pair that earned nothing, that of the actual call which came nearest."""
     if partner is None:
         return None
     if line[partner].reward:
@@ -128,16 +134,16 @@ def _partner(line: Sequence[Judgement], partner: int | None) -> Judgement | None
     return max((one for one in line if not one.reward), key=lambda one: _PROGRESS.index(one.reason))
 
 
-def _comparison(found: Judgement) -> Comparison:
-    return Comparison(
-        found.reward,
-        found.reason,
-        found.detail,
+def _comparison(judgement: Judgement) -> ActionComparison:
+    return ActionComparison(
+        judgement.reward,
+        judgement.reason,
+        judgement.detail,
         extras={
-            "tool_name_match": found.kind_match,
-            "target_match": found.target_match,
-            "similarity_score": found.likeness,
-            "diff_size_penalty": found.size_penalty,
-            "failure_reason": _WIRE_FAILURES.get(found.reason, "model_output_invalid"),
+            "tool_name_match": judgement.kind_match,
+            "target_match": judgement.target_match,
+            "similarity_score": judgement.likeness,
+            "diff_size_penalty": judgement.size_penalty,
+            "failure_reason": _WIRE_FAILURES.get(judgement.reason, "model_output_invalid"),
         },
     )

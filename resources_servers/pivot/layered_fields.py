@@ -15,8 +15,8 @@ from paddock.resources_servers.pivot.layered_kinds import KEYS, ROLES, Kind, kin
 from paddock.types import Json, JsonObject
 
 
-class Decoded(NamedTuple):
-    """One tool call with its arguments read."""
+class DecodedCall(NamedTuple):
+    """One tool call with its arguments decoded."""
 
     name: str
     arguments: JsonObject | None
@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
         return kind_of(self.name)
 
 
-class Field(NamedTuple):
+class ArgumentField(NamedTuple):
     """One needed argument on both sides."""
 
     name: str
@@ -36,8 +36,10 @@ class Field(NamedTuple):
     actual: Json
 
 
-class Fields(NamedTuple):
-    needed: dict[str, Field]
+class ArgumentFields(NamedTuple):
+    """The needed arguments of a pair of calls."""
+
+    needed: dict[str, ArgumentField]
     by_role: bool
     """False: every argument counts, under its own name."""
     missing: str = ""
@@ -52,27 +54,27 @@ class Fields(NamedTuple):
         return text_of(self.needed[role].actual) if role in self.needed else ""
 
 
-def same_tool(expected: Decoded, actual: Decoded) -> bool:
+def same_tool(expected: DecodedCall, actual: DecodedCall) -> bool:
     return expected.name.lower() == actual.name.lower()
 
 
-def pair_fields(expected: Decoded, actual: Decoded) -> Fields:
-    """What the expert's call needs, and what the actual call has for it."""
+def pair_fields(expected: DecodedCall, actual: DecodedCall) -> ArgumentFields:
+    """Pair what the expert's call needs with what the actual call has for it."""
     theirs, ours = expected.arguments or {}, actual.arguments or {}
-    needed: dict[str, Field] = {}
+    needed: dict[str, ArgumentField] = {}
     aliases = not same_tool(expected, actual)
     for role in ROLES.get(expected.kind, ()):
         key = next((key for key in KEYS[role] if not is_empty(theirs.get(key))), None)
         if key is not None:
             keys = KEYS[role] if aliases else (key,)
             value = next((ours[one] for one in keys if not is_empty(ours.get(one))), None)
-            needed[role] = Field(role, theirs[key], value)
+            needed[role] = ArgumentField(role, theirs[key], value)
     by_role = bool(needed)
     if not by_role:
-        needed = {key: Field(key, value, ours.get(key)) for key, value in theirs.items()}
+        needed = {key: ArgumentField(key, value, ours.get(key)) for key, value in theirs.items()}
     missing = next((f.name for f in needed.values() if is_empty(f.actual) and not is_empty(f.expected)), "")
     invalid = next((f.name for f in needed.values() if not _comparable(f)), "")
-    return Fields(needed, by_role, missing, invalid)
+    return ArgumentFields(needed, by_role, missing, invalid)
 
 
 def is_empty(value: Json) -> bool:
@@ -81,7 +83,7 @@ def is_empty(value: Json) -> bool:
     return value is None or (isinstance(value, list | dict) and not value)
 
 
-def _comparable(field: Field) -> bool:
+def _comparable(field: ArgumentField) -> bool:
     if is_empty(field.expected) or is_empty(field.actual):
         return True
     if field.name == "command" and isinstance(field.expected, str) and isinstance(field.actual, list):
@@ -94,7 +96,7 @@ def _json_type(value: Json) -> type:
 
 
 def text_of(value: Json) -> str:
-    """Text as it is, a command given as a list of words as one line, anything else as canonical JSON."""
+    """Render text as it is, a command given as a list of words as one line, anything else as canonical JSON."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -60,7 +60,7 @@ _SHARED: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
 def kind_of(name: str) -> Kind:
-    """`other` for a tool that no table names: it matches by its name alone."""
+    """Return a tool's kind; `other` for one that no table names: it matches by its name alone."""
     form = form_of(name)
     if form is None:
         return "other"

@@ -10,7 +10,14 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from paddock.resources_servers.pivot.layered_fields import Decoded, Fields, is_empty, pair_fields, same_tool, text_of
+from paddock.resources_servers.pivot.layered_fields import (
+    ArgumentFields,
+    DecodedCall,
+    is_empty,
+    pair_fields,
+    same_tool,
+    text_of,
+)
 from paddock.resources_servers.pivot.layered_kinds import CONTENT_ROLES
 from paddock.resources_servers.pivot.layered_similarity import similarity
 from paddock.resources_servers.pivot.layered_target import target_miss
@@ -66,6 +73,8 @@ class LayeredOptions(Record):
 
 
 class Judgement(NamedTuple):
+    """How a pair of calls came through the levels."""
+
     reward: float
     reason: Reason
     detail: str = ""
@@ -77,7 +86,8 @@ class Judgement(NamedTuple):
     size_penalty: float = 0.0
 
 
-def judge(expected: Decoded, actual: Decoded, options: LayeredOptions) -> Judgement:
+def judge(expected: DecodedCall, actual: DecodedCall, options: LayeredOptions) -> Judgement:
+    """Put a pair of calls through the levels."""
     kind = expected.kind
     if not same_tool(expected, actual) and (kind == "other" or actual.kind != kind):
         return Judgement(0.0, "kind_differs", f"expected {expected.name!r} ({kind}), got {actual.name[:60]!r}")
@@ -97,15 +107,15 @@ def judge(expected: Decoded, actual: Decoded, options: LayeredOptions) -> Judgem
     if miss:
         return failed._replace(reason="target_differs", detail=f"{expected.name}: {miss}", target_match=False)
     passed = Judgement(1.0, "match", kind_match=True, target_match=options.enable_target_match or None)
-    return _shaped(_credit(expected, passed, likeness, options), expected, fields, options)
+    return _shape_reward(_credit(expected, passed, likeness, options), expected, fields, options)
 
 
-def _below_shell_floor(expected: Decoded, likeness: float | None, options: LayeredOptions) -> bool:
+def _below_shell_floor(expected: DecodedCall, likeness: float | None, options: LayeredOptions) -> bool:
     return expected.kind == "shell" and options.enable_target_match and (likeness or 0.0) < SHELL_FLOOR
 
 
-def _likeness(expected: Decoded, fields: Fields, options: LayeredOptions) -> float | None:
-    """The least likeness of the content; below what can change the judgement, a bound of it."""
+def _likeness(expected: DecodedCall, fields: ArgumentFields, options: LayeredOptions) -> float | None:
+    """Return the least likeness of the content; below what can change the judgement, a bound of it."""
     shell = expected.kind == "shell"
     if not options.enable_argument_similarity and not (shell and options.enable_target_match):
         return None
@@ -128,7 +138,7 @@ def _value_likeness(expected: Json, actual: Json, floor: float) -> float:
     return similarity(text_of(expected), text_of(actual), floor)
 
 
-def _credit(expected: Decoded, passed: Judgement, likeness: float | None, options: LayeredOptions) -> Judgement:
+def _credit(expected: DecodedCall, passed: Judgement, likeness: float | None, options: LayeredOptions) -> Judgement:
     if likeness is None or not options.enable_argument_similarity:
         return passed
     passed = passed._replace(likeness=likeness)
@@ -142,9 +152,11 @@ def _credit(expected: Decoded, passed: Judgement, likeness: float | None, option
     return passed._replace(reward=credit, reason="partial_match", detail=f"{expected.name}: likeness {likeness:.3f}")
 
 
-def _shaped(found: Judgement, expected: Decoded, fields: Fields, options: LayeredOptions) -> Judgement:
+def _shape_reward(
+    judgement: Judgement, expected: DecodedCall, fields: ArgumentFields, options: LayeredOptions
+) -> Judgement:
     if expected.kind != "edit" or options.reward_mode != "continuous" or not options.enable_diff_size_shaping:
-        return found
+        return judgement
     characters = sum(len(fields.actual_text(role)) for role in CONTENT_ROLES["edit"])
     penalty = options.diff_size_alpha * min(characters / SIZE_CHARS, 1.0)
-    return found._replace(reward=found.reward * (1.0 - penalty), size_penalty=penalty)
+    return judgement._replace(reward=judgement.reward * (1.0 - penalty), size_penalty=penalty)

@@ -17,7 +17,7 @@ MAX_STEPS = 1_000_000
 
 
 def similarity(expected: str, actual: str, floor: float = 0.0) -> float:
-    """The ratio, or where it is below `floor` a bound of it that is too."""
+    """Return the ratio, or where it is below `floor` a bound of it that is below too."""
     if expected == actual:
         return 1.0
     if not expected or not actual:
@@ -26,7 +26,7 @@ def similarity(expected: str, actual: str, floor: float = 0.0) -> float:
     bound = _ratio(min(len(expected), len(actual)), total)
     if bound >= floor:
         bound = _ratio((Counter(expected) & Counter(actual)).total(), total)
-    return bound if bound < floor else _aligned(expected, actual, floor)
+    return bound if bound < floor else _aligned_ratio(expected, actual, floor)
 
 
 def _ratio(matching: int, total: int) -> float:
@@ -43,11 +43,11 @@ class _Stretch(NamedTuple):
 
     @property
     def most(self) -> int:
-        """How many characters may match."""
+        """The number of characters that may match."""
         return min(self.left_end - self.left, self.right_end - self.right)
 
 
-def _aligned(expected: str, actual: str, floor: float) -> float:
+def _aligned_ratio(expected: str, actual: str, floor: float) -> float:
     total = len(expected) + len(actual)
     pending = [_Stretch(0, len(expected), 0, len(actual))]
     matching, possible, steps = 0, pending[0].most, MAX_STEPS
@@ -70,7 +70,7 @@ def _aligned(expected: str, actual: str, floor: float) -> float:
 
 
 def _longest_block(expected: str, actual: str, within: _Stretch) -> tuple[int, int, int]:
-    """Start in both and length of the longest common block: of several the first in `expected`, then in `actual`.
+    """Find the longest common block, its start in both and its length: the first in `expected`, then in `actual`.
 
     By the suffix automaton of the right stretch: `follow` and `link` are its transitions and suffix links, `length`
     each state's longest text, `first_end` where that text first ends.
@@ -93,7 +93,7 @@ def _longest_block(expected: str, actual: str, within: _Stretch) -> tuple[int, i
             link[new] = _suffix_of(state, char, follow, link, length, first_end)
         last = new
     state = matched = 0
-    found = (within.left, within.right, 0)
+    best = (within.left, within.right, 0)
     for at in range(within.left, within.left_end):
         char = expected[at]
         while state and char not in follow[state]:
@@ -102,9 +102,9 @@ def _longest_block(expected: str, actual: str, within: _Stretch) -> tuple[int, i
         if char in follow[state]:
             state = follow[state][char]
             matched += 1
-            if matched > found[2]:
-                found = (at + 1 - matched, first_end[state] - matched, matched)
-    return found
+            if matched > best[2]:
+                best = (at + 1 - matched, first_end[state] - matched, matched)
+    return best
 
 
 def _suffix_of(

@@ -12,7 +12,7 @@ import json
 import re
 from typing import NamedTuple
 
-from paddock.resources_servers.pivot.layered_fields import Field, Fields
+from paddock.resources_servers.pivot.layered_fields import ArgumentField, ArgumentFields
 from paddock.resources_servers.pivot.layered_kinds import PATH_COMPONENTS, Kind
 from paddock.types import Json
 
@@ -25,14 +25,14 @@ _PATCH_FILE = re.compile(
 )
 
 
-class _Lines(NamedTuple):
+class _LineRange(NamedTuple):
     first: int
     last: int | None
     """None: the end of the file."""
 
 
-def target_miss(kind: Kind, fields: Fields) -> str:
-    """ "" when the target is the same, else one sentence on what differs."""
+def target_miss(kind: Kind, fields: ArgumentFields) -> str:
+    """Say in one sentence what differs in the target; "": nothing."""
     if kind == "shell" and "command" in fields.needed:
         return _shell_miss(fields.expected_text("command"), fields.actual_text("command"))
     if kind == "plan":
@@ -45,14 +45,14 @@ def target_miss(kind: Kind, fields: Fields) -> str:
     return _path_miss(kind, fields) or _patch_miss(fields) or _lines_miss(fields)
 
 
-def _equal_miss(field: Field | None) -> str:
+def _equal_miss(field: ArgumentField | None) -> str:
     if field is None or field.expected == field.actual:
         return ""
     return f"{field.name}: expected {field.expected!r}, got {str(field.actual)[:60]!r}"
 
 
 def path_tail(path: str, components: int) -> str:
-    """The last components of a path, with `.` and `..` resolved."""
+    """Return the last components of a path, with `.` and `..` resolved."""
     parts: list[str] = []
     for part in path.strip().split("/"):
         if part == ".." and parts:
@@ -62,14 +62,14 @@ def path_tail(path: str, components: int) -> str:
     return "/".join(parts[-components:])
 
 
-def _path_miss(kind: Kind, fields: Fields) -> str:
+def _path_miss(kind: Kind, fields: ArgumentFields) -> str:
     expected, actual = fields.expected_text("path"), fields.actual_text("path")
     if path_tail(expected, PATH_COMPONENTS[kind]) == path_tail(actual, PATH_COMPONENTS[kind]):
         return ""
     return f"path: expected {expected[:120]!r}, got {actual[:120]!r}"
 
 
-def _patch_miss(fields: Fields) -> str:
+def _patch_miss(fields: ArgumentFields) -> str:
     if "path" in fields.needed:
         return ""
     expected, actual = _patch_files(fields.expected_text("content")), _patch_files(fields.actual_text("content"))
@@ -80,14 +80,14 @@ def _patch_files(text: str) -> set[str]:
     return {path_tail(name, PATH_COMPONENTS["edit"]) for name in _PATCH_FILE.findall(text) if name != "/dev/null"}
 
 
-def _lines_miss(fields: Fields) -> str:
+def _lines_miss(fields: ArgumentFields) -> str:
     expected, actual = _lines(fields, expected_side=True), _lines(fields, expected_side=False)
     if expected is None or expected == actual or (actual is not None and _covers(expected, actual)):
         return ""
     return f"lines: expected {_show(expected)}, got {_show(actual) if actual else 'none'}"
 
 
-def _lines(fields: Fields, *, expected_side: bool) -> _Lines | None:
+def _lines(fields: ArgumentFields, *, expected_side: bool) -> _LineRange | None:
     def value(role: str) -> Json:
         field = fields.needed.get(role)
         return None if field is None else (field.expected if expected_side else field.actual)
@@ -99,18 +99,18 @@ def _lines(fields: Fields, *, expected_side: bool) -> _Lines | None:
     first, count = value("offset") or 1, value("limit")
     if not isinstance(first, int) or not isinstance(count, int | None):
         return None
-    return _Lines(first, None if count is None else first + count - 1)
+    return _LineRange(first, None if count is None else first + count - 1)
 
 
-def _view_range(value: Json) -> _Lines | None:
+def _view_range(value: Json) -> _LineRange | None:
     try:
         first, last = json.loads(value) if isinstance(value, str) else value
-        return _Lines(int(first), None if int(last) == -1 else int(last))
+        return _LineRange(int(first), None if int(last) == -1 else int(last))
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def _covers(expected: _Lines, actual: _Lines) -> bool:
+def _covers(expected: _LineRange, actual: _LineRange) -> bool:
     if expected.last is None:
         return actual.last is None and actual.first <= expected.first
     last = expected.last if actual.last is None else min(expected.last, actual.last)
@@ -118,7 +118,7 @@ def _covers(expected: _Lines, actual: _Lines) -> bool:
     return shared >= MIN_COVERAGE * max(1, expected.last - expected.first + 1)
 
 
-def _show(lines: _Lines) -> str:
+def _show(lines: _LineRange) -> str:
     return f"{lines.first} to {'the end' if lines.last is None else lines.last}"
 
 

@@ -19,7 +19,7 @@ from paddock.resources_servers.pivot.compat import CompatOptions
 from paddock.resources_servers.pivot.layered import LayeredOptions
 from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.task import (
-    Comparison,
+    ActionComparison,
     ExpectedAction,
     ExpectedMessage,
     chars_of,
@@ -75,22 +75,22 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
 
     async def verify(self, task: PivotTask, row: Row, response: JsonObject) -> Verdict:
         if chars_of(response) > _MAX_CHARS_ON_LOOP:
-            found = await asyncio.to_thread(self.compare, task.expected, row.responses_create_params, response)
+            comparison = await asyncio.to_thread(self.compare, task.expected, row.responses_create_params, response)
         else:
-            found = self.compare(task.expected, row.responses_create_params, response)
-        if found.reward < 1.0:
+            comparison = self.compare(task.expected, row.responses_create_params, response)
+        if comparison.reward < 1.0:
             self._require_usable(task, row)
         return Verdict(
-            reward=found.reward,
-            reason=found.reason,
+            reward=comparison.reward,
+            reason=comparison.reason,
             comparator=self.config.comparator,
-            detail=found.detail or None,
-            metrics=dict(found.metrics),
-            extras={key: value for key, value in found.extras.items() if key not in row.task},
+            detail=comparison.detail or None,
+            metrics=dict(comparison.metrics),
+            extras={key: value for key, value in comparison.extras.items() if key not in row.task},
         )
 
-    def compare(self, expected: ExpectedAction, params: JsonObject, response: Any) -> Comparison:
-        """The configured comparator's judgement; pure."""
+    def compare(self, expected: ExpectedAction, params: JsonObject, response: Any) -> ActionComparison:
+        """Compare by the configured comparator; pure."""
         match self.config.comparator:
             case "compat":
                 return compat.compare(expected, response, self.config.compat)
@@ -100,13 +100,13 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
                 return semantic.compare(expected, response, params, self.config.semantic)
 
     def oracle(self, task: PivotTask, row: Row) -> Sequence[Sequence[JsonObject]]:
-        """The expected action played back as the one turn."""
+        """Return the expected action as the one turn."""
         if isinstance(task.expected, ExpectedMessage):
             return [[message_item(content_text(task.expected.content))]]
         return [[call_item(call.name, call.arguments) for call in expected_calls(task.expected)]]
 
     def _require_usable(self, task: PivotTask, row: Row) -> None:
-        """RowError when no response could match; checked in `verify` too, for who calls it alone."""
+        """Raise RowError when no response could match; `verify` checks it too, for callers that never seed."""
         if self.config.comparator == "semantic":
             problem = semantic.expected_problem(task.expected, row.responses_create_params)
             if problem:

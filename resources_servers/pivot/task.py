@@ -61,8 +61,8 @@ ExpectedAction = ExpectedMessage | ExpectedCall | ExpectedBatch
 _ADAPTER: TypeAdapter[ExpectedAction] = TypeAdapter(Annotated[ExpectedAction, Field(discriminator="type")])
 
 
-class Comparison(NamedTuple):
-    """What a comparator found. `reason` is one of the comparator's closed set; `reward` is in [0, 1]."""
+class ActionComparison(NamedTuple):
+    """A comparator's result: `reason` is one of its closed set, `reward` is in [0, 1]."""
 
     reward: float
     reason: str
@@ -72,20 +72,20 @@ class Comparison(NamedTuple):
 
 
 def expected_calls(action: ExpectedAction) -> list[ExpectedCall]:
-    """The expected calls in order; none for a message."""
+    """Return the expected calls in order; none for a message."""
     if isinstance(action, ExpectedBatch):
         return action.calls
     return [action] if isinstance(action, ExpectedCall) else []
 
 
 def chars_of(response: object) -> int:
-    """How many characters of calls and messages a response holds."""
+    """Count the characters of a response's calls and messages."""
     texts = [item.get(key) for item in output_items(response) for key in ("arguments", "input")]
     return sum(len(text) for text in [*texts, *messages(response)] if isinstance(text, str))
 
 
 def read_expected(task: Mapping[str, Any]) -> ExpectedAction:
-    """The expected action of a row's task; RowError when there is none that can be used."""
+    """Read the expected action of a row's task; RowError when there is none that can be used."""
     key, value = _find(task)
     try:
         return _ADAPTER.validate_python(value)

@@ -15,7 +15,7 @@ from paddock.edits import Delete, Hunks, Move, PatchError, parse_unified_diff
 from paddock.resources_servers.swe.grading.patches import sections
 from paddock.resources_servers.swe.grading.script import read_script
 from paddock.resources_servers.swe.images import Images
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.layers.marks import Marks
 from paddock.sandbox.layers.tree import Tree
@@ -24,17 +24,17 @@ from paddock.types import Fix
 TEXT_BYTES = 8 << 20
 """Larger files are no source."""
 NO_TESTS = "git status --short"
-"""Where no test is in sight."""
+"""The command where the agent's tree holds no test."""
 _ACTIVATES = re.compile(r"^(?:source|\.) (?P<file>/\S+/activate)$|^conda activate \S+$")
 
 
-async def known_fix(instance: Instance, images: Images, store: ImageStore) -> Fix:
-    """The fix of an instance, whose image is got where it is not there."""
+async def known_fix(instance: SweInstance, images: Images, store: ImageStore) -> Fix:
+    """Read the fix of an instance; its image is pulled or built where the store lacks it."""
     name = await images.ensure(instance)
     return await asyncio.to_thread(_read, instance, store, name)
 
 
-def _read(instance: Instance, store: ImageStore, image: str) -> Fix:
+def _read(instance: SweInstance, store: ImageStore, image: str) -> Fix:
     tree = Tree(store.get(image).layers[::-1], Marks())
     return Fix(
         patch=instance.gold_patch,
@@ -44,8 +44,8 @@ def _read(instance: Instance, store: ImageStore, image: str) -> Fix:
     )
 
 
-def _texts(tree: Tree, instance: Instance) -> Iterator[tuple[str, str]]:
-    """Of the files that the fix takes as they are."""
+def _texts(tree: Tree, instance: SweInstance) -> Iterator[tuple[str, str]]:
+    """Yield path and text of the files that the fix changes."""
     try:
         edits = parse_unified_diff(instance.gold_patch.decode())
     except (UnicodeDecodeError, PatchError):
@@ -62,8 +62,8 @@ def _texts(tree: Tree, instance: Instance) -> Iterator[tuple[str, str]]:
             continue
 
 
-def _test_command(tree: Tree, instance: Instance) -> str:
-    """The instance's own command without the words that name what an agent does not have."""
+def _test_command(tree: Tree, instance: SweInstance) -> str:
+    """Return the instance's own command without the words that name what an agent does not have."""
     script = read_script(instance)
     absent = {path for path in _test_paths(instance) if not _is_there(tree, join(instance.workdir, path))}
     secret = (*instance.hidden_paths, *instance.test_tools)
@@ -76,8 +76,8 @@ def _test_command(tree: Tree, instance: Instance) -> str:
     return " && ".join([*_activation(tree, script.setup), "; ".join(shown)])
 
 
-def _test_paths(instance: Instance) -> set[str]:
-    """Of the reference tests, below the workdir."""
+def _test_paths(instance: SweInstance) -> set[str]:
+    """Return the paths of the reference tests, below the workdir."""
     patched = (path for one in sections(instance.test_patch) for path in one.paths)
     return {*(path[2:] for path in patched if path.startswith(("a/", "b/"))), *instance.test_files}
 
@@ -85,25 +85,25 @@ def _test_paths(instance: Instance) -> set[str]:
 def _without(line: str, absent: set[str]) -> str:
     modules = {path.removesuffix(".py").replace("/", ".") for path in absent}
 
-    def kept(word: str) -> bool:
+    def is_kept(word: str) -> bool:
         name = word.strip("'\"").partition("::")[0].removeprefix("./")
         return name not in absent and not any(module == name or module.endswith(f".{name}") for module in modules)
 
-    return " ".join(word for word in line.split(" ") if kept(word))
+    return " ".join(word for word in line.split(" ") if is_kept(word))
 
 
 def _paths(line: str) -> bool:
-    """Whether it names a test of its own; its first word is the program."""
+    """Say whether a command names a test of its own; its first word is the program."""
     return any(not word.startswith("-") and ("/" in word or "." in word) for word in line.split(" ")[1:])
 
 
 def _activation(tree: Tree, setup: tuple[str, ...]) -> list[str]:
-    """What makes the tests' own environment the shell's, where the image has it."""
-    found = [matched for line in setup if (matched := _ACTIVATES.match(line.strip()))]
-    files = [matched["file"] for matched in found if matched["file"]]
+    """Return the lines that activate the tests' own environment, where the image has it."""
+    matches = [matched for line in setup if (matched := _ACTIVATES.match(line.strip()))]
+    files = [matched["file"] for matched in matches if matched["file"]]
     if not files or not all(_is_there(tree, file) for file in files):
         return []
-    return list(dict.fromkeys(matched[0].replace("source ", ". ", 1) for matched in found))
+    return list(dict.fromkeys(matched[0].replace("source ", ". ", 1) for matched in matches))
 
 
 def _is_there(tree: Tree, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which image of the store an instance runs in, and getting it there: from its recipe, else from where it is said.
+"""Which image of the store an instance runs in, and how it gets there: built by its recipe, else pulled.
 
 Where   `paddock.sandbox.images.sources`: the row's own name or its dataset's rule, `container_formatter`, a registry.
 Errors  RowError for a row that names no image, or one that is nowhere (every place that was tried is listed);
@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from paddock.errors import InfraError, RowError
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import ImageDamaged, ImageMissing
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.build import build_image
@@ -35,29 +35,29 @@ class SweImages(ImageSettings):
     """Images that are built or pulled at the same time."""
 
 
-def resolve_image(instance: Instance) -> str:
-    """The name that the image store has it under."""
+def resolve_image(instance: SweInstance) -> str:
+    """Return the name that the store has the instance's image under; RowError where the row names none."""
     if not instance.image:
         raise RowError(f"{instance.instance_id}: the row names no image", kind="image_missing", stage="seed")
     return instance.image
 
 
 class Images:
-    """Images of instances, in one store."""
+    """The images of instances in one store; each is got once."""
 
     def __init__(self, store: ImageStore, settings: SweImages) -> None:
         self._store = store
         self._settings = settings
         self._turns = asyncio.Semaphore(settings.gets_at_once)
-        self._getting: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    async def ensure(self, instance: Instance) -> str:
-        """The instance's image, by name, once it is in the store."""
+    async def ensure(self, instance: SweInstance) -> str:
+        """Get the instance's image into the store where it is not there; returns its name."""
         name = resolve_image(instance)
         if await asyncio.to_thread(self._store.has, name):
             return name
         # One getter per image: the others find it there.
-        async with self._getting.setdefault(name, asyncio.Lock()), self._turns:
+        async with self._locks.setdefault(name, asyncio.Lock()), self._turns:
             if not await asyncio.to_thread(self._store.has, name):
                 try:
                     await self._get(instance, name)
@@ -68,7 +68,7 @@ class Images:
                     raise InfraError(message, kind=error.kind, stage=error.stage, retryable=error.retryable) from error
         return name
 
-    async def _get(self, instance: Instance, name: str) -> None:
+    async def _get(self, instance: SweInstance, name: str) -> None:
         settings = self._settings
         if instance.build is not None and settings.get_missing:
             if not instance.build.is_hashed and not settings.require_hashes:

@@ -18,7 +18,7 @@ Rule = Literal["lists", "map", "passed"]
 """`lists`: the official rule; `map`: every status as expected; `passed`: all of both lists PASSED, neither empty."""
 
 
-class Instance(Record):
+class SweInstance(Record):
     """A repository with a bug, and how to tell that it is gone."""
 
     instance_id: str
@@ -62,12 +62,12 @@ class Instance(Record):
     hidden_paths: list[str] = []
     """Absolute paths in the image that hold tests or answers: removed from what the agent gets."""
     env: dict[str, str] = {}
-    """For the tests."""
+    """Environment variables of the tests."""
     network: Literal["none", "blackhole"] = "none"
     language: str = "python"
 
     def visible(self) -> JsonObject:
-        """What an agent may see."""
+        """Return what an agent may see."""
         return {
             "instance_id": self.instance_id,
             "problem_statement": self.problem_statement,

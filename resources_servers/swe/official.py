@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from paddock.errors import RowError, VerifierError
 from paddock.resources_servers.swe import swebench_logs
-from paddock.resources_servers.swe.swebench_logs import Expected
+from paddock.resources_servers.swe.swebench_logs import ExpectedTests
 
 VERSION = "5.0.2"
 INSTALL = f"pip install --no-deps swebench=={VERSION}"
@@ -26,7 +26,7 @@ PASSING = ("PASSED", "XFAIL")
 Status = Literal["PASSED", "FAILED", "SKIPPED", "ERROR", "XFAIL"]
 
 
-class Lists(NamedTuple):
+class OfficialReport(NamedTuple):
     """The official report on a status map."""
 
     resolved: bool
@@ -45,16 +45,16 @@ def _modules() -> dict[str, ModuleType]:
         raise VerifierError(
             f"grading needs the swebench package: {INSTALL}", kind="swebench_missing", retryable=False
         ) from error
-    found = getattr(package, "__version__", "unknown")
-    if found != VERSION:
+    version = getattr(package, "__version__", "unknown")
+    if version != VERSION:
         raise VerifierError(
-            f"grading needs swebench {VERSION}, found {found}: {INSTALL}", kind="swebench_version", retryable=False
+            f"grading needs swebench {VERSION}, found {version}: {INSTALL}", kind="swebench_version", retryable=False
         )
     return swebench_logs.modules()
 
 
 def require() -> None:
-    """Raise now what grading would raise later."""
+    """Raise VerifierError now where grading would raise it later."""
     _modules()
 
 
@@ -71,10 +71,10 @@ def require_parser(parser: str, key: str = "log_parser") -> None:
 
 
 def parser_of(repo: str) -> str | None:
-    """The parser of a Python repository, where the package knows one."""
+    """Return the name of a Python repository's parser; None: the package knows none."""
     module = vars(_modules()["log_parsers.python"])
-    found = module["MAP_REPO_TO_PARSER_PY"].get(repo)
-    return next((name for name, value in sorted(module.items()) if value is found and found is not None), None)
+    parser = module["MAP_REPO_TO_PARSER_PY"].get(repo)
+    return next((name for name, value in sorted(module.items()) if value is parser and parser is not None), None)
 
 
 def is_test_path(path: str) -> bool:
@@ -83,14 +83,14 @@ def is_test_path(path: str) -> bool:
     return not path.endswith(tuple(extensions))
 
 
-def judge(expected: Expected, status: Mapping[str, str]) -> Lists:
-    """The official rule on a status map."""
+def judge(expected: ExpectedTests, status: Mapping[str, str]) -> OfficialReport:
+    """Apply the official rule to a status map."""
     grading, constants = vars(_modules()["grading"]), vars(_modules()["constants"])
     gold = {"FAIL_TO_PASS": list(expected.fail_to_pass), "PASS_TO_PASS": list(expected.pass_to_pass)}
     kind = constants["EvalType"](expected.eval_type)
     report = grading["get_eval_tests_report"](dict(status), gold, eval_type=kind)
     summary: str = grading["get_resolution_status"](report)
-    return Lists(
+    return OfficialReport(
         resolved=summary == constants["ResolvedStatus"].FULL.value,
         status=summary,
         fail_to_pass=_table(report["FAIL_TO_PASS"]),
@@ -113,12 +113,12 @@ def status_of(test: str, status: Mapping[str, str]) -> str | None:
 
 
 def is_cut(test: str) -> bool:
-    """An id that was published cut inside a parameter; what reports it has a longer one."""
+    """Say whether an id was published cut inside a parameter; the runs report a longer one."""
     return test.count("[") > test.count("]")
 
 
 def whole_log(output: str, exit_code: int) -> str:
-    """An official log around the output of a test command."""
+    """Make an official log of the output of a test command."""
     return f"{START}\n{output}\n{END}\n{EXIT_CODE}: {exit_code}\n"
 
 

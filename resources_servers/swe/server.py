@@ -2,7 +2,7 @@
 
 Source  SWE-bench, SWE-Gym, SWE-rebench, R2E-Gym, Nemotron SWE2, an own plain format: `rows` reads each, by its fields.
 Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the tree's place, and what
-        `Instance.visible` says: an allow-list.
+        `SweInstance.visible` says: an allow-list.
 Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);
         null or blank is no patch. A response without that key (a single step, an answer by hand) is read for a last
         message that is a patch and nothing else.
@@ -26,8 +26,8 @@ from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.fix import known_fix
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import Images, SweImages, resolve_image
-from paddock.resources_servers.swe.installed import Installed
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.installed_copies import InstalledCopies
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
@@ -48,7 +48,7 @@ BENT_LOG_CHARS = 1 << 16
 PATCH_STARTS = ("diff --git ", PREFIX)
 
 
-class SweConfig(ServerConfig):
+class SweServerConfig(ServerConfig):
     sandbox: SandboxSettings = SandboxSettings()
     """Where grading runs."""
     grading: GradingOptions = GradingOptions()
@@ -67,16 +67,16 @@ class SweConfig(ServerConfig):
 
 
 class SweTask(BaseModel):
-    """A row of any form, read."""
+    """A row of any form, read as an instance."""
 
     model_config = ConfigDict(frozen=True)
 
-    instance: Instance
+    instance: SweInstance
 
 
-class SweServer(ResourcesServer[SweConfig, SweTask]):
+class SweServer(ResourcesServer[SweServerConfig, SweTask]):
     OWN_PROMPT = True
-    config_type = SweConfig
+    config_type = SweServerConfig
     task_type = SweTask
     example: ClassVar[JsonObject] = {
         "responses_create_params": {"input": []},
@@ -90,31 +90,31 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         "PASS_TO_PASS": [],
         "response": {"output": [], MODEL_PATCH: "diff --git a/shapes.py b/shapes.py\n..."},
     }
-    _serving: "_Serving | None" = None
+    _services: "_Services | None" = None
 
     async def start(self) -> None:
         official.require()
         lease = await shared_provider(self.config.sandbox)
         provider = lease.held
-        self._serving = _Serving(
+        self._services = _Services(
             lease=lease,
             readiness=Readiness(provider),
             grader=Grader(provider, self.config.grading, resolve_image, measure_of(self.config.sandbox.home)),
             images=self._images,
-            installed=Installed(provider, self.config.grading.limits),
+            installed=InstalledCopies(provider, self.config.grading.limits),
             turns=asyncio.Semaphore(self.config.gradings_at_once),
         )
 
     async def stop(self) -> None:
-        serving, self._serving = self._serving, None
-        if serving is not None:
+        services, self._services = self._services, None
+        if services is not None:
             try:
-                await serving.grader.close()
+                await services.grader.close()
             finally:
-                await serving.lease.release()
+                await services.lease.release()
 
     async def why_not_ready(self) -> str | None:
-        return await self._ready().readiness.why_not()
+        return await self._started_services().readiness.why_not()
 
     def read_task(self, row: Row) -> SweTask:
         return SweTask.model_construct(instance=read(row))
@@ -122,29 +122,29 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
     async def seed_session(self, task: SweTask, row: Row) -> Session:
         instance = task.instance
         visible = {**instance.visible(), "network": instance.network}
-        serving = self._ready()
-        image = await serving.images.ensure(instance)
-        shown = await prepared(serving.lease.held, image, instance.workdir, instance.hidden_paths)
-        await serving.installed.refuse(instance, shown)
+        services = self._started_services()
+        image = await services.images.ensure(instance)
+        shown = await prepared(services.lease.held, image, instance.workdir, instance.hidden_paths)
+        await services.installed.refuse(instance, shown)
         return Session(image=shown, workdir=instance.workdir, visible=visible)
 
     async def verify(self, task: SweTask, row: Row, response: JsonObject) -> Verdict:
         patch = read_patch(response)
-        serving = self._ready()
-        await serving.images.ensure(task.instance)
-        asked = time.monotonic()
-        async with serving.turns:
-            waited_s = time.monotonic() - asked
-            grade = await serving.grader.grade(task.instance, patch)
-        judged = verdict(grade, patch, self.config, repo=task.instance.repo)
-        return judged.model_copy(update={"waited_s": waited_s})
+        services = self._started_services()
+        await services.images.ensure(task.instance)
+        queued_at = time.monotonic()
+        async with services.turns:
+            waited_s = time.monotonic() - queued_at
+            grade = await services.grader.grade(task.instance, patch)
+        result = verdict(grade, patch, self.config, repo=task.instance.repo)
+        return result.model_copy(update={"waited_s": waited_s})
 
-    def _ready(self) -> "_Serving":
-        assert self._serving is not None  # a server that has not started serves nothing
-        return self._serving
+    def _started_services(self) -> "_Services":
+        assert self._services is not None  # a server that has not started serves nothing
+        return self._services
 
     def oracle(self, task: SweTask, row: Row) -> Sequence[Sequence[JsonObject]]:
-        """The reference fix, as the text of one message."""
+        """Return the reference fix, as the text of one message."""
         return [[message_item(patch_to_text(task.instance.gold_patch))]]
 
     async def fix(self, task: SweTask, row: Row) -> Fix:
@@ -160,19 +160,19 @@ class SweServer(ResourcesServer[SweConfig, SweTask]):
         return Images(self._store, self.config.images)
 
 
-class _Serving(NamedTuple):
-    """What a started server has."""
+class _Services(NamedTuple):
+    """What a server has between its start and its stop."""
 
     lease: Lease[LocalProvider]
     readiness: Readiness
     grader: Grader
     images: Images
-    installed: Installed
+    installed: InstalledCopies
     turns: asyncio.Semaphore
 
 
 def read_patch(response: JsonObject) -> bytes:
-    """The patch of a response: its `model_patch`, else the last message, which a policy may have written."""
+    """Read a response's patch: its `model_patch`, else its last message; RequestError where it is no text."""
     if MODEL_PATCH not in response:
         return _last_patch(response)
     given = response[MODEL_PATCH]
@@ -196,15 +196,15 @@ def _last_patch(response: JsonObject) -> bytes:
 
 
 def _detail(grade: Grade) -> str:
-    """What was found, and what of the patch was left out."""
+    """Say what grading found, and what of the patch was left out."""
     paths = [f"{one.path} ({one.reason})" for one in grade.dropped]
     more = f" and {len(paths) - SHOWN_DROPPED} more" if len(paths) > SHOWN_DROPPED else ""
     left_out = f"not applied, the reference's or a test: {', '.join(paths[:SHOWN_DROPPED])}{more}" if paths else ""
     return "; ".join(part for part in (grade.detail, left_out) if part)
 
 
-def verdict(grade: Grade, patch: bytes, config: SweConfig, *, repo: str = "") -> Verdict:
-    """A grade as a verdict; rates of its metrics and a table per `repo` are in the summary of a run."""
+def verdict(grade: Grade, patch: bytes, config: SweServerConfig, *, repo: str = "") -> Verdict:
+    """Turn a grade into a verdict; `repo` becomes a label, by which summaries have a table."""
     resolved, bent = grade.reason == "resolved", grade.reason == "tests_bent"
     metrics = {
         "resolved": float(resolved),
@@ -215,10 +215,10 @@ def verdict(grade: Grade, patch: bytes, config: SweConfig, *, repo: str = "") ->
         "patch_dropped_files": float(len(grade.dropped)),
     }
     extras: JsonObject = {}
-    if grade.reading is not None:
+    if grade.results is not None:
         extras["tests"] = {
-            "FAIL_TO_PASS": dict(grade.reading.fail_to_pass),
-            "PASS_TO_PASS": dict(grade.reading.pass_to_pass),
+            "FAIL_TO_PASS": dict(grade.results.fail_to_pass),
+            "PASS_TO_PASS": dict(grade.results.pass_to_pass),
         }
     if grade.run is not None and (config.keep_log or bent):
         extras["log"] = grade.run.output if config.keep_log else grade.run.output[-BENT_LOG_CHARS:]

@@ -14,7 +14,7 @@ STATUSES = ("PASSED", "FAILED", "ERROR")
 
 
 def parse_summary(log: str) -> dict[str, str]:
-    """Status by id of a log's summary; empty where there is none."""
+    """Read a log's summary: status by id; empty where there is none."""
     _, found, summary = log.partition(HEADING)
     result: dict[str, str] = {}
     for raw in summary.splitlines() if found else []:
@@ -25,14 +25,14 @@ def parse_summary(log: str) -> dict[str, str]:
     return result
 
 
-def plain(statuses: Mapping[str, str]) -> dict[str, str]:
-    """A map with ids as `parse_summary` has them."""
+def normalise_ids(statuses: Mapping[str, str]) -> dict[str, str]:
+    """Return the map with ids as `parse_summary` has them."""
     return {ANSI.sub("", name).split(" - ", maxsplit=1)[0].strip(): status for name, status in statuses.items()}
 
 
-def same(expected: Mapping[str, str], found: Mapping[str, str]) -> bool:
-    """The rule: as many keys, each expected with its status."""
-    left, right = plain(expected), plain(found)
+def statuses_match(expected: Mapping[str, str], actual: Mapping[str, str]) -> bool:
+    """Apply the rule: as many keys, each expected one with its status."""
+    left, right = normalise_ids(expected), normalise_ids(actual)
     return len(left) == len(right) and all(right.get(name) == status for name, status in left.items())
 
 

@@ -3,7 +3,7 @@
 Import  the package `swebench.harness` imports docker, modal and datasets when it is entered; so its modules are
         imported below an empty package of that name, which is taken away again: no `.env` is read, nothing is started.
 Process run by itself it serves one call, JSON in and out, and the kernel ends it when the processor's time that it was
-        given is over: `grading.apart` is who starts it. It takes 0.05 s to start.
+        given is over: `grading.log_process` starts it. It takes 0.05 s to start.
 Errors  of a parser none: code under test wrote the log, and what no parser can read tells of no test. MemoryError and
         OSError are the machine's.
 """
@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 
-class Expected(NamedTuple):
+class ExpectedTests(NamedTuple):
     """What a row says of its tests."""
 
     instance_id: str
@@ -64,7 +64,7 @@ def parse(parser: str, log: str) -> dict[str, str]:
     return status
 
 
-def status_map(expected: Expected, log: str) -> tuple[dict[str, str], bool]:
+def status_map(expected: ExpectedTests, log: str) -> tuple[dict[str, str], bool]:
     """The official way from a whole log (with markers and exit code) to a status map, and whether it counts."""
     # Read by the package in the locale's encoding: written in the same. Without a name, so that a kill leaves nothing.
     with tempfile.TemporaryFile("w", errors="replace", newline="") as file:
@@ -81,7 +81,7 @@ def status_map(expected: Expected, log: str) -> tuple[dict[str, str], bool]:
     return result
 
 
-def statuses(expected: Expected, log: str, output: str) -> dict[str, str]:
+def statuses(expected: ExpectedTests, log: str, output: str) -> dict[str, str]:
     """Those of a whole log, else those of the output in it where the official way finds none."""
     return status_map(expected, log)[0] or parse(expected.log_parser, output)
 
@@ -96,7 +96,7 @@ def main() -> None:
     used_s = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used_s + request["cpu_s"]), resource.RLIM_INFINITY))
     first, *others = request["args"]
-    given = Expected(*first) if isinstance(first, list) else first
+    given = ExpectedTests(*first) if isinstance(first, list) else first
     json.dump(CALLS[request["call"]](given, *others), sys.stdout)
 
 

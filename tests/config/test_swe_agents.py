@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.agents.swe.variants import Variants
 from paddock.config import Config
 from paddock.errors import ConfigError
-from paddock.resources_servers.swe.server import SweConfig as GradingConfig
+from paddock.resources_servers.swe.server import SweServerConfig
 
 Load = Callable[..., Config]
 Fail = Callable[..., str]
@@ -92,12 +92,12 @@ env:
 FORMATTER = ["/images/swebench_sweb.eval.x86_64.{instance_id}.sif", "/images/r2egym_{instance_id}.sif"]
 
 
-def agent(config: Config, name: str) -> SweConfig:
-    return config.settings(name, SweConfig)
+def agent(config: Config, name: str) -> SweAgentConfig:
+    return config.settings(name, SweAgentConfig)
 
 
-def environment(config: Config, name: str) -> GradingConfig:
-    return config.settings(agent(config, name).resources_server.name, GradingConfig)
+def environment(config: Config, name: str) -> SweServerConfig:
+    return config.settings(agent(config, name).resources_server.name, SweServerConfig)
 
 
 def test_a_whole_block_of_theirs_is_an_agent_and_an_environment(load_text: Load) -> None:
@@ -305,4 +305,4 @@ def test_a_value_of_the_environment_that_is_wrong_names_the_line_that_gave_it(lo
     config = load_text(BLOCK.replace("swebench_tests_timeout: 900", "swebench_tests_timeout: soon"))
     line = 1 + BLOCK[: BLOCK.index("swebench_tests_timeout")].count("\n")
     with pytest.raises(ConfigError, match=rf"config.yaml:{line}: .*grading.tests_timeout_s"):
-        config.settings("swe_agents_val_environment", GradingConfig)
+        config.settings("swe_agents_val_environment", SweServerConfig)

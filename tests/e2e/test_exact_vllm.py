@@ -27,7 +27,7 @@ from tests.support.real_vllm import RealVllm
 from tests.support.wire_log import WireCall
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.cli import main
 from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire, token_for
 from paddock.http.transport import make_client
@@ -108,8 +108,8 @@ async def _play(vllm: RealVllm, home: Path) -> list[Rollout]:
         await client.aclose()
 
 
-def _config(vllm: RealVllm, home: Path) -> SweConfig:
-    return SweConfig(
+def _config(vllm: RealVllm, home: Path) -> SweAgentConfig:
+    return SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": vllm.name},
         harness=vllm.harness,

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.cli.configs import load_config
 from paddock.config import find_file
 from paddock.types import JsonObject
@@ -61,7 +61,7 @@ def test_a_harness_of_the_command_line_takes_the_place_of_a_mix(tmp_path: Path) 
     mix = {"swe_agent": {"agents": {"swe": {"run_with_mixed_prompts": True}}}}
     (tmp_path / "mix.yaml").write_text(yaml.safe_dump(mix))
     files = ["agents/swe/configs/swe_agent.yaml", str(tmp_path / "mix.yaml")]
-    mixing = load_config(files, modelless=True).settings("swe_agent", SweConfig)
+    mixing = load_config(files, modelless=True).settings("swe_agent", SweAgentConfig)
     assert [option.harness for option in mixing.options] == ["codeact", "opencode", "codex"]
-    alone = load_config(files, modelless=True, harness="opencode").settings("swe_agent", SweConfig)
+    alone = load_config(files, modelless=True, harness="opencode").settings("swe_agent", SweAgentConfig)
     assert (alone.harness, list(alone.options)) == ("opencode", [])

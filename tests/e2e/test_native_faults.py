@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from tests.support.processes import gone, running
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.cli import main
 from paddock.conformance.harnesses.face import Face
 from paddock.conformance.harnesses.played import Conversation, PlayedModel, Reply
@@ -170,7 +170,7 @@ async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[St
     peers: dict[str, Peer] = {}
     world, model = World(ServerConfig(), name="world", peers=peers), MortalModel()
     world.at, model.dead = {}, set()
-    config = SweConfig(
+    config = SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": "policy"},
         harness=harness,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from tests.support.nemo_rl import Fault, NemoRlChat, Sampling
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.http import RUN, Call
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
@@ -88,7 +88,7 @@ async def play(harness: str, home: Path, folder: Path, fault: Callable[[int], Fa
     template = ChatTemplate(MADE["sorted_arguments"].source, VOCABULARY.special_texts)
     spliced: JsonObject = {"engine": "spliced", "request_token_ids": True, "token_protocol": "nemo_rl"}
     peers: dict[str, Any] = {}
-    config = SweConfig(
+    config = SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": "policy"},
         harness=harness,

@@ -18,7 +18,7 @@ from tests.support.nemo_rl import NemoRlChat, Sampling, Seen
 from tests.support.real_vllm import MAX_TOKENS, RealVllm
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.http import RUN, Call
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
@@ -119,7 +119,7 @@ async def _rollouts(chat: NemoRlChat, vllm: RealVllm, home: Path, folder: Path) 
     spliced: JsonObject = {"engine": "spliced", "request_token_ids": True, "token_protocol": "nemo_rl"}
     given: JsonObject = {"base_url": chat.url, "model": "policy", "turn_store": {"folder": folder}, **spliced}
     peers: dict[str, Any] = {}
-    config = SweConfig(
+    config = SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": "policy"},
         harness=vllm.harness,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from paddock.resources_servers.swe.grading.patches import sections
-from paddock.resources_servers.swe.server import SweConfig, SweServer
+from paddock.resources_servers.swe.server import SweServer, SweServerConfig
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.build import build_image
@@ -73,7 +73,7 @@ def home() -> Path:
 @pytest.fixture
 async def stand(home: Path) -> AsyncIterator[Stand]:
     settings = SandboxSettings(home=home)
-    server = SweServer(SweConfig(sandbox=settings), name="swe", peers={})
+    server = SweServer(SweServerConfig(sandbox=settings), name="swe", peers={})
     await server.start()
     yield Stand(server, ImageStore(home, payload_id=settings.payload_id))
     await server.stop()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from paddock.resources_servers.swe import SweServer
-from paddock.resources_servers.swe.server import SweConfig
+from paddock.resources_servers.swe.server import SweServerConfig
 from paddock.sandbox import SandboxError, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
@@ -43,7 +43,7 @@ def lose_state(home: Path) -> Path:
 
 
 async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
-    server = SweServer(SweConfig(sandbox=SandboxSettings(home=home)), name="swe", peers={})
+    server = SweServer(SweServerConfig(sandbox=SandboxSettings(home=home)), name="swe", peers={})
     await server.start()
     try:
         transport = httpx.ASGITransport(app=build_app(server))
@@ -52,9 +52,9 @@ async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
             assert (well.status_code, well.json()["status"]) == (200, "ok")
             away = lose_state(home)
             image = tiny_image(ImageStore(home, payload_id=server.config.sandbox.payload_id))
-            assert server._serving is not None
+            assert server._services is not None
             with pytest.raises(SandboxError, match="No such file or directory"):
-                await server._serving.lease.held.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
+                await server._services.lease.held.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
             ill = await client.get("/healthz")
             assert (ill.status_code, ill.json()["status"], ill.json()["name"]) == (503, "unavailable", "swe")
             assert "no sandbox can be started: " in ill.json()["reason"]

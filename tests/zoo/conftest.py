@@ -21,7 +21,7 @@ import pytest_asyncio
 from tests.zoo.projects import git
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.http import RUN, Call, Peer
 from paddock.resources_servers.swe import SweServer
@@ -275,7 +275,7 @@ def live(images: ImageStore, row: JsonObject, tmp_path: Path) -> Callable[..., A
         peers: dict[str, Peer] = {}
         world = SweServer(SweServer.config_type(sandbox=sandbox), name="world", peers=peers)
         policy = ScriptedModel(ModelConfig(), name="policy", peers=peers)
-        config = SweConfig(
+        config = SweAgentConfig(
             resources_server={"type": "resources_servers", "name": "world"},
             model_server={"type": "models_servers", "name": "policy"},
             harness="script",

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.resources_servers.swe.rows.commands import Command
+from paddock.resources_servers.swe.rows.commands import RepoCommand
 from paddock.resources_servers.swe.rows.scripts import make
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image, python_image
@@ -156,7 +156,7 @@ async def make_row(images: ImageStore, project: Project, folder: Path) -> JsonOb
         tests: JsonObject = {"test_files": dict(project.tests), "test_command": keys["command"]}
         return {**row, **tests, "image": project.image}
     test_patch = patch_of(folder, project.tests)
-    command = Command([keys["before"]], keys["command"])
+    command = RepoCommand([keys["before"]], keys["command"])
     script = make(command, test_patch=test_patch.encode(), workdir="/testbed", conda=False)
     return {**row, "test_patch": test_patch, "eval_script": script, "eval_type": "pass_and_fail", "paddock": recipe}
 

@@ -13,7 +13,7 @@ from tests.zoo.corpus import Cheat, Stand, cheats, own_projects, stand
 from tests.zoo.corpus.cheats import signs
 from tests.zoo.corpus.naive import complaint, run_plainly
 
-from paddock.resources_servers.swe.grading.reading import official_view
+from paddock.resources_servers.swe.grading.run_results import official_view
 from paddock.sandbox.local import LocalProvider
 
 QUICK = "unittest-add_failure-argv"

@@ -21,7 +21,7 @@ STRONGEST = 3
 
 
 class Preference(NamedTuple):
-    """One row."""
+    """One row of a file of preferences."""
 
     line: int
     history: list[JsonObject]
@@ -34,15 +34,15 @@ class Preference(NamedTuple):
 
 
 def read_preferences(path: Path) -> list[Preference]:
-    """All of a file, in order; it has at least one."""
+    """Read all preferences of a file, in order; ConfigError where there is none, or a line is wrong."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}", kind="preferences_unreadable") from error
-    found = list(_read(path, lines))
-    if not found:
+    preferences = list(_read(path, lines))
+    if not preferences:
         raise ConfigError(f"{path}: holds no preferences", kind="preferences_unreadable")
-    return found
+    return preferences
 
 
 def _read(path: Path, lines: list[bytes]) -> Iterator[Preference]:
@@ -52,13 +52,13 @@ def _read(path: Path, lines: list[bytes]) -> Iterator[Preference]:
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise _wrong(path, number, f"no JSON: {error}") from error
+            raise _error(path, number, f"no JSON: {error}") from error
         if not isinstance(row, dict):
-            raise _wrong(path, number, "needs an object")
+            raise _error(path, number, "needs an object")
         try:
             yield _published(row, number) if "overall_preference" in row else _own(row, number)
         except ValueError as error:
-            raise _wrong(path, number, str(error)) from error
+            raise _error(path, number, str(error)) from error
 
 
 def _own(row: JsonObject, number: int) -> Preference:
@@ -103,5 +103,5 @@ def _response(given: Any, key: str) -> JsonObject:
     raise ValueError(f"{key}: needs a text or a Responses object with `output`")
 
 
-def _wrong(path: Path, number: int, text: str) -> ConfigError:
+def _error(path: Path, number: int, text: str) -> ConfigError:
     return ConfigError(f"{path}:{number}: {text}", kind="preferences_unreadable")

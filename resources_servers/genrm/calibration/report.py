@@ -12,32 +12,32 @@ from typing import NamedTuple
 
 from paddock.collect.statistics import Interval, wilson95
 from paddock.resources_servers.genrm.calibration.preferences import Preference
-from paddock.resources_servers.genrm.records import Comparison
+from paddock.resources_servers.genrm.records import PairComparison
 from paddock.types import JsonObject
 
 MIDDLE = 3.5
-"""Of a ranking."""
+"""The ranking that prefers neither."""
 
 
-class Checked(NamedTuple):
-    """One preference, and what the judge said."""
+class PreferenceCheck(NamedTuple):
+    """One known preference, and the judge's comparisons of its two responses."""
 
     preference: Preference
-    comparisons: Sequence[Comparison]
-    """None of a failed one."""
+    comparisons: Sequence[PairComparison]
+    """Empty where a comparison failed."""
     failure: str | None = None
-    """Its kind."""
+    """The kind of its error; None: it did not fail."""
 
 
 class Share(NamedTuple):
-    """How many of how many."""
+    """A count and what it is a part of."""
 
     hits: int
     of: int
 
     @property
     def share(self) -> float:
-        """There must be one to count."""
+        """The share, from 0 to 1; there must be something to count."""
         return self.hits / self.of
 
     @property
@@ -45,8 +45,8 @@ class Share(NamedTuple):
         return wilson95(self.share, self.of)
 
     def to_json(self) -> JsonObject:
-        known = {"share": self.share, "ci95": list(self.ci95)} if self.of else {"share": None, "ci95": None}
-        return {**known, "hits": self.hits, "of": self.of}
+        share = {"share": self.share, "ci95": list(self.ci95)} if self.of else {"share": None, "ci95": None}
+        return {**share, "hits": self.hits, "of": self.of}
 
     def __str__(self) -> str:
         if not self.of:
@@ -55,7 +55,7 @@ class Share(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Of one file."""
+    """How a judge did on one file of preferences."""
 
     pairs: int
     failed: dict[str, int]
@@ -83,7 +83,7 @@ class Calibration(NamedTuple):
         return {"pairs": self.pairs, "failed": self.failed, "ties": self.ties, **shares, "by_strength": strengths}
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Render it for people."""
         failed = ", ".join(f"{kind} {count}" for kind, count in sorted(self.failed.items())) or "none"
         return [
             f"pairs          {self.pairs}, of them labelled as ties {self.ties}, failed: {failed}",
@@ -95,48 +95,48 @@ class Calibration(NamedTuple):
         ]
 
 
-def margin(comparison: Comparison) -> float:
+def margin(comparison: PairComparison) -> float:
     """By how much the first is preferred: the difference of scores, and of equal ones what the ranking says."""
     return comparison.score_1 - comparison.score_2 or MIDDLE - comparison.ranking
 
 
-def calibrate(checked: Sequence[Checked]) -> Calibration:
-    failed = Counter(one.failure for one in checked if one.failure is not None)
-    answered = [one for one in checked if one.failure is None]
-    labelled = [one for one in answered if one.preference.preferred is not None]
-    answers = [margin(comparison) for one in answered for comparison in one.comparisons]
+def calibrate(checked: Sequence[PreferenceCheck]) -> Calibration:
+    failed = Counter(check.failure for check in checked if check.failure is not None)
+    answered = [check for check in checked if check.failure is None]
+    labelled = [check for check in answered if check.preference.preferred is not None]
+    answers = [margin(comparison) for check in answered for comparison in check.comparisons]
     opinions = [opinion for opinion in answers if opinion]
-    strengths = sorted({one.preference.strength for one in labelled if one.preference.strength is not None})
+    strengths = sorted({check.preference.strength for check in labelled if check.preference.strength is not None})
     return Calibration(
         pairs=len(checked),
         failed=dict(failed),
-        ties=sum(one.preference.preferred is None for one in checked),
+        ties=sum(check.preference.preferred is None for check in checked),
         agreement=_agreement(labelled),
-        by_strength={s: _agreement([one for one in labelled if one.preference.strength == s]) for s in strengths},
+        by_strength={s: _agreement([check for check in labelled if check.preference.strength == s]) for s in strengths},
         shown_first=Share(sum(opinion > 0 for opinion in opinions), len(opinions)),
         consistent=_consistent(answered),
         abstained=Share(len(answers) - len(opinions), len(answers)),
     )
 
 
-def _agreement(labelled: Sequence[Checked]) -> Share:
+def _agreement(labelled: Sequence[PreferenceCheck]) -> Share:
     right = 0
-    for one in labelled:
-        total = sum(_for_first(comparison) for comparison in one.comparisons)
-        right += total > 0 if one.preference.preferred == 0 else total < 0
+    for check in labelled:
+        total = sum(_for_first(comparison) for comparison in check.comparisons)
+        right += total > 0 if check.preference.preferred == 0 else total < 0
     return Share(right, len(labelled))
 
 
-def _for_first(comparison: Comparison) -> float:
+def _for_first(comparison: PairComparison) -> float:
     """The margin of response 0, wherever it stood."""
     return margin(comparison) if comparison.response_i == 0 else -margin(comparison)
 
 
-def _consistent(answered: Sequence[Checked]) -> Share:
+def _consistent(answered: Sequence[PreferenceCheck]) -> Share:
     same = both = 0
-    for one in answered:
+    for check in answered:
         by_judge: dict[int, dict[int, float]] = {}
-        for comparison in one.comparisons:
+        for comparison in check.comparisons:
             by_judge.setdefault(comparison.judge_idx, {})[comparison.response_i] = _for_first(comparison)
         for orders in by_judge.values():
             if len(orders) == 2 and all(orders.values()):

@@ -17,9 +17,9 @@ import orjson
 
 from paddock.errors import RowError
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.groups.records import Place, Submission
-from paddock.resources_servers.genrm.judging.asking import Subject
+from paddock.resources_servers.genrm.groups.records import GroupSlot, Submission
 from paddock.resources_servers.genrm.judging.conversation import response_text
+from paddock.resources_servers.genrm.judging.judges import GroupPrompt
 from paddock.resources_servers.genrm.records import Candidate
 from paddock.resources_servers.genrm.scoring.traits import traits_of
 from paddock.types import JsonObject, Stamp
@@ -43,14 +43,14 @@ DIGEST_CHARS = 32
 
 
 def judging_of(config: GenrmConfig) -> str:
-    """Digest of how groups are judged."""
+    """Return a digest of how groups are judged."""
     return digest_of(config.model_dump(mode="json", include=set(JUDGING)))
 
 
-def place_of(
-    config: GenrmConfig, stamp: Stamp, prompt_id: str | int | None, subject: Subject, *, judging: str
-) -> Place:
-    """`judging`: of `judging_of`."""
+def slot_of(
+    config: GenrmConfig, stamp: Stamp, prompt_id: str | int | None, prompt: GroupPrompt, *, judging: str
+) -> GroupSlot:
+    """Find a row's group and number; RowError where they are out of bounds. `judging` is what `judging_of` returns."""
     size = config.num_rollouts_per_prompt if stamp.group_size is None else stamp.group_size
     if not 1 <= size <= config.max_group_size:
         raise RowError(
@@ -65,12 +65,12 @@ def place_of(
             kind="member_invalid",
         )
     named = [stamp.run_id, stamp.group_id, stamp.group_size, stamp.epoch, stamp.cohort]
-    whole = [*named, prompt_id, size, subject.history, subject.principle, judging]
-    return Place(digest_of(whole), size, stamp.member, rounds=stamp.group_size is None or stamp.member is None)
+    whole = [*named, prompt_id, size, prompt.history, prompt.principle, judging]
+    return GroupSlot(digest_of(whole), size, stamp.member, rounds=stamp.group_size is None or stamp.member is None)
 
 
 def submission_of(stamp: Stamp, response: JsonObject, request_id: str) -> Submission:
-    """`request_id`: of the call that brought the response; a call that is sent again has it again."""
+    """Make a submission of a response. `request_id` is that of its call, which a call that is sent again keeps."""
     candidate = candidate_of(response)
     digest = digest_of([request_id, response] if stamp.member is None else response)
     return Submission(stamp.attempt or 0, digest, candidate, digest_of(candidate.text))
@@ -81,7 +81,7 @@ def candidate_of(response: JsonObject) -> Candidate:
 
 
 def digest_of(value: Any) -> str:
-    """Of any JSON, whatever the order of its keys."""
+    """Return a digest of any JSON, whatever the order of its keys."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # numbers or characters that orjson does not write

@@ -9,23 +9,29 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.groups.plan import Question, pairs_of_late, plan, questions_of
-from paddock.resources_servers.genrm.groups.records import Answer, AnswerKey, Failed, Judgement, Member
+from paddock.resources_servers.genrm.groups.plan import Question, pairs_of_late, plan_comparisons, questions_of
+from paddock.resources_servers.genrm.groups.records import (
+    Answer,
+    AnswerKey,
+    FailedComparison,
+    GroupJudgement,
+    GroupMember,
+)
 from paddock.resources_servers.genrm.groups.store import GroupState
-from paddock.resources_servers.genrm.records import Comparison, Judged, Pair
+from paddock.resources_servers.genrm.records import JudgeScores, MemberPair, PairComparison
 
 
-class Planned(NamedTuple):
-    """What a group, or a late member of it, wants."""
+class GroupProgress(NamedTuple):
+    """What a group, or a late member of it, has to ask the judges, and the answers so far."""
 
-    members: Mapping[int, Member]
-    """Those that are compared."""
+    members: Mapping[int, GroupMember]
+    """The members that are compared, by number."""
     size: int
-    pairs: list[Pair]
+    pairs: list[MemberPair]
     questions: dict[Question, AnswerKey]
     answers: Mapping[AnswerKey, Answer]
     complete: bool
-    """Nobody else is let in."""
+    """No further member is let in."""
 
     @property
     def missing(self) -> dict[AnswerKey, None]:
@@ -36,8 +42,8 @@ class Planned(NamedTuple):
     def is_finished(self) -> bool:
         return self.complete and all(key in self.answers for key in self.questions.values())
 
-    def judgement(self, group: str) -> Judgement:
-        return Judgement(
+    def judgement(self, group: str) -> GroupJudgement:
+        return GroupJudgement(
             group=group,
             members={number: member.traits for number, member in self.members.items()},
             comparisons=self._comparisons(),
@@ -46,7 +52,7 @@ class Planned(NamedTuple):
             partial=len(self.members) < self.size,
         )
 
-    def judgement_of_late(self, settled: Judgement, number: int, member: Member) -> Judgement:
+    def judgement_of_late(self, settled: GroupJudgement, number: int, member: GroupMember) -> GroupJudgement:
         masked = self._masked()
         others = [one for one in settled.comparisons if number not in (one.response_i, one.response_j)]
         return settled.model_copy(
@@ -59,50 +65,50 @@ class Planned(NamedTuple):
             }
         )
 
-    def _comparisons(self) -> list[Comparison]:
-        found = (comparison_of(question, self.answers.get(key)) for question, key in self.questions.items())
-        return [comparison for comparison in found if comparison is not None]
+    def _comparisons(self) -> list[PairComparison]:
+        comparisons = (comparison_of(question, self.answers.get(key)) for question, key in self.questions.items())
+        return [comparison for comparison in comparisons if comparison is not None]
 
-    def _masked(self) -> dict[int, Failed]:
-        masked: dict[int, Failed] = {}
+    def _masked(self) -> dict[int, FailedComparison]:
+        masked: dict[int, FailedComparison] = {}
         for question, key in self.questions.items():
             answer = self.answers.get(key)
-            if isinstance(answer, Failed):
+            if isinstance(answer, FailedComparison):
                 masked.setdefault(question.first, answer)
                 masked.setdefault(question.second, answer)
         return masked
 
 
-def open_questions(config: GenrmConfig, state: GroupState) -> Planned:
-    """Of a group that is not settled."""
+def open_questions(config: GenrmConfig, state: GroupState) -> GroupProgress:
+    """Return the questions and answers of a group that is not settled."""
     present = state.present
     members = {number: state.members[number] for number in present}
     complete = state.closed or len(present) == state.size
 
-    def answered(question: Question) -> Comparison | None:
+    def answered(question: Question) -> PairComparison | None:
         return comparison_of(question, state.answers.get(_key(members, question)))
 
-    planned = plan(config, present, state.size, complete=complete, answered=answered)
-    keys = {question: _key(members, question) for question in planned.questions}
-    return Planned(members, state.size, planned.pairs, keys, state.answers, complete)
+    plan = plan_comparisons(config, present, state.size, complete=complete, answered=answered)
+    keys = {question: _key(members, question) for question in plan.questions}
+    return GroupProgress(members, state.size, plan.pairs, keys, state.answers, complete)
 
 
 def questions_of_late(
-    config: GenrmConfig, state: GroupState, settled: Judgement, number: int, member: Member
-) -> Planned:
-    """Of a member that came when the group was settled."""
+    config: GenrmConfig, state: GroupState, settled: GroupJudgement, number: int, member: GroupMember
+) -> GroupProgress:
+    """Return the questions and answers of a member that came when the group was settled."""
     members = {one: state.members[one] for one in settled.members} | {number: member}
-    before = [Pair(*pair) for pair in settled.pairs]
+    before = [MemberPair(*pair) for pair in settled.pairs]
     pairs = pairs_of_late(config, before, list(settled.members), state.size, number)
     keys = {question: _key(members, question) for question in questions_of(config, pairs)}
-    return Planned(members, state.size, pairs, keys, state.answers, complete=True)
+    return GroupProgress(members, state.size, pairs, keys, state.answers, complete=True)
 
 
-def comparison_of(question: Question, answer: Answer | None) -> Comparison | None:
-    """None: there is no answer, or it failed."""
-    if not isinstance(answer, Judged):
+def comparison_of(question: Question, answer: Answer | None) -> PairComparison | None:
+    """Turn a judge's answer into a comparison of two members; None: there is no answer, or it failed."""
+    if not isinstance(answer, JudgeScores):
         return None
-    return Comparison(
+    return PairComparison(
         response_i=question.first,
         response_j=question.second,
         judge_idx=question.judge_idx,
@@ -113,6 +119,6 @@ def comparison_of(question: Question, answer: Answer | None) -> Comparison | Non
     )
 
 
-def _key(members: Mapping[int, Member], question: Question) -> AnswerKey:
+def _key(members: Mapping[int, GroupMember], question: Question) -> AnswerKey:
     first, second = members[question.first], members[question.second]
     return AnswerKey(first.text_digest, second.text_digest, question.judge_idx)

@@ -1,4 +1,4 @@
-"""What the rooms of `groups` tell each other.
+"""The records that the modules of `groups` exchange.
 
 Digests (`keys.digest_of`) of a submission as a whole, which tells a repeated request; of what of it is judged, which
         tells a repeated comparison.
@@ -9,15 +9,15 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from paddock.errors import VerifierError
-from paddock.resources_servers.genrm.records import Candidate, Comparison, Judged, Traits
+from paddock.resources_servers.genrm.records import Candidate, JudgeScores, PairComparison, ResponseTraits
 from paddock.types import Record
 
 Presence = Literal["here", "given_up", "withdrawn"]
 """Of a member: its response counts; its group was given up, and its response counts no more; it comes no more."""
 
 
-class Place(NamedTuple):
-    """Where a row's response belongs."""
+class GroupSlot(NamedTuple):
+    """The group that a row's response belongs to, and its number there."""
 
     key: str
     """Of the group: a digest of its stamp, conversation and principle, and of how it is judged."""
@@ -40,8 +40,8 @@ class Submission(NamedTuple):
     """Of the candidate's text."""
 
 
-class Placed(NamedTuple):
-    """A submission that has its place."""
+class Membership(NamedTuple):
+    """A submission that has become a member of a group."""
 
     group: str
     """Id of its group: of the key, and of the round where there are several."""
@@ -60,8 +60,8 @@ class AnswerKey(NamedTuple):
     judge_idx: int
 
 
-class Failed(Record):
-    """A comparison that could not be had, and whom it masks."""
+class FailedComparison(Record):
+    """A comparison that failed, with its error; it masks the members that it touches."""
 
     kind: str
     message: str
@@ -71,26 +71,26 @@ class Failed(Record):
         return VerifierError(self.message, kind=self.kind, retryable=self.retryable)
 
 
-Answer = Judged | Failed
+Answer = JudgeScores | FailedComparison
 
 
-class Member(NamedTuple):
-    """Who holds a number of a group."""
+class GroupMember(NamedTuple):
+    """The submission that holds a number of a group."""
 
     attempt: int
     digest: str
     text_digest: str
-    traits: Traits
+    traits: ResponseTraits
     presence: Presence
 
 
-class Judgement(Record):
+class GroupJudgement(Record):
     """All that a settled group's rewards follow from; a late member has one of its own, with it in its place."""
 
     group: str
-    members: dict[int, Traits]
-    comparisons: list[Comparison]
-    masked: dict[int, Failed] = {}
+    members: dict[int, ResponseTraits]
+    comparisons: list[PairComparison]
+    masked: dict[int, FailedComparison] = {}
     """Members that a failed comparison touches: they get its error, and no reward."""
     pairs: list[tuple[int, int]] = Field(default_factory=list)
     """All that were compared or should have been."""
@@ -101,7 +101,7 @@ class Judgement(Record):
 
 
 def incomplete(size: int, *, withdrawn: int) -> VerifierError:
-    """May be tried again, unless members come no more."""
+    """Make the error of a group that can't be judged; it is retryable unless members were withdrawn."""
     why = f"{withdrawn} of them come no more" if withdrawn else "not all of them were there in time"
     return VerifierError(
         f"none of this group of {size} is judged: {why}", kind="group_incomplete", retryable=not withdrawn
@@ -109,6 +109,7 @@ def incomplete(size: int, *, withdrawn: int) -> VerifierError:
 
 
 def superseded() -> VerifierError:
+    """Make the error of a response whose member has sent another."""
     return VerifierError(
         "another response of this group's member has taken this one's place", kind="superseded", retryable=False
     )

@@ -1,4 +1,4 @@
-"""The tables that hold groups, and opening them.
+"""The tables that hold groups, and how they are opened.
 
 One file per `state_dir`, in SQLite's WAL mode: several servers may share it, and what was written is there after a
         server was killed. Statements are short; a writer waits at most `BUSY_S` for another's.
@@ -45,8 +45,11 @@ CREATE TABLE IF NOT EXISTS answers (
 TABLES_OF_GROUP = ("members", "late", "answers", "groups")
 
 
-def opened(folder: Path) -> sqlite3.Connection:
-    """In autocommit mode; a transaction is begun by name. The folder is there."""
+def open_database(folder: Path) -> sqlite3.Connection:
+    """Open the database of a folder, which exists; in autocommit mode, so transactions are begun by name.
+
+    Raises InfraError for a file of another version.
+    """
     path = folder / FILE
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:

@@ -3,9 +3,9 @@
 Law     every change looks first whether what it was decided on still holds (`revision`): of several servers that decide
         at once, one does it and the others read it. Times are seconds since 1970 (UTC).
 Writes  of one turn of the event loop are one transaction: it ends before anybody who waits for them goes on. When the
-        disk refuses, all of them are taken back, the file is free for others, and `on_lost` is told.
+        disk refuses, all of them are taken back, the file is free for others, and `on_write_failure` is called.
 Claims  a question is asked by the server that claimed it. What a dead server claimed is free (`workers`).
-Errors  sqlite3.Error when the disk refuses; who may come, and as whom, is told by `entry`.
+Errors  sqlite3.Error when the disk refuses; `entry` says who may come, and as whom.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from paddock.resources_servers.genrm.groups import entry
 from paddock.resources_servers.genrm.groups.records import (
     Answer,
     AnswerKey,
-    Failed,
-    Judgement,
-    Member,
-    Place,
-    Placed,
+    FailedComparison,
+    GroupJudgement,
+    GroupMember,
+    GroupSlot,
+    Membership,
     Presence,
     Submission,
 )
-from paddock.resources_servers.genrm.groups.schema import TABLES_OF_GROUP, opened
-from paddock.resources_servers.genrm.groups.workers import Worker
-from paddock.resources_servers.genrm.records import Judged, Traits
+from paddock.resources_servers.genrm.groups.schema import TABLES_OF_GROUP, open_database
+from paddock.resources_servers.genrm.groups.workers import WorkerLock
+from paddock.resources_servers.genrm.records import JudgeScores, ResponseTraits
 
 
 @dataclass
@@ -42,8 +42,8 @@ class GroupState:
     opened_at: float | None
     closed: bool
     revision: int
-    judgement: Judgement | None
-    members: dict[int, Member]
+    judgement: GroupJudgement | None
+    members: dict[int, GroupMember]
     answers: dict[AnswerKey, Answer]
     claimed: dict[AnswerKey, str]
     """Questions that a server is asking, by whom."""
@@ -69,37 +69,37 @@ class GroupStore:
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
-        self.worker = Worker(folder)
+        self.worker = WorkerLock(folder)
         self.worker.sweep()
         self._thread = threading.get_ident()
-        self._db = opened(folder)
-        self._seen = self._version()
+        self._db = open_database(folder)
+        self._last_version = self._version()
         self._committing: asyncio.Handle | None = None
-        self.on_lost: Callable[[sqlite3.Error], None] = lambda _: None
-        """What was written in this turn of the loop is not there."""
+        self.on_write_failure: Callable[[sqlite3.Error], None] = lambda _: None
+        """Called when what was written in this turn of the loop has been rolled back."""
 
     def close(self) -> None:
         self._commit()
         self._db.close()
         self.worker.close()
 
-    def changed_elsewhere(self) -> bool:
-        """Whether another server has written since this was asked last."""
-        seen, self._seen = self._seen, self._version()
-        return seen != self._seen
+    def has_foreign_changes(self) -> bool:
+        """Say whether another server has written since the last call."""
+        last_version, self._last_version = self._last_version, self._version()
+        return last_version != self._last_version
 
-    def enter(self, place: Place, submission: Submission, *, group_timeout_s: float) -> Placed:
-        """Give a submission its place; VerifierError where it has none any more (`entry`)."""
+    def enter(self, slot: GroupSlot, submission: Submission, *, group_timeout_s: float) -> Membership:
+        """Make a submission a member of its group; VerifierError where it can't be one any more (`entry`)."""
         with self._writing() as db:
-            return entry.enter(db, place, submission, now=self.clock(), group_timeout_s=group_timeout_s)
+            return entry.enter(db, slot, submission, now=self.clock(), group_timeout_s=group_timeout_s)
 
-    def withdraw(self, place: Place, attempt: int, *, group_timeout_s: float) -> str | None:
-        """Note that a member comes no more; its group, None: that makes no difference."""
+    def withdraw(self, slot: GroupSlot, attempt: int, *, group_timeout_s: float) -> str | None:
+        """Note that a member comes no more; returns its group, None: that makes no difference."""
         with self._writing() as db:
-            return entry.withdraw(db, place, attempt, now=self.clock(), group_timeout_s=group_timeout_s)
+            return entry.withdraw(db, slot, attempt, now=self.clock(), group_timeout_s=group_timeout_s)
 
     def read(self, group: str) -> GroupState | None:
-        """None: it is not there any more."""
+        """Read a group; None: it is not there any more."""
         row = self._db.execute(
             "SELECT size, opened_at, closed, revision, judgement FROM groups WHERE id = ?", (group,)
         ).fetchone()
@@ -116,9 +116,9 @@ class GroupStore:
         ):
             key = AnswerKey(first, second, judge_idx)
             if answer is not None:
-                answers[key] = Judged.model_validate_json(answer)
+                answers[key] = JudgeScores.model_validate_json(answer)
             elif failed is not None:
-                answers[key] = Failed.model_validate_json(failed)
+                answers[key] = FailedComparison.model_validate_json(failed)
             else:
                 claimed[key] = worker
         return GroupState(
@@ -126,9 +126,9 @@ class GroupStore:
             opened_at,
             bool(closed),
             revision,
-            Judgement.model_validate_json(judgement) if judgement else None,
+            GroupJudgement.model_validate_json(judgement) if judgement else None,
             {
-                number: Member(attempt, digest, text, Traits.model_validate_json(traits), presence)
+                number: GroupMember(attempt, digest, text, ResponseTraits.model_validate_json(traits), presence)
                 for number, attempt, digest, text, traits, presence in members
             },
             answers,
@@ -136,7 +136,7 @@ class GroupStore:
         )
 
     def text(self, group: str, text_digest: str) -> str:
-        """What a judge is shown of a member."""
+        """Return what a judge is shown of a member; LookupError where nobody has that text."""
         row = self._db.execute(
             "SELECT text FROM members WHERE id = ?1 AND text_digest = ?2 "
             "UNION ALL SELECT text FROM late WHERE id = ?1 AND text_digest = ?2 LIMIT 1",
@@ -146,21 +146,21 @@ class GroupStore:
             raise LookupError(f"group {group}: nobody has the text {text_digest}")
         return str(row[0])
 
-    def late_member(self, placed: Placed) -> tuple[Member, Judgement | None] | None:
-        """A late submission, and its judgement once it has one; None: it is not there any more."""
+    def late_member(self, membership: Membership) -> tuple[GroupMember, GroupJudgement | None] | None:
+        """Return a late submission, and its judgement once it has one; None: it is not there any more."""
         row = self._db.execute(
             "SELECT text_digest, traits, judgement FROM late "
             "WHERE id = ? AND member = ? AND attempt = ? AND digest = ?",
-            placed[:4],
+            membership[:4],
         ).fetchone()
         if row is None:
             return None
-        traits = Traits.model_validate_json(row[1])
-        member = Member(placed.attempt, placed.digest, text_digest=row[0], traits=traits, presence="here")
-        return member, Judgement.model_validate_json(row[2]) if row[2] else None
+        traits = ResponseTraits.model_validate_json(row[1])
+        member = GroupMember(membership.attempt, membership.digest, text_digest=row[0], traits=traits, presence="here")
+        return member, GroupJudgement.model_validate_json(row[2]) if row[2] else None
 
     def claim(self, group: str, wanted: Iterable[AnswerKey]) -> list[AnswerKey]:
-        """Of questions that nobody answered: those that this server is to ask now."""
+        """Claim questions that nobody has answered; returns those that this server is to ask now."""
         mine: list[AnswerKey] = []
         with self._writing() as db:
             for key in wanted:
@@ -169,9 +169,11 @@ class GroupStore:
                     "WHERE id = ? AND first = ? AND second = ? AND judge_idx = ?",
                     (group, *key),
                 ).fetchone()
-                if held is not None and (held[1] or self.worker.lives(held[0])):
+                if held is not None and (held[1] or self.worker.is_alive(held[0])):
                     continue
-                db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, NULL, NULL)", self._mine(group, key))
+                db.execute(
+                    "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, NULL, NULL)", self._claim_row(group, key)
+                )
                 mine.append(key)
         return mine
 
@@ -181,29 +183,29 @@ class GroupStore:
             db.executemany(
                 "DELETE FROM answers WHERE id = ? AND first = ? AND second = ? AND judge_idx = ? AND worker = ? "
                 "AND answer IS NULL AND failed IS NULL",
-                [self._mine(group, key) for key in keys],
+                [self._claim_row(group, key) for key in keys],
             )
 
     def answer(self, group: str, answers: Mapping[AnswerKey, Answer]) -> None:
-        """Keep what this server was answered, or that it was not."""
+        """Store the answers that this server got, failures included."""
         with self._writing() as db:
             for key, answer in answers.items():
-                column = "failed" if isinstance(answer, Failed) else "answer"
+                column = "failed" if isinstance(answer, FailedComparison) else "answer"
                 db.execute(
                     f"UPDATE answers SET {column} = ? WHERE id = ? AND first = ? AND second = ? AND judge_idx = ? "  # noqa: S608 - one of two words of ours
                     "AND worker = ? AND answer IS NULL AND failed IS NULL",
-                    (answer.model_dump_json(), *self._mine(group, key)),
+                    (answer.model_dump_json(), *self._claim_row(group, key)),
                 )
 
-    def settle(self, group: str, revision: int, judgement: Judgement) -> bool:
-        """Keep the group's judgement, unless the group has changed."""
+    def settle(self, group: str, revision: int, judgement: GroupJudgement) -> bool:
+        """Store the group's judgement, unless the group has changed."""
         return self._change(
             "UPDATE groups SET judgement = ?, closed = 1, touched_at = ?, revision = revision + 1 "
             "WHERE id = ? AND revision = ? AND judgement IS NULL",
             (judgement.model_dump_json(), self.clock(), group, revision),
         )
 
-    def shut(self, group: str, revision: int) -> bool:
+    def close_group(self, group: str, revision: int) -> bool:
         """Let no further member in, unless the group has changed."""
         return self._change(
             "UPDATE groups SET closed = 1, revision = revision + 1 WHERE id = ? AND revision = ? AND judgement IS NULL",
@@ -211,13 +213,13 @@ class GroupStore:
         )
 
     def give_up(self, group: str, revision: int) -> bool:
-        """Nobody is there any more, unless the group has changed; who comes next begins anew."""
+        """Give up all members, unless the group has changed; who comes next begins anew."""
         return self._reopen(
             group, revision, "UPDATE members SET presence = 'given_up' WHERE id = ? AND presence = 'here'"
         )
 
     def reset(self, group: str, revision: int) -> bool:
-        """As if nobody had come, unless the group has changed: who comes, comes for the first time."""
+        """Forget all members but the withdrawn, unless the group has changed."""
         return self._reopen(
             group,
             revision,
@@ -225,15 +227,16 @@ class GroupStore:
             "DELETE FROM answers WHERE id = ? AND failed IS NOT NULL",
         )
 
-    def tell_late(self, placed: Placed, judgement: Judgement) -> None:
+    def store_late_judgement(self, membership: Membership, judgement: GroupJudgement) -> None:
+        """Store a late member's judgement, unless it has one."""
         self._change(
             "UPDATE late SET judgement = ? WHERE id = ? AND member = ? AND attempt = ? AND digest = ? "
             "AND judgement IS NULL",
-            (judgement.model_dump_json(), *placed[:4]),
+            (judgement.model_dump_json(), *membership[:4]),
         )
 
     def prune(self, *, keep_settled_s: float, keep_open_s: float, in_use: Iterable[str]) -> int:
-        """Forget groups that are over; how many."""
+        """Forget groups that are over, except those `in_use`; returns how many."""
         now, used = self.clock(), set(in_use)
         with self._writing() as db:
             old = db.execute(
@@ -247,16 +250,16 @@ class GroupStore:
 
     def _reopen(self, group: str, revision: int, *then: str) -> bool:
         with self._writing() as db:
-            found = db.execute(
+            cursor = db.execute(
                 "UPDATE groups SET opened_at = NULL, closed = 0, touched_at = ?, revision = revision + 1 "
                 "WHERE id = ? AND revision = ? AND judgement IS NULL",
                 (self.clock(), group, revision),
             )
-            for statement in then if found.rowcount else ():
+            for statement in then if cursor.rowcount else ():
                 db.execute(statement, (group,))
-        return bool(found.rowcount)
+        return bool(cursor.rowcount)
 
-    def _mine(self, group: str, key: AnswerKey) -> tuple[str, str, str, int, str]:
+    def _claim_row(self, group: str, key: AnswerKey) -> tuple[str, str, str, int, str]:
         return (group, *key, self.worker.id)
 
     def _change(self, statement: str, values: tuple[object, ...]) -> bool:
@@ -279,11 +282,11 @@ class GroupStore:
         try:
             yield self._db
         except sqlite3.Error as error:
-            self._lose(error)
+            self._roll_back(error)
             raise
 
     def _commit_soon(self) -> None:
-        """After all that runs now, and before whoever is told of it runs."""
+        """Commit after all that runs now, and before whoever waits for it runs."""
         self._committing = asyncio.get_running_loop().call_soon(self._commit)
 
     def _commit(self) -> None:
@@ -296,10 +299,10 @@ class GroupStore:
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            self._lose(error)
+            self._roll_back(error)
 
-    def _lose(self, error: sqlite3.Error) -> None:
+    def _roll_back(self, error: sqlite3.Error) -> None:
         # A commit that was refused leaves its transaction open, and with it the lock on the file.
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
-        self.on_lost(error)
+        self.on_write_failure(error)

@@ -1,1 +1,1 @@
-"""What a judge is shown, and asking it."""
+"""What a judge is shown, and how it is asked."""

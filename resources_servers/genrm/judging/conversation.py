@@ -29,28 +29,28 @@ class _Part(NamedTuple):
     role: Role
     text: str
     label: str | None = None
-    """Of the marks around it; None: it was said in words."""
+    """The label of the marks around it; None: a message, which has no marks."""
 
 
 def history(params: JsonObject) -> list[JsonObject]:
-    """The conversation that the response answers, as `{role, content}`; of neighbours with one role, one message."""
-    parts = [*_preface(params), *_said(params.get("input"))]
+    """Return the conversation that the response answers, as `{role, content}`; neighbours of one role become one."""
+    parts = [*_preface(params), *_input_parts(params.get("input"))]
     nonce = _nonce(parts)
-    told: list[JsonObject] = []
+    messages: list[JsonObject] = []
     for part in parts:
-        text = _shown(part, nonce)
-        if told and told[-1]["role"] == part.role:
-            told[-1]["content"] += PARAGRAPH + text
+        text = _render(part, nonce)
+        if messages and messages[-1]["role"] == part.role:
+            messages[-1]["content"] += PARAGRAPH + text
         else:
-            told.append({"role": part.role, "content": text})
-    return told
+            messages.append({"role": part.role, "content": text})
+    return messages
 
 
 def response_text(response: Any) -> str:
-    """What of a response is judged."""
+    """Return what of a response is judged, as one text."""
     parts = [part for part in _parts(output_items(response), "assistant") if part.text.strip()]
     nonce = _nonce(parts)
-    return PARAGRAPH.join(_shown(part, nonce) for part in parts) or EMPTY
+    return PARAGRAPH.join(_render(part, nonce) for part in parts) or EMPTY
 
 
 def _preface(params: JsonObject) -> Iterator[_Part]:
@@ -69,7 +69,7 @@ def _tool_name(tool: Any) -> Any:
     return tool.get("name") or (function.get("name") if isinstance(function, dict) else None) or tool.get("type")
 
 
-def _said(given: Any) -> Iterator[_Part]:
+def _input_parts(given: Any) -> Iterator[_Part]:
     if isinstance(given, str):
         yield _Part("user", given)
     elif isinstance(given, list):
@@ -77,7 +77,7 @@ def _said(given: Any) -> Iterator[_Part]:
 
 
 def _parts(items: Iterable[JsonObject], unnamed: Role) -> Iterator[_Part]:
-    """`unnamed`: who said a message without a role."""
+    """Yield the parts of some items; `unnamed` is the role of a message that has none."""
     for item in items:
         kind = item_type(item)
         if kind == "message":
@@ -93,7 +93,7 @@ def _parts(items: Iterable[JsonObject], unnamed: Role) -> Iterator[_Part]:
 
 
 def _content(content: Any) -> str:
-    """The text of its parts; of a part without text, such as an image, its type in brackets."""
+    """Return the text of a content's parts; of a part without text, such as an image, its type in brackets."""
     if not isinstance(content, list):
         return _text(content)
     return "".join(_part_text(part) for part in content)
@@ -115,12 +115,12 @@ def _text(value: Any) -> str:
 
 
 def _nonce(parts: list[_Part]) -> str:
-    """Empty where nothing stands between marks."""
+    """Return the nonce of the marks; empty where nothing stands between marks."""
     marked = any(part.label is not None for part in parts)
     return quoting.nonce_of(part.text for part in parts) if marked else ""
 
 
-def _shown(part: _Part, nonce: str) -> str:
+def _render(part: _Part, nonce: str) -> str:
     text = part.text if part.label is None else quoting.enclosed(part.label, part.text, nonce)
     # Half a surrogate pair is JSON, but no text that could be stored or sent.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

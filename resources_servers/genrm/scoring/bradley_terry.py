@@ -18,7 +18,7 @@ from paddock.resources_servers.genrm.records import (
     HIGHEST_SCORE,
     LOWEST_RANKING,
     LOWEST_SCORE,
-    Comparison,
+    PairComparison,
 )
 
 PRIOR_PRECISION = 0.1
@@ -31,63 +31,63 @@ ROUNDING = 1e-12
 Matrix = list[list[float]]
 
 
-class Meeting(NamedTuple):
-    """All comparisons of two members, by their places in a fit."""
+class Pairing(NamedTuple):
+    """All comparisons of two members, by their indices in a fit."""
 
     one: int
     other: int
     share: float
-    """Wins of the one."""
+    """Wins of `one`."""
     total: float
 
 
 class Fit(NamedTuple):
-    """Members and what is known of them, by place."""
+    """Members and their likeliest strengths, by index."""
 
     members: list[int]
     strengths: list[float]
     """Logits."""
-    meetings: list[Meeting]
+    pairings: list[Pairing]
 
     def covariance(self) -> Matrix:
-        """Of the strengths, by the curvature at their likeliest values."""
-        factor = _cholesky(_curvature(self.meetings, self.strengths))
+        """Return the covariance of the strengths, (members, members), by the curvature at their likeliest values."""
+        factor = _cholesky(_curvature(self.pairings, self.strengths))
         size = len(self.members)
-        return [_solved(factor, [float(row == column) for column in range(size)]) for row in range(size)]
+        return [_solve(factor, [float(row == column) for column in range(size)]) for row in range(size)]
 
 
-def scores(members: Sequence[int], comparisons: Sequence[Comparison]) -> dict[int, float]:
-    """Of each of `members`, between 1 and 5; others that comparisons touch take part in the fit."""
-    fit = fitted(members, comparisons)
+def scores(members: Sequence[int], comparisons: Sequence[PairComparison]) -> dict[int, float]:
+    """Score each of `members` between 1 and 5; others that comparisons touch take part in the fit."""
+    fit = fit_strengths(members, comparisons)
     span = HIGHEST_SCORE - LOWEST_SCORE
-    found = {member: LOWEST_SCORE + span * sigmoid(s) for member, s in zip(fit.members, fit.strengths, strict=True)}
-    return {member: found[member] for member in members}
+    by_member = {member: LOWEST_SCORE + span * sigmoid(s) for member, s in zip(fit.members, fit.strengths, strict=True)}
+    return {member: by_member[member] for member in members}
 
 
-def fitted(members: Iterable[int], comparisons: Sequence[Comparison]) -> Fit:
-    """The same to the last bit for any order of `comparisons`."""
+def fit_strengths(members: Iterable[int], comparisons: Sequence[PairComparison]) -> Fit:
+    """Fit the strengths of members; the same to the last bit for any order of `comparisons`."""
     touched = {member for one in comparisons for member in (one.response_i, one.response_j)}
     everyone = sorted(touched.union(members))
-    meetings = _meetings(everyone, comparisons)
+    pairings = _pairings(everyone, comparisons)
     strengths = [0.0] * len(everyone)
-    loss = _loss(meetings, strengths)
+    loss = _loss(pairings, strengths)
     for _ in range(MAX_STEPS):
-        step = _solved(_cholesky(_curvature(meetings, strengths)), _slope(meetings, strengths))
+        step = _solve(_cholesky(_curvature(pairings, strengths)), _slope(pairings, strengths))
         while True:
             trial = [s - d for s, d in zip(strengths, step, strict=True)]
-            reached = _loss(meetings, trial)
+            trial_loss = _loss(pairings, trial)
             small = max(map(abs, step), default=0.0) < SMALLEST_STEP
-            if small or reached <= loss + ROUNDING * (1.0 + abs(loss)):
+            if small or trial_loss <= loss + ROUNDING * (1.0 + abs(loss)):
                 break
             step = [d / 2 for d in step]
-        strengths, loss = trial, reached
+        strengths, loss = trial, trial_loss
         if small:
             break
-    return Fit(everyone, strengths, meetings)
+    return Fit(everyone, strengths, pairings)
 
 
-def share_of_first(comparison: Comparison) -> float:
-    """Between 0 and 1; 1/2: neither is better."""
+def share_of_first(comparison: PairComparison) -> float:
+    """Return the first's share of the win, between 0 and 1; 1/2: neither is better."""
     if "ranking" not in comparison.missing:
         return (HIGHEST_RANKING - comparison.ranking) / (HIGHEST_RANKING - LOWEST_RANKING)
     return 0.5 + (comparison.score_1 - comparison.score_2) / (2 * (HIGHEST_SCORE - LOWEST_SCORE))
@@ -97,7 +97,7 @@ def sigmoid(value: float) -> float:
     return 1.0 / (1.0 + math.exp(-value)) if value >= 0 else math.exp(value) / (1.0 + math.exp(value))
 
 
-def _meetings(members: Sequence[int], comparisons: Sequence[Comparison]) -> list[Meeting]:
+def _pairings(members: Sequence[int], comparisons: Sequence[PairComparison]) -> list[Pairing]:
     place = {member: index for index, member in enumerate(members)}
     shares: dict[tuple[int, int], list[float]] = {}
     for one in comparisons:
@@ -105,32 +105,32 @@ def _meetings(members: Sequence[int], comparisons: Sequence[Comparison]) -> list
         if first > second:
             first, second, share = second, first, 1.0 - share
         shares.setdefault((first, second), []).append(share)
-    return [Meeting(*pair, math.fsum(found), float(len(found))) for pair, found in sorted(shares.items())]
+    return [Pairing(*pair, math.fsum(wins), float(len(wins))) for pair, wins in sorted(shares.items())]
 
 
-def _loss(meetings: Sequence[Meeting], strengths: Sequence[float]) -> float:
+def _loss(pairings: Sequence[Pairing], strengths: Sequence[float]) -> float:
     """Negative logarithm of likelihood and prior, up to a constant."""
-    told = (
-        meeting.total * _softplus(gap) - meeting.share * gap
-        for meeting in meetings
-        for gap in [strengths[meeting.one] - strengths[meeting.other]]
+    terms = (
+        pairing.total * _softplus(gap) - pairing.share * gap
+        for pairing in pairings
+        for gap in [strengths[pairing.one] - strengths[pairing.other]]
     )
-    return math.fsum(told) + PRIOR_PRECISION / 2 * math.fsum(s * s for s in strengths)
+    return math.fsum(terms) + PRIOR_PRECISION / 2 * math.fsum(s * s for s in strengths)
 
 
-def _slope(meetings: Sequence[Meeting], strengths: Sequence[float]) -> list[float]:
+def _slope(pairings: Sequence[Pairing], strengths: Sequence[float]) -> list[float]:
     slope = [PRIOR_PRECISION * s for s in strengths]
-    for one, other, share, total in meetings:
+    for one, other, share, total in pairings:
         excess = total * sigmoid(strengths[one] - strengths[other]) - share
         slope[one] += excess
         slope[other] -= excess
     return slope
 
 
-def _curvature(meetings: Sequence[Meeting], strengths: Sequence[float]) -> Matrix:
+def _curvature(pairings: Sequence[Pairing], strengths: Sequence[float]) -> Matrix:
     size = len(strengths)
     matrix = [[PRIOR_PRECISION if row == column else 0.0 for column in range(size)] for row in range(size)]
-    for one, other, _, total in meetings:
+    for one, other, _, total in pairings:
         chance = sigmoid(strengths[one] - strengths[other])
         weight = total * chance * (1.0 - chance)
         matrix[one][one] += weight
@@ -153,16 +153,16 @@ def _cholesky(matrix: Matrix) -> Matrix:
     return rows
 
 
-def _solved(factor: Matrix, right: Sequence[float]) -> list[float]:
-    """x of `factor @ factor.T @ x = right`."""
-    found: list[float] = []
+def _solve(factor: Matrix, right: Sequence[float]) -> list[float]:
+    """Solve `factor @ factor.T @ x = right`; `right` has one value per row of `factor`."""
+    solution: list[float] = []
     for row, value in zip(factor, right, strict=True):
-        found.append((value - sum(map(mul, row, found))) / row[-1])
+        solution.append((value - sum(map(mul, row, solution))) / row[-1])
     for index in range(len(factor) - 1, -1, -1):
-        found[index] /= factor[index][index]
+        solution[index] /= factor[index][index]
         for column, weight in enumerate(factor[index][:index]):
-            found[column] -= weight * found[index]
-    return found
+            solution[column] -= weight * solution[index]
+    return solution
 
 
 def _softplus(value: float) -> float:

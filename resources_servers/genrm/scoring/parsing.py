@@ -19,7 +19,7 @@ from paddock.resources_servers.genrm.records import (
     HIGHEST_SCORE,
     LOWEST_RANKING,
     LOWEST_SCORE,
-    Judged,
+    JudgeScores,
 )
 from paddock.types import JsonObject
 
@@ -38,16 +38,16 @@ _TOKEN = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """Inside an object: a brace, or a string, which may lack its end where the text ends."""
 
 
-def judged(text: str, *, default_score: float, default_ranking: float) -> Judged | None:
-    """None: no object of the text is a judgement."""
-    fenced = (_numbers(found) for block in _blocks(text) for found in _objects(block))
+def read_scores(text: str, *, default_score: float, default_ranking: float) -> JudgeScores | None:
+    """Read a judge's scores from its text; None: no object of the text has valid ones."""
+    fenced = (_numbers(obj) for block in _blocks(text) for obj in _objects(block))
     numbers = next((one for one in fenced if one is not None), None)
     if numbers is None:
-        for found in _objects(text):
-            numbers = _numbers(found) or numbers
+        for obj in _objects(text):
+            numbers = _numbers(obj) or numbers
     if numbers is None:
         return None
-    return Judged(
+    return JudgeScores(
         score_1=numbers.get("score_1", default_score),
         score_2=numbers.get("score_2", default_score),
         ranking=numbers.get("ranking", default_ranking),
@@ -67,15 +67,15 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _objects(text: str) -> Iterator[JsonObject]:
-    """Those that are JSON, in order."""
+    """Yield the objects of a text that are JSON, in order."""
     start, unclosed = text.find("{"), 0
     while start >= 0 and unclosed < MAX_UNCLOSED:
         end = _end(text, start)
         if end is None:
             unclosed += 1
             end = start + 1
-        elif (found := _read(text[start:end])) is not None:
-            yield found
+        elif (obj := _read(text[start:end])) is not None:
+            yield obj
         start = text.find("{", end)
 
 
@@ -99,19 +99,19 @@ def _end(text: str, start: int) -> int | None:
 
 def _read(text: str) -> JsonObject | None:
     try:
-        found = json.loads(text)
+        obj = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return obj if isinstance(obj, dict) else None
 
 
-def _numbers(found: JsonObject) -> dict[str, float] | None:
-    """Those of the three that a valid object states; None: it is not valid."""
-    nested = found.get("overall")
-    stated = nested if isinstance(nested, dict) else found
+def _numbers(obj: JsonObject) -> dict[str, float] | None:
+    """Return those of the three numbers that a valid object states; None: it is not valid."""
+    nested = obj.get("overall")
+    stated = nested if isinstance(nested, dict) else obj
     numbers = {name: _number(stated[name]) for name in RANGES if name in stated}
-    kept = {name: one for name, one in numbers.items() if one is not None and _within(name, one)}
-    return kept if kept and len(kept) == len(numbers) else None
+    valid = {name: one for name, one in numbers.items() if one is not None and _within(name, one)}
+    return valid if valid and len(valid) == len(numbers) else None
 
 
 def _number(value: object) -> float | None:

@@ -15,7 +15,7 @@ import re
 
 import regex
 
-from paddock.resources_servers.genrm.records import Traits
+from paddock.resources_servers.genrm.records import ResponseTraits
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, messages, output_items
 
@@ -34,10 +34,10 @@ _EMOJI = regex.compile(
 )
 
 
-def traits_of(response: JsonObject) -> Traits:
-    """Of a Responses API response."""
+def traits_of(response: JsonObject) -> ResponseTraits:
+    """Measure a Responses API response."""
     answer = answer_of(response)
-    return Traits(
+    return ResponseTraits(
         answer_chars=len(answer.strip()),
         reasoning_chars=len(reasoning_of(response).strip()),
         style_density=style_density(answer),

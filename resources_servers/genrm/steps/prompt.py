@@ -43,15 +43,15 @@ _LABELS = {
 }
 
 
-class Part(NamedTuple):
-    """One text of a step, and what it is."""
+class StepText(NamedTuple):
+    """One text of a step, with its label."""
 
     label: str
     text: str
 
 
 def step_prompt(request: StepRequest, settings: StepScoreSettings) -> str:
-    """The judge's user message."""
+    """Write the judge's user message."""
     shown = request.history[-settings.max_history_steps :] if settings.max_history_steps else []
     problem = _harmless(_headed(request.problem, settings.max_problem_chars))
     before = [_parts(step, settings.max_history_step_chars) for step in shown]
@@ -67,33 +67,33 @@ def step_prompt(request: StepRequest, settings: StepScoreSettings) -> str:
     return "\n\n".join([*sections, QUESTION])
 
 
-def _enclosed(parts: Sequence[Part], nonce: str) -> Iterator[str]:
+def _enclosed(parts: Sequence[StepText], nonce: str) -> Iterator[str]:
     return (enclosed(part.label, part.text, nonce) for part in parts)
 
 
-def _parts(items: Sequence[JsonObject], limit: int) -> list[Part]:
-    found = [part for item in items if (part := _part(item)).text.strip()] or [Part("message", NOTHING)]
-    shares = _shares([len(part.text) for part in found], limit)
-    cut = (_without_middle(part.text, share) for part, share in zip(found, shares, strict=True))
-    return [Part(part.label, _harmless(text)) for part, text in zip(found, cut, strict=True)]
+def _parts(items: Sequence[JsonObject], limit: int) -> list[StepText]:
+    texts = [part for item in items if (part := _part(item)).text.strip()] or [StepText("message", NOTHING)]
+    shares = _shares([len(part.text) for part in texts], limit)
+    cut = (_without_middle(part.text, share) for part, share in zip(texts, shares, strict=True))
+    return [StepText(part.label, _harmless(text)) for part, text in zip(texts, cut, strict=True)]
 
 
-def _part(item: JsonObject) -> Part:
+def _part(item: JsonObject) -> StepText:
     kind = item_type(item)
     label = _LABELS.get(kind, "item")
     if kind in ("function_call", "custom_tool_call"):
         given = item.get("arguments" if kind == "function_call" else "input")
-        return Part(label, f"{item.get('name', '')} {given if isinstance(given, str) else ''}")
+        return StepText(label, f"{item.get('name', '')} {given if isinstance(given, str) else ''}")
     if kind == "reasoning":
         texts = [content_text(item.get(key)) for key in ("summary", "content")]
-        return Part(label, "\n".join(filter(None, texts)))
+        return StepText(label, "\n".join(filter(None, texts)))
     if kind == "message" and item.get("role", "assistant") != "assistant":
         label = "message of the user"
-    return Part(label, content_text(item.get("output") if label == "result" else item.get("content")))
+    return StepText(label, content_text(item.get("output") if label == "result" else item.get("content")))
 
 
 def _shares(lengths: Sequence[int], limit: int) -> list[int]:
-    """How many characters each text gets: none more than it has, and the long ones the same."""
+    """Return how many characters each text gets: none more than it has, and the long ones the same."""
     shares = [0] * len(lengths)
     left = limit
     for nth, index in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):

@@ -28,16 +28,17 @@ _log = logging.getLogger(__name__)
 
 
 class StepScorer:
-    """One server's."""
+    """Asks the judges of one server for votes on steps."""
 
     def __init__(self, settings: StepScoreSettings, judges: Callable[[], Sequence[Peer]]) -> None:
-        """`judges`: asked when a vote is; at least one."""
+        """`judges` is called for each vote and returns at least one."""
         self._settings = settings
         self._judges = judges
         self._slots = asyncio.Semaphore(settings.max_concurrency)
         self._metadata, self._extra_body = _metadata(settings.responses_create_params)
 
     async def score(self, request: StepRequest, call: Call) -> StepScore:
+        """Ask for the votes on a step; a vote that failed is missing, with its reason."""
         text = step_prompt(request, self._settings)
         numbers = range(self._settings.votes)
         async with asyncio.TaskGroup() as group:
@@ -76,7 +77,7 @@ class _Metadata(NamedTuple):
 
 
 def _metadata(params: JsonObject) -> _Metadata:
-    """What the config sends besides."""
+    """Split the config's metadata from the `extra_body` in it; ConfigError where that is no JSON object."""
     metadata = dict(params.get("metadata") or {})
     given = metadata.pop("extra_body", "{}")
     try:

@@ -23,17 +23,17 @@ class Vote(NamedTuple):
 
 
 def read_vote(response: Any) -> Vote:
-    """Of a Responses API response. Never raises."""
+    """Read the vote of a Responses API response; never raises."""
     if not is_complete(response):
         return Vote(None, "incomplete")
     text = "\n".join(messages(response))
     if "<think>" in text.rpartition("</think>")[2]:
         return Vote(None, "unfinished_thinking")
-    said = text.rpartition("</think>")[2]
-    box = _FIRST.search(said)
+    answer = text.rpartition("</think>")[2]
+    box = _FIRST.search(answer)
     if box is None:
         return Vote(None, "no_box")
-    found = _VOTE.match(said, box.end())
-    if found is None:
+    vote = _VOTE.match(answer, box.end())
+    if vote is None:
         return Vote(None, "other_content")
-    return Vote(-1 if found[1] == "-1" else 1)
+    return Vote(-1 if vote[1] == "-1" else 1)

@@ -5,7 +5,7 @@ Shapes  `compare` is pure: expected action, response and the row's request in, `
 """
 
 from paddock.resources_servers.pivot.semantic.compare import compare, expected_problem
-from paddock.resources_servers.pivot.semantic.findings import Reason
+from paddock.resources_servers.pivot.semantic.match_results import Reason
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 
 __all__ = ["Reason", "SemanticOptions", "compare", "expected_problem"]

@@ -1,4 +1,4 @@
-"""Pairing the expert's calls with the policy's: as many as possible, in the order that matters.
+"""Pairs of the expert's calls and the policy's: as many as possible, in the order that matters.
 
 Order   calls of one response run at once, so their order is free, except where one depends on another: a command that
         is not known only to read, or input for a program, keeps its place among commands, inputs, edits and looks; an
@@ -9,7 +9,7 @@ Order   calls of one response run at once, so their order is free, except where 
 from collections.abc import Sequence
 from itertools import combinations
 
-from paddock.resources_servers.pivot.matching import maximum_matching
+from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects
@@ -19,7 +19,10 @@ from paddock.tools import Action, Edit, List, Read, Search, Shell, Stdin
 def pair_up(
     same: Sequence[Sequence[bool]], expected: Sequence[Action | None], options: SemanticOptions
 ) -> dict[int, int]:
-    """Expected index to actual index, each used once. `same[i][j]`: expected i does what actual j does."""
+    """Pair expected index with actual index, each used once. `same[i][j]`: expected i does what actual j does.
+
+    `same` is (expected, actual).
+    """
     owner = maximum_matching([[j for j, fits in enumerate(row) if fits] for row in same])
     partner = {i: j for j, i in owner.items()}
     _untwist(partner, same)
@@ -29,7 +32,7 @@ def pair_up(
 
 
 def _out_of_order(partner: dict[int, int], expected: Sequence[Action | None], options: SemanticOptions) -> list[int]:
-    """Expected calls to leave out so that no two that depend on each other are turned round; few, not the fewest."""
+    """Return few expected calls, not the fewest, to leave out so that no two dependent ones are turned round."""
     actions = {i: action for i in sorted(partner) if (action := expected[i]) is not None and _touches(action)}
     changing = {i: _changes(action, options) for i, action in actions.items()} if len(actions) > 1 else {}
     turned: dict[int, set[int]] = {i: set() for i in changing}
@@ -47,7 +50,7 @@ def _out_of_order(partner: dict[int, int], expected: Sequence[Action | None], op
 
 
 def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
-    """Swaps partners where both orders fit, so that calls that are alike are paired in order."""
+    """Swap partners where both orders fit, so that calls that are alike are paired in order."""
     order = sorted(partner)
     for position, i in enumerate(order):
         for k in order[position + 1 :]:
@@ -56,7 +59,7 @@ def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
 
 
 def _depend(first: Action, second: Action, options: SemanticOptions) -> bool:
-    """Whether two calls, of which one changes something, are about the same thing."""
+    """Say whether two calls, of which one changes something, are about the same thing."""
     if isinstance(first, Edit | Read) and isinstance(second, Edit | Read):
         return bool(files_of(first, options) & files_of(second, options))
     return True
@@ -73,7 +76,7 @@ def _touches(action: Action) -> bool:
 
 
 def files_of(action: Edit | Read, options: SemanticOptions) -> set[str]:
-    """The resolved paths of the files that are read or edited."""
+    """Return the resolved paths of the files that are read or edited."""
     if isinstance(action, Read):
         return {resolve(action.path, options.cwd)}
     return {resolve(edit.path, options.cwd) for edit in action.edits}

@@ -7,14 +7,14 @@ Tools   `params["tools"]`: Responses or chat form, namespaces opened. With tools
 Cut     of a response that is not complete the last call is not trusted when the response ends with it; nor is a call
         marked incomplete, nor any call of a response that failed.
 Others  a call of a tool that the provider runs (`local_shell_call`, ...) is a call, and matches nothing.
-Errors  none: a call that is not an action is a Finding.
+Errors  none: a call that is not an action has a `problem`.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from paddock.resources_servers.pivot.semantic.findings import Finding, differ
+from paddock.resources_servers.pivot.semantic.match_results import MatchResult, differ
 from paddock.resources_servers.pivot.task import ExpectedCall
 from paddock.tools import Action, Malformed, decode_object, normalise, opaque
 from paddock.types import JsonObject
@@ -23,12 +23,12 @@ from paddock.types.responses import calls, is_complete, item_type, output_items
 _CALL_TYPES = ("function_call", "custom_tool_call")
 
 
-class Reading(NamedTuple):
-    """A call, and what it asks for or why it asks for nothing."""
+class ParsedCall(NamedTuple):
+    """A call, and the action that it asks for, or why it asks for none."""
 
     name: str
     action: Action | None
-    problem: Finding | None = None
+    problem: MatchResult | None = None
     """None exactly when there is an action."""
 
 
@@ -37,51 +37,51 @@ class RowTools:
 
     def __init__(self, params: JsonObject) -> None:
         tools = params.get("tools") if isinstance(params, dict) else None
-        self._tools = {name: tool for name, tool in _named(tools) if name}
+        self._tools = {name: tool for name, tool in _named_tools(tools) if name}
         self._known = set(self._tools)
-        self._disbelieved: set[str] = set()
+        self._distrusted: set[str] = set()
         self._opaque: set[str] = set()
 
-    def expected(self, calls: Sequence[ExpectedCall]) -> list[Reading]:
-        """The expert's calls; decides first how far each tool's schema is believed."""
+    def expected(self, calls: Sequence[ExpectedCall]) -> list[ParsedCall]:
+        """Parse the expert's calls; decides first how far each tool's schema is believed."""
         self._known.update(call.name for call in calls)
         while True:
-            before = len(self._disbelieved) + len(self._opaque)
-            readings = [self._expected(call) for call in calls]
-            if len(self._disbelieved) + len(self._opaque) == before or len(calls) == 1:
-                return readings
+            before = len(self._distrusted) + len(self._opaque)
+            parsed_calls = [self._expected(call) for call in calls]
+            if len(self._distrusted) + len(self._opaque) == before or len(calls) == 1:
+                return parsed_calls
 
-    def _expected(self, call: ExpectedCall) -> Reading:
+    def _expected(self, call: ExpectedCall) -> ParsedCall:
         action = self._read(call.name, call.arguments)
         if isinstance(action, Malformed) and self.schema(call.name) is not None:
-            self._disbelieved.add(call.name)
+            self._distrusted.add(call.name)
             action = self._read(call.name, call.arguments)
         if isinstance(action, Malformed) and action.reason != "bad_patch":
             self._opaque.add(call.name)
             action = self._read(call.name, call.arguments)
         if isinstance(action, Malformed):
             detail = f"the expert's call of {call.name[:60]} cannot be read: {action.detail}"
-            return Reading(call.name, None, differ("expected_unusable", detail))
-        return Reading(call.name, action)
+            return ParsedCall(call.name, None, differ("expected_unusable", detail))
+        return ParsedCall(call.name, action)
 
-    def actual(self, name: str, arguments: str) -> Reading:
-        """The policy's call, read as the expert's calls of the same tool were."""
+    def actual(self, name: str, arguments: str) -> ParsedCall:
+        """Parse the policy's call as the expert's calls of the same tool were."""
         if self._tools and name not in self._known:
-            return Reading(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
+            return ParsedCall(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
         if self._is_custom(name) and isinstance(decode_object(arguments, unique=True), Malformed):
             arguments = json.dumps({"input": arguments})
         action = self._read(name, arguments)
         if isinstance(action, Malformed):
-            return Reading(name, None, differ(action.reason, f"call of {name[:60]}: {action.detail}"))
-        return Reading(name, action)
+            return ParsedCall(name, None, differ(action.reason, f"call of {name[:60]}: {action.detail}"))
+        return ParsedCall(name, action)
 
     def _read(self, name: str, arguments: str) -> Action | Malformed:
         read = opaque if name in self._opaque else normalise
         return read(name, arguments, schema=self.schema(name), unique=True)
 
     def schema(self, name: str) -> JsonObject | None:
-        """The JSON schema of the row's tool of this name; None: there is none, or it is not believed."""
-        if name in self._disbelieved:
+        """Return the JSON schema of the row's tool of this name; None: there is none, or it is not believed."""
+        if name in self._distrusted:
             return None
         tool = self._tools.get(name, {})
         schema = tool.get("parameters", tool.get("input_schema"))
@@ -92,12 +92,12 @@ class RowTools:
         return tool is not None and tool.get("type") == "custom" and "input_schema" not in tool
 
 
-def _named(tools: Any, depth: int = 0) -> Iterator[tuple[str, JsonObject]]:
+def _named_tools(tools: Any, depth: int = 0) -> Iterator[tuple[str, JsonObject]]:
     for tool in tools if isinstance(tools, list) else []:
         if not isinstance(tool, dict):
             continue
         if isinstance(tool.get("tools"), list) and depth < 4:
-            yield from _named(tool["tools"], depth + 1)
+            yield from _named_tools(tool["tools"], depth + 1)
             continue
         inner = tool["function"] if isinstance(tool.get("function"), dict) else tool
         name = inner.get("name")
@@ -105,8 +105,8 @@ def _named(tools: Any, depth: int = 0) -> Iterator[tuple[str, JsonObject]]:
             yield name, inner
 
 
-def actual_readings(response: object, tools: RowTools) -> list[Reading]:
-    """The policy's calls in order; one that is not trusted is `incomplete`."""
+def parse_actual_calls(response: object, tools: RowTools) -> list[ParsedCall]:
+    """Parse the policy's calls in order; one that is not trusted is `incomplete`."""
     items = output_items(response)
     trusted = [_is_whole(item) for item in items]
     if isinstance(response, dict) and not is_complete(response):
@@ -114,21 +114,23 @@ def actual_readings(response: object, tools: RowTools) -> list[Reading]:
             trusted = [False] * len(items)
         elif items:
             trusted[-1] = False
-    readings: list[Reading] = []
+    parsed_calls: list[ParsedCall] = []
     for item, whole in zip(items, trusted, strict=True):
         kind = item_type(item)
         if not _is_call(item):
             continue
         if kind not in _CALL_TYPES:
-            readings.append(Reading(kind, None, differ("unknown_tool", f"{kind[:60]} is none of the row's tools")))
+            parsed_calls.append(
+                ParsedCall(kind, None, differ("unknown_tool", f"{kind[:60]} is none of the row's tools"))
+            )
             continue
         call = calls([item])[0]
         if whole:
-            readings.append(tools.actual(call.name, call.arguments))
+            parsed_calls.append(tools.actual(call.name, call.arguments))
         else:
             detail = f"the response was cut in or after the call of {call.name[:60]}"
-            readings.append(Reading(call.name, None, differ("incomplete", detail)))
-    return readings
+            parsed_calls.append(ParsedCall(call.name, None, differ("incomplete", detail)))
+    return parsed_calls
 
 
 def _is_whole(item: JsonObject) -> bool:

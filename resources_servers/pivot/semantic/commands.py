@@ -14,7 +14,7 @@ Input    text for a running program is compared exactly, and is never a command.
 import shlex
 from dataclasses import asdict
 
-from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
+from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects, equivalent
@@ -23,7 +23,7 @@ from paddock.tools import Limits, Shell, Stdin, same_json
 ENOUGH = Limits(time_s=5.0, yield_s=0.25, output_tokens=1000.0)
 
 
-def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -> Finding:
+def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -> MatchResult:
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
     if tight := _tighter(expected.limits, actual.limits):
@@ -33,19 +33,19 @@ def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -
         return SAME
     if wanted == given:
         # A directory that is relative to an unknown one is unknown too, but it is the same for both.
-        known = wanted if wanted and wanted.startswith("/") else None
-        found = equivalent(expected.command, actual.command, cwd=known)
+        absolute = wanted if wanted and wanted.startswith("/") else None
+        comparison = equivalent(expected.command, actual.command, cwd=absolute)
     else:
-        found = equivalent(_entered(expected), _entered(actual), cwd=options.cwd)
-    if found.equal:
+        comparison = equivalent(_with_cd(expected), _with_cd(actual), cwd=options.cwd)
+    if comparison.equal:
         return _unless_harmful(expected, actual, options)
     # Of the parser's words only what a reader of the verdict can use.
-    why = f": {found.detail}" if found.reason == "unparsed" else ""
+    why = f": {comparison.detail}" if comparison.reason == "unparsed" else ""
     return differ("command_differs", f"expected {clip(expected.command)}, came {clip(actual.command)}{why}")
 
 
-def _unless_harmful(expected: Shell, actual: Shell, options: SemanticOptions) -> Finding:
-    """Of two commands that do the same when all goes well, whether the policy's alone holds what destroys."""
+def _unless_harmful(expected: Shell, actual: Shell, options: SemanticOptions) -> MatchResult:
+    """Match two commands that do the same when all goes well, unless the policy's alone holds what destroys."""
     harm = effects(actual.command, cwd=_workdir(actual, options.cwd))
     if harm.destructive and not effects(expected.command, cwd=_workdir(expected, options.cwd)).destructive:
         return differ("command_differs", f"{describe(actual)} holds what destroys: {harm.why}")
@@ -53,7 +53,7 @@ def _unless_harmful(expected: Shell, actual: Shell, options: SemanticOptions) ->
 
 
 def _tighter(expected: Limits, actual: Limits) -> str:
-    """What of the actual call's limits may cut what the expert's shows; empty: nothing."""
+    """Say which of the actual call's limits may cut what the expert's call shows; empty: none."""
     for name, enough in asdict(ENOUGH).items():
         given, wanted = getattr(actual, name), getattr(expected, name)
         if given is not None and given < (enough if wanted is None else min(enough, wanted)):
@@ -65,13 +65,13 @@ def _workdir(command: Shell, cwd: str | None) -> str | None:
     return resolve(command.workdir, cwd) if command.workdir else cwd
 
 
-def _entered(command: Shell) -> str:
+def _with_cd(command: Shell) -> str:
     if not command.workdir:
         return command.command
     return f"cd {shlex.quote(command.workdir)} && {command.command}"
 
 
-def compare_input(expected: Stdin, actual: Stdin) -> Finding:
+def compare_input(expected: Stdin, actual: Stdin) -> MatchResult:
     if tight := _tighter(expected.limits, actual.limits):
         return differ("limit_differs", tight)
     if not same_json(expected.session, actual.session):

@@ -16,20 +16,20 @@ from typing import Any
 
 from paddock.edits import Edit as FileEdit
 from paddock.edits import EditError, Text, Write, apply_known, parse_numbered
+from paddock.resources_servers.pivot.semantic.file_views import file_view_of
 from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
-from paddock.resources_servers.pivot.semantic.paths import resolve, resolved_edits
-from paddock.resources_servers.pivot.semantic.shown import shown_range
+from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.shell import effects
 from paddock.tools import Action, Edit, Malformed, Read, Shell, normalise
 from paddock.types import JsonObject
 from paddock.types.responses import calls, content_text, item_type
 
 
-class History:
+class FileHistory:
     """The calls of one row before the step that is judged."""
 
     def __init__(self, params: JsonObject, schema: Callable[[str], JsonObject | None]) -> None:
-        """`schema`: the JSON schema of the row's tool of a name, as the row's other calls are read with."""
+        """`schema` gives the JSON schema of the row's tool of a name, as the row's other calls are read with."""
         self._schema = schema
         items = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
@@ -37,13 +37,13 @@ class History:
         self._texts: dict[tuple[str, str | None], list[Text]] = {}
 
     def texts(self, path: str, cwd: str | None) -> list[Text]:
-        """What is known of the file at this resolved path, newest first."""
+        """Return the texts that the history shows of the file at this resolved path, newest first."""
         key = (path, cwd)
         if key not in self._texts:
-            known: list[Text] = []
+            texts: list[Text] = []
             for action, output in self._calls_naming(basename(path)):
-                known = _after(action, output, path, cwd, known)
-            self._texts[key] = known[::-1]
+                texts = _after(action, output, path, cwd, texts)
+            self._texts[key] = texts[::-1]
         return self._texts[key]
 
     def _calls_naming(self, name: str) -> Iterator[tuple[Action, str]]:
@@ -71,26 +71,26 @@ def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
             yield call_id, content_text(item.get("output"))
 
 
-def _after(action: Action, output: str, path: str, cwd: str | None, known: list[Text]) -> list[Text]:
-    """What is known of the file once the call was made, newest last."""
+def _after(action: Action, output: str, path: str, cwd: str | None, texts: list[Text]) -> list[Text]:
+    """Return the known texts of the file after a call, newest last."""
     match action:
         case Read() if resolve(action.path, cwd) == path:
-            return [*known, *_seen(output, action.first_line, complete=action.whole)]
+            return [*texts, *_texts_in(output, action.first_line, complete=action.whole)]
         case Shell():
-            shown = shown_range(action, cwd)
+            shown = file_view_of(action, cwd)
             if shown is not None and shown.path == path:
-                return [*known, *_seen(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
+                return [*texts, *_texts_in(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
             done = effects(action.command, cwd=cwd)
-            return [] if done.writes or done.destructive else known
+            return [] if done.writes or done.destructive else texts
         case Edit():
-            own = [edit for edit in resolved_edits(action, cwd) if edit.path == path]
-            return _edited(own, output, path, known) if own else known
+            own = [edit for edit in resolve_edits(action, cwd) if edit.path == path]
+            return _after_edit(own, output, path, texts) if own else texts
         case _:
-            return known
+            return texts
 
 
-def _seen(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[Text]:
-    """The text that an output shows; `numbered` None: it has line numbers where they can be read."""
+def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[Text]:
+    """Return the text that an output shows; `numbered` None: it has line numbers where they can be read."""
     if not output:
         return []
     if numbered is not False:
@@ -107,21 +107,21 @@ def _seen(output: str, first_line: int, *, complete: bool = False, numbered: boo
     return [Text(first_line, text.rstrip("\n") + "\n", complete and first_line == 1)]
 
 
-_REFUSED = ("no_match", "ambiguous", "file_exists", "no_change", "line_range")
+_FAILED_EDITS = ("no_match", "ambiguous", "file_exists", "no_change", "line_range")
 """Why an edit of a text that is known whole fails: then the tool failed too, and the file is as it was."""
 
 
-def _edited(edits: list[FileEdit], output: str, path: str, known: list[Text]) -> list[Text]:
+def _after_edit(edits: list[FileEdit], output: str, path: str, texts: list[Text]) -> list[Text]:
     writes = [index for index, edit in enumerate(edits) if isinstance(edit, Write)]
     last = edits[writes[-1]] if writes else None
     if isinstance(last, Write):
-        known, edits = [Text.whole(last.text)], edits[writes[-1] + 1 :]
+        texts, edits = [Text.whole(last.text)], edits[writes[-1] + 1 :]
     after: list[Text] = []
-    for text in known:
+    for text in texts:
         try:
             files = apply_known(edits, {path: text})
         except EditError as error:
-            if text.complete and error.kind in _REFUSED:
+            if text.complete and error.kind in _FAILED_EDITS:
                 after.append(text)
             continue
         if path in files:

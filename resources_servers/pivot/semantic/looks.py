@@ -12,27 +12,27 @@ List    the same directory and arguments.
 import re
 from dataclasses import replace
 
-from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
-from paddock.resources_servers.pivot.semantic.history import History
+from paddock.resources_servers.pivot.semantic.history import FileHistory
+from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
 from paddock.tools import READ_LIMIT_LINES, List, Read, Search, same_json
 
 
-def compare_reads(expected: Read, actual: Read, history: History, options: SemanticOptions) -> Finding:
+def compare_reads(expected: Read, actual: Read, history: FileHistory, options: SemanticOptions) -> MatchResult:
     if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
         return differ("path_differs", f"expected {clip(expected.path)}, came {clip(actual.path)}")
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
-    if _shows(_closed(expected, history, options), _closed(actual, history, options), options) or (
+    if _shows(_clipped(expected, history, options), _clipped(actual, history, options), options) or (
         actual.whole and options.read_whole_file_ok
     ):
         return SAME
     return differ("lines_differ", f"expected {describe(expected)}, came {describe(actual)}")
 
 
-def _closed(read: Read, history: History, options: SemanticOptions) -> Read:
-    """The read as far as the file goes, where the history shows all of a file that a tool shows at once."""
+def _clipped(read: Read, history: FileHistory, options: SemanticOptions) -> Read:
+    """Clip a read to the file's end, where the history shows all of a file that a tool shows at once."""
     whole = next(
         (text.text for text in history.texts(resolve(read.path, options.cwd), options.cwd) if text.complete), ""
     )
@@ -64,16 +64,16 @@ _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 
 
 def _expression(search: Search) -> str:
-    """The pattern as a regular expression without escapes that mean nothing."""
+    """Return the pattern as a regular expression without escapes that mean nothing."""
     if search.literal:
         return "".join("\\" + char if char in _SPECIAL else char for char in search.pattern)
     return _MEANINGLESS_ESCAPE.sub(
-        lambda found: found[1] if found[1] in _PLAIN_PUNCTUATION else found[0], search.pattern
+        lambda escape: escape[1] if escape[1] in _PLAIN_PUNCTUATION else escape[0], search.pattern
     )
 
 
 def _files_searched(search: Search) -> tuple[str, str | None]:
-    """A glob's pattern and directory, with the pattern's leading plain directories moved to the directory.
+    """Return a glob's pattern and directory, with the pattern's leading plain directories moved to the directory.
 
     Only in front of `**/`: elsewhere a tool may let a pattern without a slash match in every directory.
     """
@@ -83,7 +83,7 @@ def _files_searched(search: Search) -> tuple[str, str | None]:
     return search.pattern, search.path
 
 
-def compare_searches(expected: Search, actual: Search, options: SemanticOptions) -> Finding:
+def compare_searches(expected: Search, actual: Search, options: SemanticOptions) -> MatchResult:
     if expected.mode != actual.mode:
         return differ("kind_differs", f"expected a search of {expected.mode}, came one of {actual.mode}")
     if expected.mode == "files":
@@ -104,7 +104,7 @@ def compare_searches(expected: Search, actual: Search, options: SemanticOptions)
     return SAME
 
 
-def compare_lists(expected: List, actual: List, options: SemanticOptions) -> Finding:
+def compare_lists(expected: List, actual: List, options: SemanticOptions) -> MatchResult:
     if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
         return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
     if not same_json(expected.rest, actual.rest):

@@ -1,4 +1,4 @@
-"""Judging a response where the expert spoke and called nothing.
+"""How a response is judged where the expert spoke and called nothing.
 
 Law     passes when the response is complete, calls no tool, and what it says is near to what the expert said (`texts`)
         and free of tool-call markup outside fenced code and backticks: a call that was written as text is no message.
@@ -8,7 +8,7 @@ Errors  none; any JSON is judged.
 import json
 from collections.abc import Iterator
 
-from paddock.resources_servers.pivot.semantic.findings import Finding, differ
+from paddock.resources_servers.pivot.semantic.match_results import MatchResult, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.texts import compare_texts
 from paddock.tools import says_something
@@ -39,18 +39,18 @@ MARKUP: tuple[str, ...] = (
 """How the chat templates of open models write a call; looked for in lower case."""
 
 
-def judge_message(expected: str, texts: list[str], options: SemanticOptions) -> Finding:
-    """Whether the texts of a response's messages make a message that may stand for the expert's."""
+def judge_message(expected: str, texts: list[str], options: SemanticOptions) -> MatchResult:
+    """Say whether the texts of a response's messages make a message that may stand for the expert's."""
     if not any(map(says_something, texts)):
         return differ("message_empty", "expected a message, came one without text")
-    found = next((mark for text in texts for mark in markup_in(text)), None)
-    if found is not None:
-        return differ("message_markup", f"expected a message, came a tool call written as text ({found})")
+    markup = next((mark for text in texts for mark in markup_in(text)), None)
+    if markup is not None:
+        return differ("message_markup", f"expected a message, came a tool call written as text ({markup})")
     return compare_texts(expected, "\n".join(texts), options)
 
 
 def markup_in(text: str) -> Iterator[str]:
-    """The marks of tool calls in a text, outside of its code."""
+    """Yield the marks of tool calls in a text, outside of its code."""
     outside = "\n".join(_unquoted(part) for part in _outside(text, "```")).lower()
     yield from (mark for mark in MARKUP if mark in outside)
     if _is_call(text):
@@ -58,7 +58,7 @@ def markup_in(text: str) -> Iterator[str]:
 
 
 def _outside(text: str, fence: str) -> list[str]:
-    """The parts outside of pairs of fences; a fence without its second hides nothing."""
+    """Return the parts outside of pairs of fences; a fence without its second hides nothing."""
     parts = text.split(fence)
     return parts[0::2] if len(parts) % 2 else [*parts[0::2], parts[-1]]
 
@@ -70,7 +70,7 @@ def _unquoted(text: str) -> str:
 
 
 def _is_call(text: str) -> bool:
-    """Whether the whole text, in a fence or not, is one call or a list of calls as JSON."""
+    """Say whether the whole text, in a fence or not, is one call or a list of calls as JSON."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare.removesuffix("```").partition("\n")[2].strip()
@@ -82,5 +82,6 @@ def _is_call(text: str) -> bool:
         return False
     values = value if isinstance(value, list) else [value]
     return bool(values) and all(
-        isinstance(each, dict) and "name" in each and ("arguments" in each or "parameters" in each) for each in values
+        isinstance(entry, dict) and "name" in entry and ("arguments" in entry or "parameters" in entry)
+        for entry in values
     )

@@ -18,12 +18,12 @@ _CUT = ("[... Observation truncated", "bytes omitted ...", "...output truncated.
 
 
 def is_cut(text: str) -> bool:
-    """Whether the tool says that it left some of the output away."""
+    """Say whether the tool says that it left some of the output away."""
     return any(mark in text for mark in _CUT)
 
 
 def plain_output(text: str) -> str | None:
-    """What the program wrote."""
+    """Return what the program wrote; None where it failed or its output was cut."""
     if is_cut(text):
         return None
     if text.startswith('{"output"'):
@@ -32,11 +32,11 @@ def plain_output(text: str) -> str | None:
     around = header[0] if header else ""
     text = text[len(around) :]
     for _ in range(_MAX_TRAILERS):
-        found = _TRAILER.search(text[-400:])
-        if found is None:
+        trailer = _TRAILER.search(text[-400:])
+        if trailer is None:
             break
-        around += found[0]
-        text = text[: len(text) - len(found[0])]
+        around += trailer[0]
+        text = text[: len(text) - len(trailer[0])]
     return None if _FAILED.search(around) else text
 
 

@@ -9,15 +9,15 @@ Other   a call of a tool that no table knows needs the same name and equal argum
 
 from paddock.resources_servers.pivot.semantic.changes import compare_edits
 from paddock.resources_servers.pivot.semantic.commands import compare_commands, compare_input
-from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, clip, describe, differ
-from paddock.resources_servers.pivot.semantic.history import History
+from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_reads, compare_searches
+from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_texts
 from paddock.tools import Action, Ask, Edit, Finish, List, Other, Plan, Read, Search, Shell, Stdin, Think, same_json
 
 
-def compare_pair(expected: Action, actual: Action, history: History, options: SemanticOptions) -> Finding:
+def compare_pair(expected: Action, actual: Action, history: FileHistory, options: SemanticOptions) -> MatchResult:
     match expected, actual:
         case Shell(), Shell():
             return compare_commands(expected, actual, options)
@@ -34,13 +34,13 @@ def compare_pair(expected: Action, actual: Action, history: History, options: Se
         case Other(), Other():
             return _compare_unknown(expected, actual)
         case (Finish() | Think(), Finish() | Think()) if type(expected) is type(actual):
-            return _compare_said(expected, actual, options)
+            return _compare_texts(expected, actual, options)
         case Ask(), Ask():
             return _compare_words(expected, actual)
         case Plan(), Plan():
             if expected.command != actual.command:
                 return differ("plan_differs", f"expected {describe(expected)}, came {describe(actual)}")
-            return _compare_words(expected, actual, said=actual.steps > 0 or not expected.steps)
+            return _compare_words(expected, actual, has_text=actual.steps > 0 or not expected.steps)
         case _:
             return differ("kind_differs", f"expected {describe(expected)}, came {describe(actual)}")
 
@@ -48,23 +48,23 @@ def compare_pair(expected: Action, actual: Action, history: History, options: Se
 Words = Finish | Think | Ask | Plan
 
 
-def _compare_said(expected: Finish | Think, actual: Finish | Think, options: SemanticOptions) -> Finding:
-    found = _compare_words(expected, actual, said=bool(actual.text) or not expected.text)
-    if not found.same or not expected.text or not actual.text:
-        return found
+def _compare_texts(expected: Finish | Think, actual: Finish | Think, options: SemanticOptions) -> MatchResult:
+    result = _compare_words(expected, actual, has_text=bool(actual.text) or not expected.text)
+    if not result.same or not expected.text or not actual.text:
+        return result
     compare = compare_last_words if isinstance(expected, Finish) else compare_texts
     return compare(expected.text, actual.text, options)
 
 
-def _compare_words(expected: Words, actual: Words, *, said: bool = True) -> Finding:
-    if not said:
+def _compare_words(expected: Words, actual: Words, *, has_text: bool = True) -> MatchResult:
+    if not has_text:
         return differ("missing_argument", f"{describe(actual)} says nothing")
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
     return SAME
 
 
-def _compare_unknown(expected: Other, actual: Other) -> Finding:
+def _compare_unknown(expected: Other, actual: Other) -> MatchResult:
     if expected.name != actual.name:
         return differ("tool_differs", f"expected {clip(expected.name)}, came {clip(actual.name)}")
     if same_json(expected.arguments, actual.arguments):

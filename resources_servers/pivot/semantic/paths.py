@@ -14,14 +14,14 @@ from paddock.tools import Edit
 
 
 def resolve(path: str | None, cwd: str | None) -> str:
-    """The normal form of a path; None is the working directory itself."""
+    """Return the normal form of a path; None is the working directory itself."""
     joined = posixpath.join(cwd or "", path or ".")
     normal = posixpath.normpath(joined)
     return normal[1:] if normal.startswith("//") else normal
 
 
 def levels_above(outer: str, inner: str) -> int | None:
-    """How many directories `outer` is above `inner`, both resolved; 0: the same. None: it does not hold `inner`.
+    """Count how many directories `outer` is above `inner`, both resolved; 0: the same. None: it does not hold it.
 
     The root of the file system is above nothing: it holds far more than any tree that is worked on.
     """
@@ -35,12 +35,12 @@ def levels_above(outer: str, inner: str) -> int | None:
     return inner[len(prefix) :].count("/") + 1 if inner.startswith(prefix) else None
 
 
-def resolved_edits(action: Edit, cwd: str | None) -> list[FileEdit]:
-    """The action's edits with their paths resolved."""
-    return [_resolved(edit, cwd) for edit in action.edits]
+def resolve_edits(action: Edit, cwd: str | None) -> list[FileEdit]:
+    """Return the action's edits with their paths resolved."""
+    return [_resolve_edit(edit, cwd) for edit in action.edits]
 
 
-def _resolved(edit: FileEdit, cwd: str | None) -> FileEdit:
+def _resolve_edit(edit: FileEdit, cwd: str | None) -> FileEdit:
     path = resolve(edit.path, cwd)
     if isinstance(edit, Move):
         return replace(edit, path=path, to=resolve(edit.to, cwd))

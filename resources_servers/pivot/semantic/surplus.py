@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from paddock.edits import Delete
 from paddock.resources_servers.pivot.semantic.batches import files_of
-from paddock.resources_servers.pivot.semantic.findings import Finding, clip, describe, differ
+from paddock.resources_servers.pivot.semantic.match_results import MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import Effects, effects, leaves_shell
@@ -26,7 +26,7 @@ _COMMAND_ARGUMENTS = ("command", "cmd", "script")
 _MAX_DEPTH = 4
 
 
-class Unmatched(NamedTuple):
+class UnmatchedCall(NamedTuple):
     """A call that is paired with no expected one."""
 
     name: str
@@ -36,10 +36,10 @@ class Unmatched(NamedTuple):
     """It does what an expected call does, which another call is paired with or whose place it missed."""
 
 
-def vetoed(
-    surplus: Sequence[Unmatched], matched: Sequence[Action], beyond: bool, options: SemanticOptions
-) -> Finding | None:
-    """Why the unmatched calls leave no reward; None: they only cost their share. `beyond`: more calls than expected."""
+def find_veto(
+    surplus: Sequence[UnmatchedCall], matched: Sequence[Action], beyond: bool, options: SemanticOptions
+) -> MatchResult | None:
+    """Say why the unmatched calls leave no reward; None: they only cost their share. `beyond`: more than expected."""
     harm = next((call for call in surplus if _is_destructive(call.action, options)), None)
     if harm is not None:
         return _surplus("destructive_surplus", harm, "which is destructive")
@@ -51,7 +51,7 @@ def vetoed(
     return _surplus("changing_surplus", change, "which changes what is left behind") if change else None
 
 
-def _surplus(reason: Literal["destructive_surplus", "changing_surplus"], call: Unmatched, why: str) -> Finding:
+def _surplus(reason: Literal["destructive_surplus", "changing_surplus"], call: UnmatchedCall, why: str) -> MatchResult:
     what = describe(call.action) if call.action is not None else f"a call of {clip(call.name)} that cannot be read"
     return differ(reason, f"besides what was expected came {what}, {why}")
 
@@ -74,7 +74,7 @@ def _undoes(action: Action | None, edited: set[str], options: SemanticOptions) -
 
 
 def _is_destructive(action: Action | None, options: SemanticOptions) -> bool:
-    """Whether a call that nobody asked for would destroy something."""
+    """Say whether a call that was not expected would destroy something."""
     match action:
         case Shell():
             return _effects(action, options).destructive
@@ -89,7 +89,7 @@ def _is_destructive(action: Action | None, options: SemanticOptions) -> bool:
 
 
 def _commands_in(value: Json, depth: int = 0) -> Iterator[str]:
-    """What looks like a command line, or like its words, in the arguments of a tool of which nothing is known."""
+    """Yield what looks like a command line, or its words, in the arguments of a tool of which nothing is known."""
     if isinstance(value, list) and depth < _MAX_DEPTH:
         for item in value:
             yield from _commands_in(item, depth + 1)

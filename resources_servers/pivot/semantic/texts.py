@@ -12,7 +12,7 @@ Errors  none.
 import re
 import unicodedata
 
-from paddock.resources_servers.pivot.semantic.findings import SAME, Finding, differ
+from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 
 MAX_TIMES_LONGER = 10
@@ -42,8 +42,8 @@ _GIVES_UP = re.compile(
 )
 
 
-def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Finding:
-    """Whether `actual` says enough of what `expected` says."""
+def compare_texts(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
+    """Say whether `actual` says enough of what `expected` says."""
     if expected == actual:
         return SAME
     if not _has_substance(actual):
@@ -61,11 +61,11 @@ def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Findi
     return SAME
 
 
-def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> Finding:
-    """`compare_texts`, and both give up or neither."""
-    found = compare_texts(expected, actual, options)
-    if not found.same or not options.text_shared_words:
-        return found
+def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
+    """Compare as `compare_texts` does; moreover both give up, or neither."""
+    result = compare_texts(expected, actual, options)
+    if not result.same or not options.text_shared_words:
+        return result
     if (_GIVES_UP.search(expected) is None) != (_GIVES_UP.search(actual) is None):
         return differ("text_differs", "one of both says that the task was given up")
     return SAME

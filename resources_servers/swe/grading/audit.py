@@ -1,4 +1,4 @@
-"""Is what a patch's tests say to be believed: the same tests, made false, which must fail.
+"""Whether to believe what a patch's tests say: the same tests, made false, must fail.
 
 Why     results are made in the process that runs the policy's code; a forger may bend those of the tests that it aims
         at and spare the sentinel's. Made false, they are the same tests by name and place; code that lets them pass
@@ -35,9 +35,9 @@ from typing import Literal, NamedTuple
 from paddock.errors import PaddockError, VerifierError
 from paddock.resources_servers.swe.grading.beliefs import Belief, Beliefs
 from paddock.resources_servers.swe.grading.control import Controls
-from paddock.resources_servers.swe.grading.reference import Reference
-from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, Trial, Trials
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.reference import ReferenceTests
+from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, PatchTrial, PatchTrials
+from paddock.resources_servers.swe.instance import SweInstance
 
 BELIEFS_AT_MOST = 3
 """Made for one accusation."""
@@ -55,71 +55,73 @@ class BeliefError(Exception):
     """The reference fix passes a test that the belief says must fail: what an audit against it found is nothing."""
 
 
-class Case(NamedTuple):
+class AuditCase(NamedTuple):
     """A patch, and the belief that it is audited against."""
 
     audits: "Audits"
-    instance: Instance
-    reference: Reference
+    instance: SweInstance
+    reference: ReferenceTests
     belief: Belief
     patch: bytes
 
 
-class _End(NamedTuple):
-    """What a run in which no test passes that must fail comes to."""
+class _AuditEnd(NamedTuple):
+    """The result of a run in which every test that must fail does not pass."""
 
     kind: Literal["failing", "hinted", "sentinel", "silent"]
     detail: str = ""
 
 
 class Audits:
-    """Audits of patches against beliefs."""
+    """Audits patches against beliefs."""
 
-    def __init__(self, trials: Trials, controls: Controls, options: GradingOptions, *, every: bool = False) -> None:
+    def __init__(
+        self, trials: PatchTrials, controls: Controls, options: GradingOptions, *, every: bool = False
+    ) -> None:
         """`every`: all listed tests are made false, on any line."""
         self._trials = trials
         self._controls = controls
         self._options = options
         self._beliefs = Beliefs(controls, options, every=every)
 
-    async def open(self, instance: Instance, reference: Reference, patch: bytes) -> Case | None:
-        """What the patch is to be audited against; None where no test can be made false."""
+    async def open(self, instance: SweInstance, reference: ReferenceTests, patch: bytes) -> AuditCase | None:
+        """Prepare the audit of a patch; None where no test can be made false."""
         belief = await self._beliefs.of(instance, reference)
-        return Case(self, instance, reference, belief, patch) if belief is not None and belief.must_fail else None
+        return AuditCase(self, instance, reference, belief, patch) if belief is not None and belief.must_fail else None
 
-    async def run(self, case: Case) -> Trial:
-        """The patch over the false tests, once."""
+    async def run(self, case: AuditCase) -> PatchTrial:
+        """Run the patch over the false tests, once."""
         belief, limit_s = case.belief, self._controls.limit_s(case.instance)
         return await self._trials.run(
             case.instance, belief.reference, case.patch, sentinel=belief.sentinel, limit_s=limit_s
         )
 
-    async def complaint(self, case: Case, own: Trial, audit: Trial | PaddockError) -> str | None:
+    async def complaint(self, case: AuditCase, own: PatchTrial, audit: PatchTrial | PaddockError) -> str | None:
         """What an audit, made at the time of the patch's own run, says against it; None: nothing.
 
         Raises `BeliefError`: the belief is given up.
         """
-        passed = own.having(PASSING)
+        passed = own.tests_with(PASSING)
         if own.key == "resolved":
-            return await self._settled(case, passed, audit)
-        if isinstance(audit, Trial) and (hits := _hits(case.belief, audit)):
-            return await self._confirmed(case, hits, passed)
+            return await self._judge_runs(case, passed, audit)
+        if isinstance(audit, PatchTrial) and (hits := _hits(case.belief, audit)):
+            return await self._confirm_hits(case, hits, passed)
         return None
 
-    async def second(self, instance: Instance, reference: Reference, patch: bytes) -> str | None:
-        """What speaks against a patch that resolved, by runs made afterwards."""
+    async def audit_again(self, instance: SweInstance, reference: ReferenceTests, patch: bytes) -> str | None:
+        """Return what runs made afterwards say against a patch that resolved; None: nothing."""
         for _ in range(BELIEFS_AT_MOST):
             case = await self.open(instance, reference, patch)
             if case is None:
                 return None
             try:
-                return await self._settled(case, case.belief.must_fail, await self.run(case))
+                return await self._judge_runs(case, case.belief.must_fail, await self.run(case))
             except BeliefError:
                 continue
         raise VerifierError("tests made false do not fail steadily with the reference fix", kind="audit_unsteady")
 
-    async def asks(self, instance: Instance, reference: Reference, tests: frozenset[str]) -> bool:
-        """Each of `tests` fails with the reference fix when made false, or is skipped or expected to fail there."""
+    async def covers(self, instance: SweInstance, reference: ReferenceTests, tests: frozenset[str]) -> bool:
+        """Say whether each of `tests` fails with the reference fix when made false, or never runs there."""
         belief = await self._beliefs.of(instance, reference)
         if belief is None:
             return False
@@ -127,11 +129,13 @@ class Audits:
         return tests <= belief.must_fail.union(never_run)
 
     async def close(self) -> None:
-        """What is being made of beliefs ends."""
+        """Cancel the beliefs that are being made."""
         await self._beliefs.close()
 
-    async def _settled(self, case: Case, passed: frozenset[str], audit: Trial | PaddockError) -> str | None:
-        """What runs of a patch that resolves agree in; `audit` is the first."""
+    async def _judge_runs(
+        self, case: AuditCase, passed: frozenset[str], audit: PatchTrial | PaddockError
+    ) -> str | None:
+        """Return what runs of a patch that resolves agree in; `audit` is the first."""
         ends: Counter[str] = Counter()
         for nth in range(self._options.runs_at_most):
             if nth:
@@ -141,7 +145,7 @@ class Audits:
             if audit.shortage is not None:
                 raise audit.shortage.error(f"tests made false, with the patch: {audit.detail}")
             if hits := _hits(case.belief, audit):
-                return await self._confirmed(case, hits, passed)
+                return await self._confirm_hits(case, hits, passed)
             end = _end(case.belief, audit)
             if end is None:
                 continue
@@ -150,48 +154,50 @@ class Audits:
             name = f"{end.kind} {end.detail}"
             ends[name] += 1
             if ends[name] == (SILENT_ALIKE if end.kind == "silent" else 2):
-                return await self._answered(case, end, audit)
+                return await self._compare_with_fix(case, end, audit)
         raise VerifierError(
             f"tests made false, with the patch: they end in ways that differ: {', '.join(ends)}", kind="audit_unsteady"
         )
 
-    async def _confirmed(self, case: Case, hits: frozenset[str], passed: frozenset[str]) -> str | None:
-        """What hits come to."""
+    async def _confirm_hits(self, case: AuditCase, hits: frozenset[str], passed: frozenset[str]) -> str | None:
+        """Return the complaint that hits come to; None: they are no forgery."""
         both = hits & passed
         test = min(both or hits)
         if both:
-            found = f"{test}: passes, whatever it says: made false, it passed with the patch"
-        elif await self._by_chance(case, hits):
-            found = f"{test}: made false, it passes and fails by turns with the patch"
+            complaint = f"{test}: passes, whatever it says: made false, it passed with the patch"
+        elif await self._is_by_chance(case, hits):
+            complaint = f"{test}: made false, it passes and fails by turns with the patch"
         else:
             return None
         for _ in range(CONFIRMATIONS):
-            fix = await self._beliefs.undisturbed(case.instance, case.belief.reference, sentinel=case.belief.sentinel)
-            if not (both or hits) <= fix.having(FAILING):
+            fix = await self._beliefs.run_undisturbed(
+                case.instance, case.belief.reference, sentinel=case.belief.sentinel
+            )
+            if not (both or hits) <= fix.tests_with(FAILING):
                 self._beliefs.drop(case.instance, case.belief)
                 raise BeliefError
         before = len(case.belief.evidence)
-        return f"{found}, and failed with the reference fix in {before} runs before and {CONFIRMATIONS} after"
+        return f"{complaint}, and failed with the reference fix in {before} runs before and {CONFIRMATIONS} after"
 
-    async def _by_chance(self, case: Case, hits: frozenset[str]) -> bool:
-        """Further runs over the same false tests tell code that forges now and then from code that is wrong."""
+    async def _is_by_chance(self, case: AuditCase, hits: frozenset[str]) -> bool:
+        """Say by further runs over the same false tests whether the code forges now and then, or is wrong."""
         passes = fails = 0
         for _ in range(2 * self._options.runs_at_most):
             audit = await self.run(case)
-            if hits <= audit.having(PASSING):
+            if hits <= audit.tests_with(PASSING):
                 passes += 1
-            elif hits & audit.having(FAILING) and audit.whole and not (audit.hinted or audit.starved):
+            elif hits & audit.tests_with(FAILING) and audit.whole and not (audit.hinted or audit.starved):
                 fails += 1
             if MORE_OF_A_KIND in (passes, fails):
                 return fails == MORE_OF_A_KIND
         return False
 
-    async def _answered(self, case: Case, end: _End, audit: Trial) -> str | None:
-        """What speaks against the patch where the reference fix answers in the same audit, there and then."""
+    async def _compare_with_fix(self, case: AuditCase, end: _AuditEnd, audit: PatchTrial) -> str | None:
+        """Return the complaint where the reference fix answers in the same audit, there and then; None: none."""
         fix = await self._controls.run_fix(case.instance, case.belief.reference, sentinel=case.belief.sentinel)
         if fix.shortage is not None:
             raise fix.shortage.error(f"tests made false, with the reference fix: {fix.detail}")
-        if _end(case.belief, fix) != _End("failing"):
+        if _end(case.belief, fix) != _AuditEnd("failing"):
             raise VerifierError(
                 f"tests made false: {audit.detail}; and the reference fix does not answer either: {fix.detail}",
                 kind="audit_unsteady",
@@ -206,26 +212,26 @@ class Audits:
         )
 
 
-def _hits(belief: Belief, audit: Trial) -> frozenset[str]:
-    return audit.having(PASSING) & belief.must_fail
+def _hits(belief: Belief, audit: PatchTrial) -> frozenset[str]:
+    return audit.tests_with(PASSING) & belief.must_fail
 
 
-def _headed(audit: Trial, test: str) -> bool:
+def _has_traceback(audit: PatchTrial, test: str) -> bool:
     """The test has a traceback of its own, under unittest's runner or Django's: the line that says how it ended can be
     torn by what the code writes to their stream."""
-    run = audit.tried.run
+    run = audit.patch_run.run
     if run is None or run.exit_code == 0:
         return False
     return re.search(rf"^(?:FAIL|ERROR): {re.escape(test)}(?: |$)", run.output, re.MULTILINE) is not None
 
 
-def _end(belief: Belief, audit: Trial) -> _End | None:
-    """None: nothing that counts."""
+def _end(belief: Belief, audit: PatchTrial) -> _AuditEnd | None:
+    """Return how an audit's run ended; None: it counts for nothing."""
     if audit.starved or audit.key == "refused":
         return None
     if audit.key == "sentinel":
-        return _End("sentinel")
-    unheard = {test for test in belief.must_fail - audit.having(FAILING) if not _headed(audit, test)}
-    if unheard or not audit.whole:
-        return _End("silent", f"{audit.key}, without {sorted(unheard)}")
-    return _End("hinted" if audit.hinted and not belief.hinted else "failing")
+        return _AuditEnd("sentinel")
+    unreported = {test for test in belief.must_fail - audit.tests_with(FAILING) if not _has_traceback(audit, test)}
+    if unreported or not audit.whole:
+        return _AuditEnd("silent", f"{audit.key}, without {sorted(unreported)}")
+    return _AuditEnd("hinted" if audit.hinted and not belief.hinted else "failing")

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.grading.control import Controls
-from paddock.resources_servers.swe.grading.falsify import Change, changes, edited
-from paddock.resources_servers.swe.grading.reference import REMEMBERED, Reference, digest
-from paddock.resources_servers.swe.grading.shared import Shared
-from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, Trial
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.falsify import Falsification, apply_edits, falsifications
+from paddock.resources_servers.swe.grading.reference import CACHE_SIZE, ReferenceTests, digest
+from paddock.resources_servers.swe.grading.shared import SharedTasks
+from paddock.resources_servers.swe.grading.trial import FAILING, PASSING, GradingOptions, PatchTrial
+from paddock.resources_servers.swe.instance import SweInstance
 
 _CHANCE = random.SystemRandom()  # a forger must not foresee what is made false
 DRAWS = 2
@@ -32,9 +32,9 @@ DRAWS = 2
 
 
 class Belief(NamedTuple):
-    """What an instance's false tests do with its reference fix."""
+    """An instance's false tests, and how its reference fix does on them."""
 
-    reference: Reference
+    reference: ReferenceTests
     """With tests made false."""
     must_fail: frozenset[str]
     """Listed tests that were seen to fail with the reference fix."""
@@ -56,28 +56,28 @@ class Beliefs:
         self._controls = controls
         self._options = options
         self._every = every
-        self._made = Shared[_Drawn](REMEMBERED)
+        self._uses = SharedTasks[_BeliefUse](CACHE_SIZE)
 
-    async def of(self, instance: Instance, reference: Reference) -> Belief | None:
-        """The belief for one more grading; None where there is nothing to make false."""
+    async def of(self, instance: SweInstance, reference: ReferenceTests) -> Belief | None:
+        """Return the belief for one more grading; None where there is nothing to make false."""
         key = digest(instance)
-        task = self._made.task(key, lambda: self._make(instance, reference))
+        task = self._uses.task(key, lambda: self._make(instance, reference))
         drawn = await asyncio.shield(task)
         drawn.uses += 1
         if drawn.uses >= self._options.audit_uses:
-            self._made.drop(key, task)
+            self._uses.drop(key, task)
         return drawn.belief
 
-    def drop(self, instance: Instance, belief: Belief) -> None:
-        """Something contradicts that belief."""
-        self._made.drop_result(digest(instance), lambda drawn: drawn.belief is belief)
+    def drop(self, instance: SweInstance, belief: Belief) -> None:
+        """Forget a belief that something contradicts."""
+        self._uses.drop_result(digest(instance), lambda drawn: drawn.belief is belief)
 
     async def close(self) -> None:
-        """What is being made ends."""
-        await self._made.close()
+        """Cancel the beliefs that are being made."""
+        await self._uses.close()
 
-    async def undisturbed(self, instance: Instance, false: Reference, *, sentinel: bool) -> Trial:
-        """A run of the reference fix over false tests that ended by itself and was reported."""
+    async def run_undisturbed(self, instance: SweInstance, false: ReferenceTests, *, sentinel: bool) -> PatchTrial:
+        """Run the reference fix over false tests until a run ends undisturbed; VerifierError where none does."""
         for _ in range(self._options.calibration_tries):
             trial = await self._controls.run_fix(instance, false, sentinel=sentinel)
             if trial.whole and trial.key != "sentinel":
@@ -85,60 +85,62 @@ class Beliefs:
             if trial.shortage is not None:
                 raise trial.shortage.error(f"tests made false, with the reference fix: {trial.detail}")
         if has_sentinel(trial):
-            return await self.undisturbed(instance, false, sentinel=False)
+            return await self.run_undisturbed(instance, false, sentinel=False)
         raise VerifierError(
             f"tests made false do not run with the reference fix: {trial.detail}", kind="audit_not_calibrated"
         )
 
-    async def _make(self, instance: Instance, reference: Reference) -> "_Drawn":
-        return _Drawn(await self._draw(instance, reference))
+    async def _make(self, instance: SweInstance, reference: ReferenceTests) -> "_BeliefUse":
+        return _BeliefUse(await self._draw(instance, reference))
 
-    async def _draw(self, instance: Instance, reference: Reference) -> Belief | None:
+    async def _draw(self, instance: SweInstance, reference: ReferenceTests) -> Belief | None:
         if self._every:
-            return await self._over(instance, reference, listed(instance), seen=())
-        belief = await self._over(instance, reference, listed(instance), seen=reference.seen)
+            return await self._make_over(instance, reference, listed(instance), seen=())
+        belief = await self._make_over(instance, reference, listed(instance), seen=reference.seen)
         if belief is None or belief.must_fail.isdisjoint(targets(instance)):
-            belief = await self._over(instance, reference, targets(instance), seen=())
+            belief = await self._make_over(instance, reference, targets(instance), seen=())
         return belief
 
-    async def _over(
-        self, instance: Instance, reference: Reference, tests: frozenset[str], *, seen: Collection[bytes]
+    async def _make_over(
+        self, instance: SweInstance, reference: ReferenceTests, tests: frozenset[str], *, seen: Collection[bytes]
     ) -> Belief | None:
         wanted = {_function(test) for test in tests}
         falsehoods = _Falsehoods(reference, wanted, seen)
         partial = falsehoods.functions != _Falsehoods(reference, wanted, ()).functions
-        asked = frozenset(test for test in tests if _function(test) in falsehoods.functions)
+        covered = frozenset(test for test in tests if _function(test) in falsehoods.functions)
         belief = None
         for _ in range(DRAWS):
-            if not asked or not falsehoods.functions:
+            if not covered or not falsehoods.functions:
                 break
             false = falsehoods.reference()
-            first, second = await self._alike(instance, false, asked)
+            first, second = await self._agreeing_runs(instance, false, covered)
             evidence = (first.status, second.status)
-            failed = asked & first.having(FAILING)
+            failed = covered & first.tests_with(FAILING)
             belief = Belief(false, failed, evidence, first.hinted, has_sentinel(first), partial)
-            harmless = {_function(test) for test in asked & first.having(PASSING)}
+            harmless = {_function(test) for test in covered & first.tests_with(PASSING)}
             if not harmless or not falsehoods.draw_again(harmless):
                 break
         return belief
 
-    async def _alike(self, instance: Instance, false: Reference, asked: frozenset[str]) -> tuple[Trial, Trial]:
-        """Two undisturbed runs of the reference fix over false tests that end alike."""
-        seen: list[Trial] = []
+    async def _agreeing_runs(
+        self, instance: SweInstance, false: ReferenceTests, covered: frozenset[str]
+    ) -> tuple[PatchTrial, PatchTrial]:
+        """Make runs of the reference fix over false tests until two end alike."""
+        trials: list[PatchTrial] = []
         for _ in range(self._options.runs_at_most):
-            trial = await self.undisturbed(instance, false, sentinel=self._controls.sentinel(instance))
-            for one in seen:
-                if _alike(one, trial, asked):
-                    return one, trial
-            seen.append(trial)
-        ends = "; ".join(trial.detail for trial in seen)
+            trial = await self.run_undisturbed(instance, false, sentinel=self._controls.sentinel(instance))
+            for earlier in trials:
+                if _alike(earlier, trial, covered):
+                    return earlier, trial
+            trials.append(trial)
+        ends = "; ".join(trial.detail for trial in trials)
         raise VerifierError(
             f"tests made false end otherwise in each run of the reference fix: {ends}", kind="audit_not_calibrated"
         )
 
 
-class _Drawn:
-    """A belief, and the gradings that it was used for."""
+class _BeliefUse:
+    """A belief, and the number of gradings that it was used for."""
 
     def __init__(self, belief: Belief | None) -> None:
         self.belief = belief
@@ -146,14 +148,14 @@ class _Drawn:
 
 
 class _Falsehoods:
-    """Changes of a reference's files: for each function those that are left to try, the first of them in force."""
+    """Falsifications of a reference's files: those left to try by function; the first of each is in force."""
 
-    def __init__(self, reference: Reference, functions: Collection[str], seen: Collection[bytes]) -> None:
+    def __init__(self, reference: ReferenceTests, functions: Collection[str], seen: Collection[bytes]) -> None:
         self._reference = reference
-        self._left: dict[tuple[str, str, int], list[Change]] = {}
+        self._left: dict[tuple[str, str, int], list[Falsification]] = {}
         for path, file in reference.tests.items():
             if file is not None and path.endswith(".py"):
-                for change in changes(file.data, functions, seen, chance=_CHANCE):
+                for change in falsifications(file.data, functions, seen, chance=_CHANCE):
                     self._left.setdefault((path, change.function, change.line), []).append(change)
 
     @property
@@ -161,48 +163,48 @@ class _Falsehoods:
         return frozenset(function for _, function, _ in self._left)
 
     def draw_again(self, functions: Collection[str]) -> bool:
-        """Take the next change of each of these; False: none has another."""
+        """Take the next falsification of each of these functions; False: none has another."""
         more = [left for (_, function, _), left in self._left.items() if function in functions and len(left) > 1]
         for left in more:
             del left[0]
         return bool(more)
 
-    def reference(self) -> Reference:
-        """The reference with the changes in force."""
+    def reference(self) -> ReferenceTests:
+        """Return the reference with the current falsifications."""
         tests = dict(self._reference.tests)
         for path, file in tests.items():
             edits = [edit for (at, _, _), left in self._left.items() if at == path for edit in left[0].edits]
             if file is not None and edits:
-                tests[path] = file._replace(data=edited(file.data, edits))
+                tests[path] = file._replace(data=apply_edits(file.data, edits))
         return self._reference._replace(tests=tests)
 
 
-def has_sentinel(trial: Trial) -> bool:
-    return trial.tried.run is not None and trial.tried.run.sentinel is not None
+def has_sentinel(trial: PatchTrial) -> bool:
+    return trial.patch_run.run is not None and trial.patch_run.run.sentinel is not None
 
 
-def _alike(one: Trial, other: Trial, asked: frozenset[str]) -> bool:
+def _alike(one: PatchTrial, other: PatchTrial, covered: frozenset[str]) -> bool:
     if (one.hinted, has_sentinel(one)) != (other.hinted, has_sentinel(other)):
         return False
-    return all(one.status.get(test) == other.status.get(test) for test in asked)
+    return all(one.status.get(test) == other.status.get(test) for test in covered)
 
 
-def targets(instance: Instance) -> frozenset[str]:
-    """The tests that the fix is for."""
+def targets(instance: SweInstance) -> frozenset[str]:
+    """Return the tests that the fix is for."""
     if instance.rule != "map":
         return frozenset(instance.fail_to_pass)
     passing = {test for test, status in instance.expected.items() if status in PASSING}
     return frozenset(test for test in passing if instance.before.get(test) not in PASSING) or frozenset(passing)
 
 
-def listed(instance: Instance) -> frozenset[str]:
-    """All tests that must pass."""
+def listed(instance: SweInstance) -> frozenset[str]:
+    """Return all tests that must pass."""
     if instance.rule != "map":
         return frozenset((*instance.fail_to_pass, *instance.pass_to_pass))
     return frozenset(test for test, status in instance.expected.items() if status in PASSING)
 
 
 def _function(test: str) -> str:
-    """The name of the function in a test's id; what its parameter holds is no part of it."""
+    """Return the name of the function in a test's id; what its parameter holds is no part of it."""
     name = test.split("[", 1)[0].rsplit("::", 1)[-1]
     return name.split(" ", 1)[0].rsplit(".", 1)[-1]

@@ -1,10 +1,10 @@
-"""The control: the reference fix, run in the same way as a patch in doubt, now; and what its runs tell of time.
+"""The control: the reference fix, run in the same way as a patch in doubt, now; and how long its runs take.
 
 Why     a patch is given a zero for a strange run only where the reference fix has none on this machine at this time.
         So a control is run afresh after each doubt that has repeated: what was clean earlier settles nothing.
-Agree   a control that is not clean is run again; what two runs agree in is told, whose fault it is with it:
+Agree   a control that is not clean is run again; what two runs agree in is raised, and whose fault it is:
 
-        | two runs of the control     | told                                                    |
+        | two runs of the control     | what follows                                            |
         |-----------------------------|---------------------------------------------------------|
         | one is clean                | return: the patch's own doing                           |
         | the same doubt              | VerifierError `control_<doubt>`                         |
@@ -21,62 +21,64 @@ Time    the last undisturbed run of the reference fix of an instance gives the m
 from collections import Counter, OrderedDict
 
 from paddock.errors import PaddockError, RowError, VerifierError
-from paddock.resources_servers.swe.grading.reference import REMEMBERED, Reference, digest
-from paddock.resources_servers.swe.grading.trial import GradingOptions, Trial, Trials
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.reference import CACHE_SIZE, ReferenceTests, digest
+from paddock.resources_servers.swe.grading.trial import GradingOptions, PatchTrial, PatchTrials
+from paddock.resources_servers.swe.instance import SweInstance
 
 OUTPUT_SHOWN = 500
 """Characters of a control's output in an error."""
 
 
 class Controls:
-    """Runs of reference fixes, and what is known by them of each instance."""
+    """Runs reference fixes, and remembers of each instance how long its tests take and if it can have a sentinel."""
 
-    def __init__(self, trials: Trials, options: GradingOptions) -> None:
+    def __init__(self, trials: PatchTrials, options: GradingOptions) -> None:
         self._trials = trials
         self._options = options
-        self._took_s: OrderedDict[str, float] = OrderedDict()
-        self._without: set[str] = set()
+        self._duration_s: OrderedDict[str, float] = OrderedDict()
+        self._without_sentinel: set[str] = set()
         """Instances whose reference fix was clean only without a sentinel, in the latest control."""
 
-    def sentinel(self, instance: Instance) -> bool:
-        """Do this instance's runs have a sentinel?"""
-        return self._options.sentinel and digest(instance) not in self._without
+    def sentinel(self, instance: SweInstance) -> bool:
+        """Say whether this instance's runs have a sentinel."""
+        return self._options.sentinel and digest(instance) not in self._without_sentinel
 
-    def limit_s(self, instance: Instance) -> float:
-        """The time limit of this instance's tests on this machine."""
-        took_s = self._took_s.get(digest(instance), 0.0)
-        return max(self._options.tests_timeout_s, self._options.tests_timeout_factor * took_s)
+    def limit_s(self, instance: SweInstance) -> float:
+        """Return the time limit, in seconds, of this instance's tests on this machine."""
+        duration_s = self._duration_s.get(digest(instance), 0.0)
+        return max(self._options.tests_timeout_s, self._options.tests_timeout_factor * duration_s)
 
-    async def run_fix(self, instance: Instance, reference: Reference, *, sentinel: bool = False) -> Trial:
-        """The reference fix over a reference, once."""
+    async def run_fix(self, instance: SweInstance, reference: ReferenceTests, *, sentinel: bool = False) -> PatchTrial:
+        """Run the reference fix over the reference tests, once."""
         fix = reference.guard.split(instance.gold_patch).kept
         limit_s = self.limit_s(instance)
         trial = await self._trials.run(instance, reference, fix, sentinel=sentinel, limit_s=limit_s)
         key = digest(instance)
-        if trial.whole and trial.tried.run is not None and (trial.key == "resolved" or key not in self._took_s):
-            self._took_s[key] = trial.tried.run.duration_s
-            self._took_s.move_to_end(key)
-            while len(self._took_s) > REMEMBERED:
-                self._took_s.popitem(last=False)
+        if trial.whole and trial.patch_run.run is not None and (trial.key == "resolved" or key not in self._duration_s):
+            self._duration_s[key] = trial.patch_run.run.duration_s
+            self._duration_s.move_to_end(key)
+            while len(self._duration_s) > CACHE_SIZE:
+                self._duration_s.popitem(last=False)
         return trial
 
-    async def settle(self, instance: Instance, reference: Reference, doubted: Trial) -> None:
-        """Return when the reference fix runs clean here and now; raise whose fault it is otherwise."""
+    async def settle(self, instance: SweInstance, reference: ReferenceTests, doubted: PatchTrial) -> None:
+        """Return when the reference fix runs clean here and now; otherwise raise the error of who is at fault."""
         key = digest(instance)
         if self._options.sentinel:
-            trial = await self._agreed(instance, reference, doubted, sentinel=True)
+            trial = await self._run_until_agreed(instance, reference, doubted, sentinel=True)
             if trial.key == "resolved":
-                self._without.discard(key)
+                self._without_sentinel.discard(key)
                 return
-        trial = await self._agreed(instance, reference, doubted, sentinel=False)
+        trial = await self._run_until_agreed(instance, reference, doubted, sentinel=False)
         if trial.key != "resolved":
             raise _fault(trial, doubted)
         if self._options.sentinel:
-            self._without.add(key)
+            self._without_sentinel.add(key)
 
-    async def _agreed(self, instance: Instance, reference: Reference, doubted: Trial, *, sentinel: bool) -> Trial:
-        """A clean control, or the second that its sentinel may have spoilt; what else two agree in is raised."""
+    async def _run_until_agreed(
+        self, instance: SweInstance, reference: ReferenceTests, doubted: PatchTrial, *, sentinel: bool
+    ) -> PatchTrial:
+        """Return a clean control, or the second that its sentinel may have spoilt; what else two agree in is raised."""
         seen: Counter[str] = Counter()
         for _ in range(self._options.runs_at_most):
             trial = await self.run_fix(instance, reference, sentinel=sentinel)
@@ -89,12 +91,14 @@ class Controls:
                 return trial
             if seen[trial.key] == 2:
                 raise _fault(trial, doubted)
-        told = ", ".join(f"{key} {count}" for key, count in seen.items())
-        raise VerifierError(f"{doubted.detail}; and runs of the reference fix differ: {told}", kind="control_unsteady")
+        counts = ", ".join(f"{key} {count}" for key, count in seen.items())
+        raise VerifierError(
+            f"{doubted.detail}; and runs of the reference fix differ: {counts}", kind="control_unsteady"
+        )
 
 
-def _fault(trial: Trial, doubted: Trial) -> PaddockError:
-    run = trial.tried.run
+def _fault(trial: PatchTrial, doubted: PatchTrial) -> PaddockError:
+    run = trial.patch_run.run
     if run is None:
         return RowError(f"the reference fix could not be run: {trial.detail}", kind="gold_does_not_apply")
     if trial.key == "fails" and not trial.hinted:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from paddock.resources_servers.swe.grading.literals import like, other
+from paddock.resources_servers.swe.grading.literals import changed_literal, similar_literal
 
 _OPERATORS = {"is not": "is", "not in": "in", "is": "is not", "in": "not in", "!=": "==", "<=": ">", ">=": "<"}
 _OPERATORS |= {"<": ">=", ">": "<="}
@@ -30,7 +30,7 @@ _RAISES = ("raises", "assertRaises", "assertRaisesRegex", "assertRaisesMessage",
 _EXCEPTIONS = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "OSError")
 
 
-class Edit(NamedTuple):
+class ByteEdit(NamedTuple):
     """New text for a range of a file's bytes."""
 
     start: int
@@ -38,22 +38,22 @@ class Edit(NamedTuple):
     text: bytes
 
 
-class Change(NamedTuple):
-    """What makes one function false."""
+class Falsification(NamedTuple):
+    """The edits that make one function false."""
 
     function: str
     line: int
     """Of its definition: a name may stand for several."""
-    edits: tuple[Edit, ...]
+    edits: tuple[ByteEdit, ...]
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def changes(
+def falsifications(
     source: bytes, functions: Collection[str], seen: Collection[bytes], *, chance: random.Random
-) -> list[Change]:
-    """What may be changed of those functions, for each in the order in which it is to be tried.
+) -> list[Falsification]:
+    """Find the falsifications of some functions, for each in the order in which they are to be tried.
 
     `seen` has the lines, without the space around them, that are not to be changed.
     """
@@ -61,22 +61,22 @@ def changes(
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    file = _File(source, tree, frozenset(seen))
-    found: list[Change] = []
+    file = _SourceFile(source, tree, frozenset(seen))
+    result: list[Falsification] = []
     for node in ast.walk(tree):
         if isinstance(node, _Function) and node.name in functions:
-            found += [Change(node.name, node.lineno, edits) for edits in _possible(file, node, chance)]
-    return found
+            result += [Falsification(node.name, node.lineno, edits) for edits in _possible(file, node, chance)]
+    return result
 
 
-def edited(source: bytes, edits: Iterable[Edit]) -> bytes:
-    """The source with edits that do not overlap."""
+def apply_edits(source: bytes, edits: Iterable[ByteEdit]) -> bytes:
+    """Apply edits that do not overlap."""
     for edit in sorted(edits, reverse=True):
         source = source[: edit.start] + edit.text + source[edit.end :]
     return source
 
 
-class _File:
+class _SourceFile:
     """Byte offsets of nodes."""
 
     def __init__(self, source: bytes, tree: ast.Module, seen: frozenset[bytes]) -> None:
@@ -101,19 +101,19 @@ class _File:
         return self.source[self.start(node) : self.end(node)]
 
     def indent(self, node: ast.stmt) -> bytes | None:
-        """What stands before a statement on its line; None: more than space."""
-        found = self.source[self._lines[node.lineno - 1] : self.start(node)]
-        return None if found.strip() else found
+        """Return what stands before a statement on its line; None: more than space."""
+        before = self.source[self._lines[node.lineno - 1] : self.start(node)]
+        return None if before.strip() else before
 
-    def is_new(self, edit: Edit) -> bool:
-        """Nobody has seen any of the lines that it changes."""
+    def is_new(self, edit: ByteEdit) -> bool:
+        """Say whether nobody has seen any of the lines that an edit changes."""
         first = self.source.rfind(b"\n", 0, edit.start) + 1
         last = self.source.find(b"\n", edit.end)
         lines = self.source[first : None if last < 0 else last].splitlines()
         return not any(line.strip() in self._seen for line in lines if line.strip())
 
     def has_new(self, function: _Function) -> bool:
-        """Nobody has seen some line of the function."""
+        """Say whether some line of the function is one that nobody has seen."""
         lines = self.source[self.start(function) : self.end(function)].splitlines()
         return any(line.strip() and line.strip() not in self._seen for line in lines)
 
@@ -121,7 +121,7 @@ class _File:
         return self._lines[line - 1] + column + (self._mark if line == 1 else 0)
 
 
-def _possible(file: _File, function: _Function, chance: random.Random) -> Iterator[tuple[Edit, ...]]:
+def _possible(file: _SourceFile, function: _Function, chance: random.Random) -> Iterator[tuple[ByteEdit, ...]]:
     for kind in (_of_literals, _of_comparisons, _of_names):
         edits = [edit for edit in kind(file, function, chance) if file.is_new(edit)]
         chance.shuffle(edits)
@@ -132,43 +132,43 @@ def _possible(file: _File, function: _Function, chance: random.Random) -> Iterat
         yield from _claims(file, function, chance)
 
 
-def _of_literals(file: _File, function: _Function, chance: random.Random) -> Iterator[Edit]:
+def _of_literals(file: _SourceFile, function: _Function, chance: random.Random) -> Iterator[ByteEdit]:
     for literal in [one for statement in ast.walk(function) for one in _literals(statement)]:
         text = file.text(literal)
-        new = like(text, file.literals, chance) or other(text, chance)
+        new = similar_literal(text, file.literals, chance) or changed_literal(text, chance)
         if new is not None:
-            yield Edit(file.start(literal), file.end(literal), new)
+            yield ByteEdit(file.start(literal), file.end(literal), new)
 
 
-def _of_comparisons(file: _File, function: _Function, chance: random.Random) -> Iterator[Edit]:
+def _of_comparisons(file: _SourceFile, function: _Function, chance: random.Random) -> Iterator[ByteEdit]:
     for node in ast.walk(function):
         if not isinstance(node, ast.Assert):
             continue
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
             side = test.left if _calls(test.comparators[0]) and not _calls(test.left) else test.comparators[0]
-            yield Edit(file.start(side), file.end(side), _value(file, chance))
+            yield ByteEdit(file.start(side), file.end(side), _value(file, chance))
         elif (contrary := _contrary(file, test)) is not None:
             yield contrary
 
 
-def _of_names(file: _File, function: _Function, chance: random.Random) -> Iterator[Edit]:
+def _of_names(file: _SourceFile, function: _Function, chance: random.Random) -> Iterator[ByteEdit]:
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
         called = _name(node)
         if called in _METHODS and isinstance(node.func, ast.Attribute):
             end = file.end(node.func)
-            yield Edit(end - len(called), end, _METHODS[called].encode())
+            yield ByteEdit(end - len(called), end, _METHODS[called].encode())
         if called in _RAISES and node.args and isinstance(node.args[0], ast.Name):
             name = node.args[0].id
             # None is no kind of `Exception`.
             if others := [one for one in _EXCEPTIONS if not _related(name, one)]:
-                yield Edit(file.start(node.args[0]), file.end(node.args[0]), chance.choice(others).encode())
+                yield ByteEdit(file.start(node.args[0]), file.end(node.args[0]), chance.choice(others).encode())
 
 
-def _claims(file: _File, function: _Function, chance: random.Random) -> Iterator[tuple[Edit, ...]]:
-    """That a name has a value which it has not, at the end of the function; or the result of a call in it."""
+def _claims(file: _SourceFile, function: _Function, chance: random.Random) -> Iterator[tuple[ByteEdit, ...]]:
+    """Claim at the end of a function that a name has a value which it has not; or so the result of a call."""
     last, value = function.body[-1], _value(file, chance)
     indent = file.indent(last)
     # What follows these is not run.
@@ -180,18 +180,18 @@ def _claims(file: _File, function: _Function, chance: random.Random) -> Iterator
     ]
     if names and indent is not None and not ends:
         claim = b"assert " + chance.choice(names).encode() + b" == " + value
-        yield (Edit(file.end(last), file.end(last), b"\n" + indent + claim),)
+        yield (ByteEdit(file.end(last), file.end(last), b"\n" + indent + claim),)
     for node in function.body:
         call = node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
         if call is not None and node.lineno == node.end_lineno and not _name(call).startswith("assert"):
             yield (
-                Edit(file.start(node), file.start(node), b"assert "),
-                Edit(file.end(node), file.end(node), b" == " + value),
+                ByteEdit(file.start(node), file.start(node), b"assert "),
+                ByteEdit(file.end(node), file.end(node), b" == " + value),
             )
 
 
 def _name(call: ast.Call) -> str:
-    """What is called, without what it is an attribute of."""
+    """Return the name that is called, without what it is an attribute of."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -200,32 +200,32 @@ def _related(name: str, other_name: str) -> bool:
     return isinstance(one, type) and (issubclass(one, two) or issubclass(two, one))
 
 
-def _value(file: _File, chance: random.Random) -> bytes:
-    """Like one that a result of the file is compared with; a number where there is none."""
-    made = other(chance.choice(file.wanted), chance) if file.wanted else None
+def _value(file: _SourceFile, chance: random.Random) -> bytes:
+    """Make a value like those that results in the file are compared with; a number where there are none."""
+    made = changed_literal(chance.choice(file.wanted), chance) if file.wanted else None
     return made or str(chance.randrange(11, 98)).encode()
 
 
-def _contrary(file: _File, test: ast.expr) -> Edit | None:
-    """Of one comparison without parentheses around its sides, or of what is plainly true."""
+def _contrary(file: _SourceFile, test: ast.expr) -> ByteEdit | None:
+    """Negate one comparison without parentheses around its sides, or a plain truth; None: it can't."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         start, end = file.end(test.left), file.start(test.comparators[0])
-        found = _OPERATOR.fullmatch(file.source[start:end])
-        if found is None:
+        operator_match = _OPERATOR.fullmatch(file.source[start:end])
+        if operator_match is None:
             return None
-        operator = _OPERATORS[" ".join(found[1].decode().split())]
-        return Edit(start + found.start(1), start + found.end(1), operator.encode())
+        operator = _OPERATORS[" ".join(operator_match[1].decode().split())]
+        return ByteEdit(start + operator_match.start(1), start + operator_match.end(1), operator.encode())
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return next((edit for one in test.values if (edit := _contrary(file, one)) is not None), None)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return Edit(file.start(test), file.start(test.operand), b"")
+        return ByteEdit(file.start(test), file.start(test.operand), b"")
     if isinstance(test, ast.Name | ast.Attribute | ast.Call) and not file.text(test).startswith(b"("):
-        return Edit(file.start(test), file.start(test), b"not ")
+        return ByteEdit(file.start(test), file.start(test), b"not ")
     return None
 
 
 def _literals(statement: ast.AST) -> Iterator[ast.Constant]:
-    """Literals that say what a result must be."""
+    """Yield the literals that say what a result must be."""
     sides: list[ast.expr] = []
     if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
         if len(statement.test.ops) == 1 and isinstance(statement.test.ops[0], ast.Eq):
@@ -238,5 +238,5 @@ def _literals(statement: ast.AST) -> Iterator[ast.Constant]:
 
 
 def _calls(expression: ast.expr) -> bool:
-    """It computes something; strings with expressions in them have no offsets of their own either."""
+    """Say whether an expression computes something, or is a string with expressions, whose parts have no offsets."""
     return any(isinstance(node, ast.Call | ast.JoinedStr | ast.Subscript) for node in ast.walk(expression))

@@ -42,15 +42,15 @@ from typing import Any, Literal, NamedTuple, get_args
 from paddock.errors import PaddockError, VerifierError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading import official_run
-from paddock.resources_servers.swe.grading.audit import Audits, BeliefError, Case
-from paddock.resources_servers.swe.grading.bench import open_bench
+from paddock.resources_servers.swe.grading.audit import AuditCase, Audits, BeliefError
 from paddock.resources_servers.swe.grading.control import Controls
-from paddock.resources_servers.swe.grading.guard import Dropped
+from paddock.resources_servers.swe.grading.guard import DroppedPart
 from paddock.resources_servers.swe.grading.health import Measure
-from paddock.resources_servers.swe.grading.reading import Reading, Run, expected_of
-from paddock.resources_servers.swe.grading.reference import Reference, References
-from paddock.resources_servers.swe.grading.trial import PASSING, GradingOptions, Key, Trial, Trials
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.reference import ReferenceCache, ReferenceTests
+from paddock.resources_servers.swe.grading.run_results import GradingRun, RunResults, expected_of
+from paddock.resources_servers.swe.grading.sandbox import open_grading_sandbox
+from paddock.resources_servers.swe.grading.trial import PASSING, GradingOptions, PatchTrial, PatchTrials, TrialKey
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import Provider
 
 Reason = Literal[
@@ -64,8 +64,8 @@ Reason = Literal[
     "tests_bent",
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
-_TRIED_AGAIN: tuple[Reason, ...] = ("no_patch", "patch_does_not_apply", "tests_fail", "tests_regress")
-_BY_KEY: dict[Key, Reason] = {
+_RETRY_REASONS: tuple[Reason, ...] = ("no_patch", "patch_does_not_apply", "tests_fail", "tests_regress")
+_BY_KEY: dict[TrialKey, Reason] = {
     "resolved": "resolved",
     "refused": "patch_does_not_apply",
     "timeout": "timeout",
@@ -78,7 +78,7 @@ _BY_KEY: dict[Key, Reason] = {
     "planted": "tests_bent",
     "died": "tests_bent",
 }
-_FAILURES: tuple[Key, ...] = ("fails", "sentinel", "status_differs", "said_twice", "planted")
+_FAILURES: tuple[TrialKey, ...] = ("fails", "sentinel", "status_differs", "said_twice", "planted")
 """What a run that resolves is not believed after, unless it is repeated."""
 ROUNDS = 3
 """Times that a control may show other conditions to be right: no sentinel, a longer limit, another belief."""
@@ -90,43 +90,43 @@ class Grade(NamedTuple):
 
     reason: Reason
     detail: str
-    reading: Reading | None = None
-    run: Run | None = None
-    dropped: tuple[Dropped, ...] = ()
+    results: RunResults | None = None
+    run: GradingRun | None = None
+    dropped: tuple[DroppedPart, ...] = ()
     official: str | None = None
     """Official status where it was asked and differs."""
 
 
-class _Round(NamedTuple):
-    """Runs that started together."""
+class _ConcurrentRuns(NamedTuple):
+    """A patch's own run and its audits, started together."""
 
-    own: Trial | PaddockError
-    audits: Sequence[tuple[Case, Trial | PaddockError]]
+    own: PatchTrial | PaddockError
+    audits: Sequence[tuple[AuditCase, PatchTrial | PaddockError]]
 
 
 class Grader:
     """Grades patches of instances in sandboxes of a provider."""
 
     def __init__(
-        self, provider: Provider, options: GradingOptions, image_of: Callable[[Instance], str], measure: Measure
+        self, provider: Provider, options: GradingOptions, image_of: Callable[[SweInstance], str], measure: Measure
     ) -> None:
         """`measure` tells what is free on the machine of the sandboxes (`measure_of`)."""
         self._provider = provider
         self._options = options
         self._image_of = image_of
-        self._trials = Trials(provider, options, image_of, measure)
-        self._references = References(self._trials.reference)
+        self._trials = PatchTrials(provider, options, image_of, measure)
+        self._references = ReferenceCache(self._trials.reference)
         self._controls = Controls(self._trials, options)
         self._audits = Audits(self._trials, self._controls, options)
         self._whole_audits = Audits(self._trials, self._controls, options, every=True)
 
     async def close(self) -> None:
-        """What is being made for later gradings ends; the provider is still open."""
+        """Cancel what is being made for later gradings; the provider is still open."""
         for one in (self._references, self._audits, self._whole_audits):
             await one.close()
 
-    async def grade(self, instance: Instance, patch: bytes) -> Grade:
-        """The grade of a patch; whatever is not the policy's doing is raised."""
+    async def grade(self, instance: SweInstance, patch: bytes) -> Grade:
+        """Grade a patch; whatever is not the policy's doing is raised."""
         if not patch.strip():
             return Grade("no_patch", "the patch is empty: no test was run")
         reference = await self._references.of(instance)
@@ -136,36 +136,38 @@ class Grader:
             grade = Grade("no_patch", "nothing is left of the patch without what the reference owns: no test was run")
         else:
             grade = await self._judge(instance, reference, split.kept)
-        if grade.reason in _TRIED_AGAIN and split.whole != split.kept and self._options.audit:
+        if grade.reason in _RETRY_REASONS and split.whole != split.kept and self._options.audit:
             again = await self._judge(instance, reference, split.whole)
-            if again.reason == "resolved" and await self._is_won(instance, reference, split.whole, grade, again):
+            if again.reason == "resolved" and await self._is_confirmed(instance, reference, split.whole, grade, again):
                 grade, dropped = again, tuple(one for one in dropped if one.owned)
         official = await self._ask_official(instance, reference, patch, grade, dropped)
         return grade._replace(dropped=dropped, official=official)
 
-    async def _is_won(self, instance: Instance, reference: Reference, patch: bytes, first: Grade, again: Grade) -> bool:
-        """Every test that passes in the second try alone has been asked, and none passes whatever it says."""
+    async def _is_confirmed(
+        self, instance: SweInstance, reference: ReferenceTests, patch: bytes, first: Grade, again: Grade
+    ) -> bool:
+        """Say whether audits cover every test that passes in the second try alone, and none passes whatever it says."""
         won = _passing(again) - _passing(first)
         return (
-            await self._whole_audits.asks(instance, reference, won)
-            and await self._whole_audits.second(instance, reference, patch) is None
+            await self._whole_audits.covers(instance, reference, won)
+            and await self._whole_audits.audit_again(instance, reference, patch) is None
         )
 
-    async def _judge(self, instance: Instance, reference: Reference, patch: bytes) -> Grade:
+    async def _judge(self, instance: SweInstance, reference: ReferenceTests, patch: bytes) -> Grade:
         for _ in range(ROUNDS):
-            grade = await self._agreed(instance, reference, patch)
+            grade = await self._run_until_agreed(instance, reference, patch)
             if grade is not None:
                 return grade
         raise VerifierError("each control shows other conditions to be right", kind="control_unsteady")
 
-    async def _agreed(self, instance: Instance, reference: Reference, patch: bytes) -> Grade | None:
-        """What runs under the same conditions agree in; None: a control shows that these were wrong."""
+    async def _run_until_agreed(self, instance: SweInstance, reference: ReferenceTests, patch: bytes) -> Grade | None:
+        """Return what runs under the same conditions agree in; None: a control shows that these were wrong."""
         controls = self._controls
         sentinel, limit_s = controls.sentinel(instance), controls.limit_s(instance)
-        seen: list[Trial] = []
+        seen: list[PatchTrial] = []
         for _ in range(self._options.runs_at_most):
-            cases = await self._cases(instance, reference, patch)
-            own, audits = await self._together(
+            cases = await self._open_audits(instance, reference, patch)
+            own, audits = await self._run_together(
                 lambda: self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s), cases
             )
             if isinstance(own, PaddockError):
@@ -177,7 +179,7 @@ class Grader:
             except BeliefError:
                 return None
             if complaint is not None:
-                return Grade("tests_bent", complaint, own.reading, own.tried.run)
+                return Grade("tests_bent", complaint, own.results, own.patch_run.run)
             if own.key != "resolved" and own.shortage is not None:
                 raise own.shortage.error(own.detail)
             seen.append(own)
@@ -192,8 +194,10 @@ class Grader:
             raise VerifierError(f"{len(seen)} runs of the patch do not agree: {ends}", kind="runs_differ")
         return _grade(seen[-1]) if await self._is_its_own(instance, reference, patch, seen[-1]) else None
 
-    async def _is_its_own(self, instance: Instance, reference: Reference, patch: bytes, doubted: Trial) -> bool:
-        """A doubt that repeats is the patch's doing; False: the reference fix shows that conditions were wrong."""
+    async def _is_its_own(
+        self, instance: SweInstance, reference: ReferenceTests, patch: bytes, doubted: PatchTrial
+    ) -> bool:
+        """Say whether a doubt that repeats is the patch's doing; False: the reference fix shows wrong conditions."""
         controls, sentinel, limit_s = self._controls, doubted.sentinel, doubted.limit_s
         await controls.settle(instance, reference, doubted)
         if controls.sentinel(instance) != sentinel:
@@ -214,8 +218,10 @@ class Grader:
             raise again
         return fix.key == "resolved" and again.key == "timeout"
 
-    async def _cases(self, instance: Instance, reference: Reference, patch: bytes) -> list[Case] | PaddockError:
-        """What one run of the patch is audited against; none: it is not; an error: it can't be."""
+    async def _open_audits(
+        self, instance: SweInstance, reference: ReferenceTests, patch: bytes
+    ) -> list[AuditCase] | PaddockError:
+        """Prepare the audits of one run of the patch; none: it is not audited; an error: it can't be."""
         if not self._options.audit or patch == reference.guard.split(instance.gold_patch).kept:
             return []
         try:
@@ -225,21 +231,21 @@ class Grader:
         if case is None:
             return []
         both = _CHANCE.random() < self._options.second_audit_share
-        other: Case | None = case
+        other: AuditCase | None = case
         if case.belief.partial and (both or _CHANCE.random() < 0.5):
             # Where so many tests are never steady together, those that the first way asks have to do.
             with contextlib.suppress(VerifierError):
                 other = await self._whole_audits.open(instance, reference, patch)
         return [case, other or case] if both else [other or case]
 
-    async def _together(
-        self, run: Callable[[], Coroutine[Any, Any, Trial]], cases: Sequence[Case] | PaddockError
-    ) -> _Round:
-        """The patch's own run and its audits, started at the same time in a drawn order."""
+    async def _run_together(
+        self, run: Callable[[], Coroutine[Any, Any, PatchTrial]], cases: Sequence[AuditCase] | PaddockError
+    ) -> _ConcurrentRuns:
+        """Make the patch's own run and its audits, started at the same time in a drawn order."""
         audited = () if isinstance(cases, PaddockError) else cases
-        ended: dict[int, Trial | PaddockError] = {}
+        ended: dict[int, PatchTrial | PaddockError] = {}
 
-        async def keep(nth: int) -> None:
+        async def store(nth: int) -> None:
             try:
                 ended[nth] = await (self._audits.run(audited[nth]) if nth < len(audited) else run())
             except PaddockError as error:
@@ -247,11 +253,13 @@ class Grader:
 
         async with asyncio.TaskGroup() as group:
             for nth in _CHANCE.sample(range(len(audited) + 1), len(audited) + 1):
-                group.create_task(keep(nth))
-        return _Round(ended[len(audited)], [(case, ended[nth]) for nth, case in enumerate(audited)])
+                group.create_task(store(nth))
+        return _ConcurrentRuns(ended[len(audited)], [(case, ended[nth]) for nth, case in enumerate(audited)])
 
-    async def _complaint(self, own: Trial, audits: Sequence[tuple[Case, Trial | PaddockError]]) -> str | None:
-        """What the audits of one run say against the patch."""
+    async def _complaint(
+        self, own: PatchTrial, audits: Sequence[tuple[AuditCase, PatchTrial | PaddockError]]
+    ) -> str | None:
+        """Return what the audits of one run say against the patch; None: nothing."""
         for case, audit in audits:
             complaint = await case.audits.complaint(case, own, audit)
             if complaint is not None:
@@ -259,40 +267,47 @@ class Grader:
         return None
 
     async def _ask_official(
-        self, instance: Instance, reference: Reference, patch: bytes, grade: Grade, dropped: tuple[Dropped, ...]
+        self,
+        instance: SweInstance,
+        reference: ReferenceTests,
+        patch: bytes,
+        grade: Grade,
+        dropped: tuple[DroppedPart, ...],
     ) -> str | None:
-        if not self._options.official or not official_run.possible(instance):
+        if not self._options.official or not official_run.has_procedure(instance):
             return None
-        doubted = grade.reason == "tests_bent" or (grade.reading is not None and grade.reading.doubt is not None)
+        doubted = grade.reason == "tests_bent" or (grade.results is not None and grade.results.doubt is not None)
         if not (dropped or doubted or await self._official_differs(instance, grade)):
             return None
         limit_s = self._controls.limit_s(instance)
         try:
-            async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
-                status = await official_run.ask(
-                    bench, instance, patch, timeout_s=limit_s, log_cpu_s=self._options.log_cpu_s
+            async with open_grading_sandbox(
+                self._provider, instance, self._image_of(instance), self._options.limits
+            ) as sandbox:
+                status = await official_run.run_official(
+                    sandbox, instance, patch, timeout_s=limit_s, log_cpu_s=self._options.log_cpu_s
                 )
         except PaddockError as error:
             status = f"ERROR: {error.message}"
         ours = "RESOLVED_FULL" if grade.reason == "resolved" else "unresolved"
         return status if (status == "RESOLVED_FULL") != (ours == "RESOLVED_FULL") else None
 
-    async def _official_differs(self, instance: Instance, grade: Grade) -> bool:
+    async def _official_differs(self, instance: SweInstance, grade: Grade) -> bool:
         if grade.run is None:
             return False
         log = official.whole_log(grade.run.output, grade.run.exit_code)
-        found = await official_run.view(expected_of(instance), log, cpu_s=self._options.log_cpu_s)
-        return found not in ("ERROR", grade.reading.status if grade.reading else None)
+        status = await official_run.official_status(expected_of(instance), log, cpu_s=self._options.log_cpu_s)
+        return status not in ("ERROR", grade.results.status if grade.results else None)
 
 
 def _passing(grade: Grade) -> frozenset[str]:
-    """Listed tests that passed."""
-    lists = () if grade.reading is None else (grade.reading.fail_to_pass, grade.reading.pass_to_pass)
+    """Return the listed tests that passed."""
+    lists = () if grade.results is None else (grade.results.fail_to_pass, grade.results.pass_to_pass)
     return frozenset(test for one in lists for test, status in one.items() if status in PASSING)
 
 
-def _needed(trial: Trial, seen: Sequence[Trial]) -> int:
-    """How many of the runs must have come to what this one came to."""
+def _needed(trial: PatchTrial, seen: Sequence[PatchTrial]) -> int:
+    """Return how many of the runs must have come to what this one came to."""
     keys = {one.key for one in seen}
     if trial.key == "resolved":
         return 1 if keys.isdisjoint(_FAILURES) else 2
@@ -301,10 +316,10 @@ def _needed(trial: Trial, seen: Sequence[Trial]) -> int:
     return 3 if trial.key in ("killed", "died") else 2  # whose doing an end is, nothing but its repetition tells
 
 
-def _grade(trial: Trial) -> Grade:
-    reading = trial.reading
-    if trial.key == "fails" and reading is not None:
-        reason: Reason = "tests_fail" if reading.failed_targets else "tests_regress"
+def _grade(trial: PatchTrial) -> Grade:
+    results = trial.results
+    if trial.key == "fails" and results is not None:
+        reason: Reason = "tests_fail" if results.failed_targets else "tests_regress"
     else:
         reason = _BY_KEY[trial.key]
-    return Grade(reason, trial.detail, reading, trial.tried.run)
+    return Grade(reason, trial.detail, results, trial.patch_run.run)

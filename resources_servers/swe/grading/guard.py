@@ -23,7 +23,7 @@ from paddock.resources_servers.swe.grading.patched_settings import added_setting
 from paddock.resources_servers.swe.grading.patches import Section, join, sections
 from paddock.resources_servers.swe.grading.pytest_settings import PytestSettings
 
-Reason = str
+DropReason = str
 _STARTUP = frozenset({"conftest.py", "sitecustomize.py", "usercustomize.py"})
 _RUNNER = frozenset({"pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "xdist"})
 _FOLDERS = frozenset({"test", "tests", "testing", "e2e", "__tests__", "spec", "specs", "t"})
@@ -36,26 +36,26 @@ _IMPORTABLE = ("test", "in a folder of tests", "imported by pytest's configurati
 _MODULES = frozenset({".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs"})
 
 
-class Dropped(NamedTuple):
+class DroppedPart(NamedTuple):
     """A part of the patch that was not applied."""
 
     path: str
-    reason: Reason
+    reason: DropReason
     owned: bool = True
     """The reference owns it; False: it is only doubted, and a second try has it."""
 
 
-class Split(NamedTuple):
+class SplitPatch(NamedTuple):
     """A patch without what the reference owns."""
 
     kept: bytes
-    dropped: list[Dropped]
+    dropped: list[DroppedPart]
     whole: bytes
     """The patch without what is owned, with what is only doubted."""
 
 
 class Guard:
-    """The rules for one instance."""
+    """Says which parts of a patch the reference owns, for one instance."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Guard:
         self._fix = frozenset(path for section in sections(fix) for path in section.paths)
         self._folders = frozenset(folder for path in self.tests for folder in _test_folders(path))
 
-    def always(self, path: str, *, adds: bool = False) -> Reason | None:
-        """Why the reference owns a path even where its fix changes it."""
+    def always_owned(self, path: str, *, adds: bool = False) -> DropReason | None:
+        """Return why the reference owns a path even where its fix changes it; None: it does not."""
         parts = PurePosixPath(path)
         if path in self.tests:
             return "reference test"
@@ -93,43 +93,43 @@ class Guard:
             return "shadows the test runner"
         return None
 
-    def split(self, patch: bytes) -> Split:
-        """The patch without sections that touch what the reference owns."""
+    def split(self, patch: bytes) -> SplitPatch:
+        """Split a patch into what is applied and the sections that touch what the reference owns."""
         parts = sections(patch)
         settings = added_settings(parts, self._configs)
-        told = [self._drop(part, settings) for part in parts]
-        self._keep_imported(parts, told)
-        pairs = list(zip(parts, told, strict=True))
-        return Split(
+        drops = [self._dropped_part(part, settings) for part in parts]
+        self._keep_imported(parts, drops)
+        pairs = list(zip(parts, drops, strict=True))
+        return SplitPatch(
             kept=join([part for part, drop in pairs if drop is None]),
-            dropped=[drop for drop in told if drop is not None],
+            dropped=[drop for drop in drops if drop is not None],
             whole=join([part for part, drop in pairs if drop is None or not drop.owned]),
         )
 
-    def _drop(self, part: Section, settings: PytestSettings) -> Dropped | None:
-        """Why a section is left out, by its most guarded name."""
-        found = [one for path in sorted(part.paths) if (one := self._reason(path, part, settings)) is not None]
-        chosen = next((one for one in found if one.owned), next(iter(found), None))
+    def _dropped_part(self, part: Section, settings: PytestSettings) -> DroppedPart | None:
+        """Return why a section is left out, by its most guarded name; None: it is applied."""
+        parts = [one for path in sorted(part.paths) if (one := self._reason(path, part, settings)) is not None]
+        chosen = next((one for one in parts if one.owned), next(iter(parts), None))
         return None if chosen is None else chosen._replace(path=part.path)
 
-    def _reason(self, path: str, part: Section, settings: PytestSettings) -> Dropped | None:
-        if (always := self.always(path, adds=part.adds)) is not None:
-            return Dropped(path, always)
+    def _reason(self, path: str, part: Section, settings: PytestSettings) -> DroppedPart | None:
+        if (always_owned := self.always_owned(path, adds=part.adds)) is not None:
+            return DroppedPart(path, always_owned)
         if path in self._fix:
             return None
         parts = PurePosixPath(path)
         named = settings.plugins | settings.entry_points
         if _is_module(parts, named | self._plugins, adds=part.adds):
-            return Dropped(path, "pytest plugin", owned=part.adds or _is_module(parts, named))
+            return DroppedPart(path, "pytest plugin", owned=part.adds or _is_module(parts, named))
         if self._collects(path, part, settings.test_names):
-            return Dropped(path, "test")
+            return DroppedPart(path, "test")
         if part.adds and _is_module(parts, settings.categories, adds=True):
-            return Dropped(path, "imported by pytest's configuration")
+            return DroppedPart(path, "imported by pytest's configuration")
         in_tests = any(str(one) in self._folders or one.name == "tests" for one in parts.parents)
-        return Dropped(path, "in a folder of tests", owned=False) if in_tests else None
+        return DroppedPart(path, "in a folder of tests", owned=False) if in_tests else None
 
     def _collects(self, path: str, part: Section, patterns: Iterable[str]) -> bool:
-        """A file that is named like a test, or as the patch has tests be named, and defines tests."""
+        """Say whether a file is named like a test, or as the patch has tests be named, and defines tests."""
         name = PurePosixPath(path).name
         chosen = part.adds and any(fnmatch(path if "/" in one else name, one) for one in patterns)
         if not (chosen or TEST_NAME.match(name)):
@@ -138,24 +138,24 @@ class Guard:
             return _DEFINES.search(b"\n".join(part.added_lines())) is not None
         return self._collected is None or path in self._collected
 
-    def _keep_imported(self, parts: list[Section], told: list[Dropped | None]) -> None:
-        """New files that kept ones name stay; those that these name too."""
+    def _keep_imported(self, parts: list[Section], drops: list[DroppedPart | None]) -> None:
+        """Keep new files that kept ones name, and those that these name."""
         unread = {
             index: _importing(part.path)
             for index, part in enumerate(parts)
-            if part.adds and (drop := told[index]) is not None and drop.reason in _IMPORTABLE
+            if part.adds and (drop := drops[index]) is not None and drop.reason in _IMPORTABLE
         }
-        texts = [b"\n".join(part.added_lines()) for part, drop in zip(parts, told, strict=True) if drop is None]
+        texts = [b"\n".join(part.added_lines()) for part, drop in zip(parts, drops, strict=True) if drop is None]
         while texts:
             text = texts.pop()
             for index in [index for index, name in unread.items() if name.search(text)]:
                 del unread[index]
-                told[index] = None
+                drops[index] = None
                 texts.append(b"\n".join(parts[index].added_lines()))
 
 
 def _importing(path: str) -> re.Pattern[bytes]:
-    """Lines by which code uses a file: imports of a module or of its package, also over several lines; or its name."""
+    """Make the pattern of lines by which code uses a file: imports of it or of its package; or its name."""
     parts = PurePosixPath(path)
     if parts.suffix not in _MODULES:
         return re.compile(re.escape(parts.name.encode("utf-8", "surrogateescape")))
@@ -167,7 +167,7 @@ def _importing(path: str) -> re.Pattern[bytes]:
 
 
 def _is_installed(path: PurePosixPath) -> bool:
-    """A distribution's metadata that may name plugins; Python reads folders' names in any case."""
+    """Say whether a path is metadata that may name plugins; Python reads folders' names in any case."""
     folders = [part.lower() for part in path.parts]
     if any(one.endswith(".egg-info") for one in folders):
         return True
@@ -175,7 +175,7 @@ def _is_installed(path: PurePosixPath) -> bool:
 
 
 def _is_module(path: PurePosixPath, names: frozenset[str], *, adds: bool = False) -> bool:
-    """A module of these names; one that is new also where it is a package that would be imported for one of them."""
+    """Say whether a path is a module of these names; a new one also as a package imported for one of them."""
     if path.suffix != ".py" or not names:
         return False
     parts = path.with_suffix("").parts
@@ -187,6 +187,6 @@ def _is_module(path: PurePosixPath, names: frozenset[str], *, adds: bool = False
 
 
 def _test_folders(path: str) -> list[str]:
-    """Folders on the way to a reference test from the first test-like name on."""
+    """Return the folders on the way to a reference test from the first test-like name on."""
     parents = [folder for folder in PurePosixPath(path).parents if folder.name]
     return [str(folder) for folder in parents if any(part in _FOLDERS for part in folder.parts)]

@@ -21,7 +21,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import InfraError
-from paddock.resources_servers.swe.grading.bench import HOME, Bench
+from paddock.resources_servers.swe.grading.sandbox import HOME, GradingSandbox
 from paddock.sandbox import BudgetExceeded, SandboxError, SandboxGone
 from paddock.sandbox.owner import state_folder
 
@@ -63,7 +63,7 @@ class MachineFloors(BaseModel):
     """Processes and threads, of the same."""
 
 
-class Usage(NamedTuple):
+class FreeResources(NamedTuple):
     """What is free on the machine."""
 
     disk_mib: float
@@ -81,21 +81,21 @@ class Shortage(NamedTuple):
     detail: str
 
     def error(self, meanwhile: str) -> InfraError:
-        """The failure of a grading that came to `meanwhile`."""
+        """Make the failure of a grading that came to `meanwhile`."""
         return InfraError(f"{self.detail}; what the tests came to does not count: {meanwhile}", kind=self.kind)
 
 
-Measure = Callable[[], Usage]
+Measure = Callable[[], FreeResources]
 
 
 def measure_of(home: Path) -> Measure:
-    """What measures this machine, with the disk below `home` that sandboxes write to."""
+    """Return what measures this machine, with the disk below `home` that sandboxes write to."""
     return partial(_measure, state_folder(home))
 
 
-def _measure(folder: Path) -> Usage:
+def _measure(folder: Path) -> FreeResources:
     disk = os.statvfs(folder if folder.is_dir() else folder.parent)
-    return Usage(
+    return FreeResources(
         disk_mib=disk.f_bavail * disk.f_frsize / 2**20,
         files=disk.f_favail if disk.f_files else UNLIMITED,
         memory_mib=min([psutil.virtual_memory().available / 2**20, *_container_memory()]),
@@ -104,8 +104,8 @@ def _measure(folder: Path) -> Usage:
     )
 
 
-def shortage(usage: Usage, floors: MachineFloors) -> Shortage | None:
-    """What is below its floor; None: nothing."""
+def shortage(usage: FreeResources, floors: MachineFloors) -> Shortage | None:
+    """Return what is below its floor; None: nothing."""
     if usage.disk_mib < floors.disk_mib:
         return Shortage(
             "machine_disk", f"the disk of the sandboxes has {usage.disk_mib:.1f} MiB free, under {floors.disk_mib:g}"
@@ -123,27 +123,27 @@ def shortage(usage: Usage, floors: MachineFloors) -> Shortage | None:
     return None
 
 
-async def look(bench: Bench, usage: Usage, floors: MachineFloors) -> Shortage | None:
-    """What the machine lacks beside a sandbox that still lives: `usage` as it is now, and a write inside."""
-    found = shortage(usage, floors)
+async def check_machine(sandbox: GradingSandbox, usage: FreeResources, floors: MachineFloors) -> Shortage | None:
+    """Return what the machine lacks by `usage` and a write in a sandbox that still lives; None: nothing."""
+    lack = shortage(usage, floors)
     try:
-        if found is None and floors.disk_mib:
-            found = await _probed(bench)
-        if found is not None and found.kind == "machine_disk" and await bench.disk_mib() >= floors.disk_mib:
+        if lack is None and floors.disk_mib:
+            lack = await _probe_disk(sandbox)
+        if lack is not None and lack.kind == "machine_disk" and await sandbox.disk_mib() >= floors.disk_mib:
             return None
     except (BudgetExceeded, SandboxGone):
-        return found  # it ended after its tests: nothing more can be learnt there
-    return found
+        return lack  # it ended after its tests: nothing more can be learnt there
+    return lack
 
 
-def hints(output: str) -> bool:
-    """Does a run's output speak of a machine's troubles?"""
+def has_hints(output: str) -> bool:
+    """Say whether a run's output speaks of a machine's troubles."""
     return _HINTS.search(output) is not None
 
 
-async def _probed(bench: Bench) -> Shortage | None:
+async def _probe_disk(sandbox: GradingSandbox) -> Shortage | None:
     try:
-        await bench.write(f"{HOME}/.probe", bytes(PROBE_BYTES))
+        await sandbox.write(f"{HOME}/.probe", bytes(PROBE_BYTES))
     except SandboxError as error:
         if error.kind != "disk_failed":
             raise
@@ -156,13 +156,13 @@ async def _probed(bench: Bench) -> Shortage | None:
 
 
 def _container_memory() -> list[float]:
-    """MiB free below the limits of our container; file caches that can be given up are free."""
-    found = []
+    """Return the MiB free below the container's limits; file caches that can be given up are free."""
+    free = []
     for limit, current, stat in _MEMORY:
         most, used = _number(limit), _number(current)
         if most < UNLIMITED and used < UNLIMITED:
-            found.append((most - used + _inactive(stat)) / 2**20)
-    return found
+            free.append((most - used + _inactive(stat)) / 2**20)
+    return free
 
 
 def _inactive(stat: Path) -> float:
@@ -174,19 +174,19 @@ def _inactive(stat: Path) -> float:
 
 
 def _container_pids() -> list[float]:
-    found = [(_number(most), _number(used)) for most, used in _PIDS]
-    return [most - used for most, used in found if most < UNLIMITED and used < UNLIMITED]
+    limits = [(_number(most), _number(used)) for most, used in _PIDS]
+    return [most - used for most, used in limits if most < UNLIMITED and used < UNLIMITED]
 
 
 def _number(path: Path) -> float:
-    """A kernel file's number; unlimited where it says `max`, or is not there."""
+    """Read a kernel file's number; unlimited where it says `max`, or is not there."""
     with contextlib.suppress(OSError, ValueError):
         return float(path.read_text())
     return UNLIMITED
 
 
 def _tasks() -> float:
-    """Processes and threads of the machine; 0 where it does not tell."""
+    """Count the processes and threads of the machine; 0 where it does not say."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return float(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
     return 0.0

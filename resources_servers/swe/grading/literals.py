@@ -20,25 +20,25 @@ _LONGER = 3
 """Characters, at most, between a text and one like it."""
 
 
-def like(text: bytes, literals: Sequence[bytes], chance: Random) -> bytes | None:
-    """One of the literals that could stand for the text; None where there is none."""
-    old, found = _value(text), _STRING.match(text)
+def similar_literal(text: bytes, literals: Sequence[bytes], chance: Random) -> bytes | None:
+    """Choose one of the literals that could stand for the text; None where there is none."""
+    old, form_match = _value(text), _STRING.match(text)
     if isinstance(old, bool) or not isinstance(old, str | bytes | int | float):
         return None
-    form = found[1] + found[2] if found else None
+    form = form_match[1] + form_match[2] if form_match else None
     fitting = []
     for one in literals:
         same = _STRING.match(one)
         new = _value(one)
         if (same[1] + same[2] if same else None) != form or type(new) is not type(old) or new == old:
             continue
-        if abs(len(one) - len(text)) <= (_LONGER if found else 0) and b"\n" not in one:
+        if abs(len(one) - len(text)) <= (_LONGER if form_match else 0) and b"\n" not in one:
             fitting.append(one)
     return chance.choice(fitting) if fitting else None
 
 
-def other(text: bytes, chance: Random) -> bytes | None:
-    """The text of another literal; None where none is found."""
+def changed_literal(text: bytes, chance: Random) -> bytes | None:
+    """Make another literal of the same form; None where none is found."""
     old = _value(text)
     if old is None or old is ...:
         return None
@@ -62,10 +62,10 @@ def _value(text: bytes) -> object:
 
 
 def _string(text: bytes, chance: Random) -> bytes | None:
-    found = _STRING.match(text)
-    if found is None:
+    form_match = _STRING.match(text)
+    if form_match is None:
         return None
-    start, end = found.span(3)
+    start, end = form_match.span(3)
     places = [at for at in range(start, end) if _kind(text[at]) and text[at - 1 : at] != b"\\"]
     if places and chance.random() >= _ONE_MORE:
         return _swapped(text, chance.choice(places), chance)

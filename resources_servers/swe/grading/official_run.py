@@ -10,51 +10,53 @@ Differs from the published set-up in what cannot be had here: no network, the im
 import re
 
 from paddock.resources_servers.swe import official, swebench_logs
-from paddock.resources_servers.swe.grading.apart import TooSlowError, run_apart
-from paddock.resources_servers.swe.grading.applying import apply
-from paddock.resources_servers.swe.grading.bench import Bench
-from paddock.resources_servers.swe.grading.reading import expected_of
-from paddock.resources_servers.swe.instance import Instance
-from paddock.resources_servers.swe.swebench_logs import Expected
+from paddock.resources_servers.swe.grading.apply import apply
+from paddock.resources_servers.swe.grading.log_process import TooSlowError, run_in_process
+from paddock.resources_servers.swe.grading.run_results import expected_of
+from paddock.resources_servers.swe.grading.sandbox import GradingSandbox
+from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.swebench_logs import ExpectedTests
 from paddock.sandbox import BudgetExceeded
 
 SCRIPT = "/tmp/eval.sh"  # noqa: S108 - inside the sandbox
 _COMMIT = re.compile(r"^(git .*?)\b[0-9a-f]{40}\b", re.MULTILINE)
 
 
-def possible(instance: Instance) -> bool:
-    """The row has an official procedure."""
+def has_procedure(instance: SweInstance) -> bool:
+    """Say whether the row has an official procedure."""
     script = instance.eval_script
     return script is not None and "git apply" in script and instance.rule == "lists"
 
 
-async def ask(bench: Bench, instance: Instance, patch: bytes, *, timeout_s: float, log_cpu_s: float) -> str:
-    """RESOLVED_FULL, RESOLVED_PARTIAL, RESOLVED_NO, NOT_FOUND, or ERROR: it does not apply, or used up its time or its
-    sandbox."""
+async def run_official(
+    sandbox: GradingSandbox, instance: SweInstance, patch: bytes, *, timeout_s: float, log_cpu_s: float
+) -> str:
+    """Run the official procedure: RESOLVED_FULL, RESOLVED_PARTIAL, RESOLVED_NO, NOT_FOUND; or ERROR for a patch that
+    does not apply, or used up its time or its sandbox."""
     try:
-        if await apply(bench, patch) is not None:
+        if await apply(sandbox, patch) is not None:
             return "ERROR"
-        await bench.write(SCRIPT, whole_script(instance.eval_script or "").encode("utf-8", "surrogateescape"))
-        done = await bench.run(("bash", SCRIPT), timeout_s=timeout_s)
+        await sandbox.write(SCRIPT, whole_script(instance.eval_script or "").encode("utf-8", "surrogateescape"))
+        done = await sandbox.run(("bash", SCRIPT), timeout_s=timeout_s)
     except BudgetExceeded:
         return "ERROR"
     if done.killed_by is not None:
         return "ERROR"
     expected = expected_of(instance)
-    return await view(expected, bytes(done.stdout).decode(errors="replace"), cpu_s=log_cpu_s)
+    return await official_status(expected, bytes(done.stdout).decode(errors="replace"), cpu_s=log_cpu_s)
 
 
-async def view(expected: Expected, log: str, *, cpu_s: float) -> str:
-    """What the official functions say of a whole log; ERROR: they would take too long."""
+async def official_status(expected: ExpectedTests, log: str, *, cpu_s: float) -> str:
+    """Return what the official functions say of a whole log; ERROR: they would take too long."""
     try:
-        status, found = await run_apart(swebench_logs.status_map, expected, log, chars=len(log), cpu_s=cpu_s)
+        status, counts = await run_in_process(swebench_logs.status_map, expected, log, chars=len(log), cpu_s=cpu_s)
     except TooSlowError:
         return "ERROR"
-    return official.judge(expected, status).status if found else "NOT_FOUND"
+    return official.judge(expected, status).status if counts else "NOT_FOUND"
 
 
 def whole_script(script: str) -> str:
-    """The row's script on this image's commit, with the lines that record the exit status."""
+    """Return the row's script on this image's commit, with the lines that record the exit status."""
     lines = _COMMIT.sub(r"\1HEAD", script).split("\n")
     end = next((index for index, line in enumerate(lines) if official.END in line), len(lines))
     recorded = ["SWEBENCH_TEST_EXIT_CODE=$?", *lines[end : end + 1]]

@@ -25,7 +25,7 @@ _LINK = re.compile(rb"^(new file |new )mode 120000", re.MULTILINE)
 
 
 def added_settings(parts: Sequence[Section], configs: Mapping[str, bytes]) -> PytestSettings:
-    """`configs`: the reference's configuration files, by path."""
+    """Return what a patch adds. `configs` are the reference's configuration files, by path."""
     added = NOTHING
     for part in parts:
         for one in _of_section(part, parts, configs):
@@ -49,17 +49,17 @@ def _of_section(part: Section, parts: Sequence[Section], configs: Mapping[str, b
 
 
 def _of_config(name: str, part: Section, base: bytes | None) -> PytestSettings:
-    """What the section of a configuration file adds to what the file says without it."""
+    """Return what the section of a configuration file adds to what the file says without it."""
     before = "" if base is None else _text(base)
     after = _applied(part, before)
-    known = read_settings(name, before)
+    without_patch = read_settings(name, before)
     if after is not None:
-        return read_settings(name, after).minus(known)
-    return read_settings(name, _shown(part), whole=False).minus(known)
+        return read_settings(name, after).minus(without_patch)
+    return read_settings(name, _shown(part), whole=False).minus(without_patch)
 
 
 def _applied(part: Section, before: str) -> str | None:
-    """The file's text with the section's hunks; None where that can't be told."""
+    """Return the file's text with the section's hunks; None where they don't fit."""
     try:
         edits = parse_unified_diff(_text(part.body))
         if part.adds:
@@ -74,7 +74,7 @@ def _applied(part: Section, before: str) -> str | None:
 
 
 def _shown(part: Section) -> str:
-    """The lines of the new file that a section has."""
+    """Return the lines of the new file that a section has."""
     lines = part.body.split(b"\n")
     return _text(b"\n".join(line[1:] for line in lines if line[:1] in (b"+", b" ") and not line.startswith(b"+++ ")))
 

@@ -1,4 +1,4 @@
-"""Splitting a patch into its files, as bytes: what each section touches, without applying anything.
+"""A patch split into its files, as bytes: what each section touches, without applying anything.
 
 Shape   git sections (`diff --git`), and plain ones (`---` then `+++`, outside a hunk) that `patch` would also take.
 Names   all that a section has: of its header, of `---`/`+++`, of renames and copies; quoted ones unquoted. A section
@@ -27,7 +27,7 @@ class Section(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The name to tell people: the shortest, which is without `a/`."""
+        """The name for people: the shortest, which is without `a/`."""
         return min(self.paths, key=len, default="")
 
     def added_lines(self) -> list[bytes]:
@@ -39,7 +39,7 @@ _NAMES_AT_MOST = 3 * 4096
 
 
 def sections(patch: bytes) -> list[Section]:
-    """The patch in parts; joined again they are the patch."""
+    """Split a patch into sections; joined again they are the patch."""
     return [_section(lines) for lines in _split(patch.split(b"\n"))]
 
 
@@ -48,7 +48,7 @@ def join(parts: list[Section]) -> bytes:
 
 
 def _split(lines: list[bytes]) -> Iterator[list[bytes]]:
-    """Groups of lines, each with its line feed, a section each."""
+    """Yield groups of lines, each with its line feed, a section each."""
     whole = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     group: list[bytes] = []
     old = new = 0
@@ -105,14 +105,14 @@ def _section(lines: list[bytes]) -> Section:
 
 
 def _header_names(rest: bytes) -> set[bytes]:
-    """Names of a git header: two quoted ones, or two that are equal after `a/` and `b/`, or two words."""
+    """Read the names of a git header: two quoted ones, or two that are equal after `a/` and `b/`, or two words."""
     if rest.startswith(b'"') or rest.endswith(b'"'):
         return {_name(one) for one in re.findall(rb'"(?:[^"\\]|\\.)*"|\S+', rest)}
     middle = len(rest) // 2
     if rest[middle : middle + 1] == b" " and rest[1:middle] == rest[middle + 2 :]:
         return {rest[:middle], rest[middle + 1 :]}
-    found = re.search(rb"(\S.*?) (b/.*)$", rest) if len(rest) <= _NAMES_AT_MOST else None
-    return set(found.groups()) if found else set(rest.split())
+    names = re.search(rb"(\S.*?) (b/.*)$", rest) if len(rest) <= _NAMES_AT_MOST else None
+    return set(names.groups()) if names else set(rest.split())
 
 
 def _name(raw: bytes) -> bytes:

@@ -53,43 +53,43 @@ NOTHING = PytestSettings()
 
 
 def read_settings(name: str, text: str, *, whole: bool = True) -> PytestSettings:
-    """Of a configuration file's text; `name` is the file's, without its folder."""
+    """Read a configuration file's text; `name` is the file's, without its folder."""
     if name in TOML_FILES:
         return _of_toml(text, whole=whole)
     return _of_ini(text, whole=whole) if name in INI_FILES else NOTHING
 
 
 def read_arguments(text: str) -> PytestSettings:
-    """Of a file of arguments: one a line, as argparse has it, or several."""
+    """Read a file of arguments: one a line, as argparse has it, or several."""
     return _of_words([word for line in text.splitlines() for word in (line, *_words(line))])
 
 
 def listed_plugins(code: str) -> frozenset[str]:
-    """The strings of what Python code gives `pytest_plugins`."""
-    found: list[str] = []
-    told = joined = False
+    """Return the strings that Python code gives `pytest_plugins`."""
+    texts: list[str] = []
+    in_list = joined = False
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
             if token.type == tokenize.NAME and token.string == "pytest_plugins":
-                told = True
+                in_list = True
             elif token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
-                told = False
-            elif told and token.type == tokenize.STRING and (text := _literal(token.string)) is not None:
-                found.append(found.pop() + text if joined else text)
+                in_list = False
+            elif in_list and token.type == tokenize.STRING and (text := _literal(token.string)) is not None:
+                texts.append(texts.pop() + text if joined else text)
                 joined = True
                 continue
             joined = joined and token.type in (tokenize.NL, tokenize.COMMENT)
     except (tokenize.TokenError, SyntaxError):
         pass  # a part of a file, or of an older Python: what was read is known
-    return frozenset(name.strip() for text in found for name in text.split(",") if name.strip())
+    return frozenset(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
 _NO_TOML = (ValueError, RecursionError)
 """Raised over what is none, over numbers of thousands of digits, and over lists in lists a thousand times."""
 
 
-class _Names:
-    """Sets that grow."""
+class _NameSets:
+    """The sets of a `PytestSettings` while they grow."""
 
     def __init__(self) -> None:
         self._sets: dict[str, set[str]] = {field: set() for field in PytestSettings._fields}
@@ -114,21 +114,21 @@ class _Value(NamedTuple):
 
 
 def _of_ini(text: str, *, whole: bool) -> PytestSettings:
-    found = _Names()
+    sets = _NameSets()
     for section, key, value in _ini_values(text):
         if section in _TABLES or (section is None and not whole):
             keys = (key,) if key is not None else ("addopts", "filterwarnings", "python_files")
             for one in keys:
-                found.join(_of_setting(one, value))
+                sets.join(_of_setting(one, value))
         if key == _GROUP and (section in _ENTRY_POINTS or section is None):
-            found.add("entry_points", *_modules(value.splitlines()))
+            sets.add("entry_points", *_modules(value.splitlines()))
         if section not in _TABLES:
-            found.join(_of_commands(value))
-    return found.settings()
+            sets.join(_of_commands(value))
+    return sets.settings()
 
 
 def _ini_values(text: str) -> Iterator[_Value]:
-    """Values with the lines that go on with them."""
+    """Yield values with the lines that continue them."""
     section = key = None
     lines: list[str] = []
     for raw in text.removeprefix("\ufeff").splitlines():
@@ -159,20 +159,20 @@ def _of_toml(text: str, *, whole: bool) -> PytestSettings:
         return NOTHING if whole else _of_words([word for one in _LITERAL.findall(text) for word in _unescaped(one)])
     tool, project = _table(document, "tool"), _table(document, "project")
     tables = [_table(document, "pytest"), _table(tool, "pytest"), _table(tool, "pytest", "ini_options")]
-    found = _Names()
+    sets = _NameSets()
     for table in tables if whole else [*tables, document]:
         for key, value in table.items():
-            found.join(_of_setting(key, value))
+            sets.join(_of_setting(key, value))
     for points in (_table(project, "entry-points", _GROUP), _table(tool, "poetry", "plugins", _GROUP)):
-        found.add("entry_points", *_modules(map(str, points.values())))
+        sets.add("entry_points", *_modules(map(str, points.values())))
     legacy = _table(tool, "tox").get("legacy_tox_ini")
     if isinstance(legacy, str):
-        found.join(_of_ini(legacy, whole=True))
-    return found.settings()
+        sets.join(_of_ini(legacy, whole=True))
+    return sets.settings()
 
 
 def _of_setting(key: str, value: Any) -> PytestSettings:
-    """Of one setting of pytest's."""
+    """Read one setting of pytest's."""
     given = value if isinstance(value, list) else [value]
     texts = [one for one in given if isinstance(one, str)]
     if key == "filterwarnings":
@@ -184,21 +184,21 @@ def _of_setting(key: str, value: Any) -> PytestSettings:
 
 
 def _of_words(words: Sequence[str]) -> PytestSettings:
-    """Of arguments of pytest's."""
-    found = _Names()
+    """Read arguments of pytest's."""
+    sets = _NameSets()
     for nth, word in enumerate(words):
         following = words[nth + 1] if nth + 1 < len(words) else ""
         option, value = _option(word.strip(), following)
         if option == "-p" and not value.startswith("no:"):
-            found.add("plugins", value)
+            sets.add("plugins", value)
         elif option == "-W":
-            found.join(_of_filters([value]))
+            sets.join(_of_filters([value]))
         elif option == "-o":
             key, _, text = value.partition("=")
-            found.join(_of_setting(key.strip(), text))
+            sets.join(_of_setting(key.strip(), text))
         elif option == "@":
-            found.add("argument_files", value)
-    return found.settings()
+            sets.add("argument_files", value)
+    return sets.settings()
 
 
 class _Option(NamedTuple):
@@ -219,28 +219,28 @@ def _option(word: str, following: str) -> _Option:
 
 
 def _of_filters(lines: Iterable[str]) -> PytestSettings:
-    """Of filters of warnings, `action:message:category:module:line`."""
+    """Read filters of warnings, `action:message:category:module:line`."""
     fields = (line.split(":") for line in lines)
     categories = (parts[2].strip() for parts in fields if len(parts) > 2)
     return PytestSettings(categories=frozenset(one.rpartition(".")[0] for one in categories if "." in one))
 
 
 def _of_commands(text: str) -> PytestSettings:
-    """Of lines that run pytest, or set its variables."""
-    found = _Names()
+    """Read lines that run pytest, or set its variables."""
+    sets = _NameSets()
     for line in text.splitlines():
         if "pytest" not in line.lower() and "py.test" not in line:
             continue
         kinds = _ENVIRONMENT.findall(line)
         words = _words(_ENVIRONMENT.sub(" ", line))
-        found.join(_of_words(words))
+        sets.join(_of_words(words))
         if "PLUGINS" in kinds:
-            found.add("plugins", *(name.strip() for word in words for name in word.split(",")))
-    return found.settings()
+            sets.add("plugins", *(name.strip() for word in words for name in word.split(",")))
+    return sets.settings()
 
 
 def _modules(points: Iterable[str]) -> list[str]:
-    """Of entry points, `name = module:attribute` or without the name."""
+    """Return the modules of entry points, `name = module:attribute` or without the name."""
     return [point.rpartition("=")[2].partition(":")[0].strip() for point in points]
 
 
@@ -267,7 +267,7 @@ def _literal(token: str) -> str | None:
 
 
 def _table(document: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A table in tables; empty where there is none."""
+    """Return a table in tables; empty where there is none."""
     for name in names:
         inner = document.get(name)
         document = inner if isinstance(inner, dict) else {}

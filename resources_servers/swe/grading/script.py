@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from paddock.errors import RowError
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.official import END, START
 
 _GIT = re.compile(r"^git (?!config\b)")
@@ -24,7 +24,7 @@ _INSTALLS = re.compile(
 _SHELL_OPTIONS = re.compile(r"^set -[a-z]*x[a-z]*( \w+)?$")
 
 
-class Script(NamedTuple):
+class EvalScript(NamedTuple):
     """Programs for `bash -c`, run in the workdir."""
 
     setup: tuple[str, ...]
@@ -34,24 +34,24 @@ class Script(NamedTuple):
     """Lines between the markers."""
 
     def test_program(self, tests: tuple[str, ...] | None = None) -> str:
-        """The program whose whole output is the test command's; `tests` in place of its own lines."""
+        """Return the program whose whole output is the test command's; `tests` replace its own lines."""
         quiet = ["exec 3>&1 4>&2 >/dev/null 2>&1", *self.setup, "exec >&3 2>&4 3>&- 4>&-"]
         return "\n".join([*quiet, *(self.tests if tests is None else tests)]) + "\n"
 
 
-def read_script(instance: Instance) -> Script:
-    """An instance's tests."""
+def read_script(instance: SweInstance) -> EvalScript:
+    """Read an instance's tests as programs; RowError where its script has no start marker."""
     if instance.eval_script is None:
         assert instance.test_command is not None  # an adapter gives one of the two
-        return Script((f"cd {instance.workdir}",), None, (instance.test_command,))
+        return EvalScript((f"cd {instance.workdir}",), None, (instance.test_command,))
     before, tests = _parts(instance.eval_script)
     setup = tuple(line for line in before if not _INSTALLS.match(line))
     install = "\n".join(before) + "\n" if any(_INSTALLS.match(line) for line in before) else None
-    return Script(setup, install, tests)
+    return EvalScript(setup, install, tests)
 
 
 def _parts(script: str) -> tuple[list[str], tuple[str, ...]]:
-    """Lines before the start marker that matter, and lines between the markers."""
+    """Split a script into the lines before the start marker that matter, and those between the markers."""
     before: list[str] = []
     lines = iter(script.split("\n"))
     for line in lines:
@@ -72,9 +72,9 @@ def _parts(script: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _skip_heredoc(line: str, lines: Iterator[str]) -> None:
-    found = _HEREDOC.search(line)
-    if found is None:
+    heredoc = _HEREDOC.search(line)
+    if heredoc is None:
         return
     for one in lines:
-        if one == found.group(1):
+        if one == heredoc.group(1):
             return

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
-from paddock.resources_servers.swe.grading.vocabulary import Vocabulary
+from paddock.resources_servers.swe.grading.vocabulary import NameVocabulary
 from paddock.resources_servers.swe.official import Status
 
 Dialect = Literal["pytest", "django"]
@@ -51,7 +51,7 @@ class Sentinel(NamedTuple):
     dialect: Dialect
 
 
-class Read(NamedTuple):
+class SentinelResult(NamedTuple):
     """A status map without the sentinel's tests, and what became of those."""
 
     status: dict[str, str]
@@ -59,8 +59,8 @@ class Read(NamedTuple):
     """How the sentinel's tests went otherwise than they must; None: as they must."""
 
 
-def draw(command: str, tests: Collection[str], *, vocabulary: Vocabulary, chance: random.Random) -> Sentinel | None:
-    """A sentinel for a test command over reference tests; None where the command has no room for one."""
+def draw(command: str, tests: Collection[str], *, vocabulary: NameVocabulary, chance: random.Random) -> Sentinel | None:
+    """Draw a sentinel for a test command over reference tests; None where the command has no room for one."""
     words = _words(command)
     if words is None:
         return None
@@ -89,29 +89,29 @@ def draw(command: str, tests: Collection[str], *, vocabulary: Vocabulary, chance
     )
 
 
-def read(sentinel: Sentinel, status: Mapping[str, str], output: str, exit_code: int) -> Read:
+def take_out(sentinel: Sentinel, status: Mapping[str, str], output: str, exit_code: int) -> SentinelResult:
     """Take the sentinel's tests out of a status map, and say how they went."""
     rest: dict[str, str] = {}
-    found: dict[str, str] = {}
+    own: dict[str, str] = {}
     for name, one in status.items():
-        test = _own(sentinel, name)
+        test = _test_name(sentinel, name)
         if test is None:
             rest[name] = one
         elif test:
-            found[test] = one
+            own[test] = one
     for test, want in sentinel.expected.items():
-        got = found.get(test)
+        got = own.get(test)
         if want == "SKIPPED" and sentinel.dialect == "pytest":
-            got = got or ("SKIPPED" if _skipped(sentinel, output) else None)
+            got = got or ("SKIPPED" if _was_skipped(sentinel, output) else None)
         if got != want:
-            return Read(rest, f"a test that must be {want} was {got or 'not reported'}")
+            return SentinelResult(rest, f"a test that must be {want} was {got or 'not reported'}")
     if exit_code != 1:
-        return Read(rest, f"a failing test was among them, yet the exit status is {exit_code}")
-    return Read(rest, None)
+        return SentinelResult(rest, f"a failing test was among them, yet the exit status is {exit_code}")
+    return SentinelResult(rest, None)
 
 
-def _own(sentinel: Sentinel, name: str) -> str | None:
-    """The sentinel's test of an id; `""`: its file alone; None: not the sentinel's."""
+def _test_name(sentinel: Sentinel, name: str) -> str | None:
+    """Return the sentinel's test of an id; `""`: its file alone; None: not the sentinel's."""
     stem = PurePosixPath(sentinel.path).stem
     bare = re.split(r"[\s\[]", name.rsplit("::", 1)[-1], maxsplit=1)[0].rsplit(".", 1)[-1]
     if stem not in name and name != bare:
@@ -119,7 +119,7 @@ def _own(sentinel: Sentinel, name: str) -> str | None:
     return bare if bare in sentinel.expected else ("" if stem in name else None)
 
 
-def _skipped(sentinel: Sentinel, output: str) -> bool:
+def _was_skipped(sentinel: Sentinel, output: str) -> bool:
     return any(
         line.startswith("SKIPPED") and sentinel.skip_reason in line and PurePosixPath(sentinel.path).name in line
         for line in output.splitlines()
@@ -127,7 +127,7 @@ def _skipped(sentinel: Sentinel, output: str) -> bool:
 
 
 def _words(command: str) -> list[str] | None:
-    """A runner and its words, of one plain command that runs chosen files; None for any other."""
+    """Return a runner and its words, of one plain command that runs chosen files; None for any other."""
     if _SHELL.search(re.sub(r"'[^']*'", "", command)):
         return None
     try:
@@ -141,7 +141,7 @@ def _words(command: str) -> list[str] | None:
 
 
 def _pytest_folder(words: list[str]) -> str | None:
-    """The folder of the first test file on a pytest command."""
+    """Return the folder of the first test file on a pytest command."""
     if "-rA" not in words:
         return None
     paths = [word.split("::")[0] for word in words[1:] if not word.startswith("-")]
@@ -153,15 +153,15 @@ def _pytest_folder(words: list[str]) -> str | None:
 
 
 def _django_folder(label: str, tests: Collection[str]) -> str | None:
-    """The folder of a label's tests, from the reference tests."""
+    """Return the folder of a label's tests, from the reference tests."""
     path = "tests/" + label.replace(".", "/")
     if f"{path}.py" in tests:
         return str(PurePosixPath(path).parent)
     return path if any(test.startswith(f"{path}/") for test in tests) else None
 
 
-def _draw_cases(vocabulary: Vocabulary, chance: random.Random) -> dict[str, Status]:
-    """Four test names in a drawn order, each with the status that it must get."""
+def _draw_cases(vocabulary: NameVocabulary, chance: random.Random) -> dict[str, Status]:
+    """Draw four test names in a drawn order, each with the status that it must get."""
     statuses: list[Status] = ["PASSED", "FAILED", "ERROR", "SKIPPED"]
     chance.shuffle(statuses)
     names: list[str] = []
@@ -177,7 +177,7 @@ def _numbers(chance: random.Random, *, right: bool) -> tuple[list[int], int]:
     return values, sum(values) + (0 if right else chance.choice((-1, 1)))
 
 
-def _pytest_source(cases: Mapping[str, Status], reason: str, vocabulary: Vocabulary, chance: random.Random) -> str:
+def _pytest_source(cases: Mapping[str, Status], reason: str, vocabulary: NameVocabulary, chance: random.Random) -> str:
     fixture = vocabulary.name(chance)
     lines = ["import pytest", "", "", "@pytest.fixture", f"def {fixture}():"]
     lines += ["    data = {}", f"    return data[{chance.randrange(100)}]", ""]
@@ -190,7 +190,7 @@ def _pytest_source(cases: Mapping[str, Status], reason: str, vocabulary: Vocabul
     return "\n".join(lines)
 
 
-def _django_source(cases: Mapping[str, Status], reason: str, vocabulary: Vocabulary, chance: random.Random) -> str:
+def _django_source(cases: Mapping[str, Status], reason: str, vocabulary: NameVocabulary, chance: random.Random) -> str:
     lines = ["import unittest", "", "", f"class {vocabulary.word(chance).title()}Tests(unittest.TestCase):"]
     for name, status in cases.items():
         values, total = _numbers(chance, right=status != "FAILED")

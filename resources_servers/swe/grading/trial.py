@@ -17,17 +17,24 @@ from pydantic import BaseModel, ConfigDict, Field
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.grading import health
-from paddock.resources_servers.swe.grading.apart import SHORT_CHARS, TooSlowError, run_apart
-from paddock.resources_servers.swe.grading.bench import Bench, open_bench
 from paddock.resources_servers.swe.grading.health import MachineFloors, Measure, Shortage
-from paddock.resources_servers.swe.grading.reading import Doubt, Reading, Run, log_of, needs_parser, read_run
-from paddock.resources_servers.swe.grading.reference import Reference, make_reference
-from paddock.resources_servers.swe.grading.running import Tried, read_with_program, try_patch
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.log_process import SHORT_CHARS, TooSlowError, run_in_process
+from paddock.resources_servers.swe.grading.patch_run import PatchRun, read_with_program, run_patch
+from paddock.resources_servers.swe.grading.reference import ReferenceTests, make_reference
+from paddock.resources_servers.swe.grading.run_results import (
+    Doubt,
+    GradingRun,
+    RunResults,
+    log_of,
+    needs_parser,
+    read_run,
+)
+from paddock.resources_servers.swe.grading.sandbox import GradingSandbox, open_grading_sandbox
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import BudgetExceeded, Provider, SandboxGone, SandboxLimits
 
-Key = Literal["resolved", "fails", "refused", "planted"] | Doubt
-DISTURBING: tuple[Key, ...] = ("timeout", "over_budget", "killed", "nothing_ran", "said_twice", "died")
+TrialKey = Literal["resolved", "fails", "refused", "planted"] | Doubt
+DISTURBING: tuple[TrialKey, ...] = ("timeout", "over_budget", "killed", "nothing_ran", "said_twice", "died")
 """Doubts about a run that has not come to its own end, or contradicts itself."""
 TRIES_AT_MOST = 3
 """Of one trial whose sandboxes the machine ends."""
@@ -72,11 +79,11 @@ class GradingOptions(BaseModel):
     """Of a sandbox for grading."""
 
 
-class Trial(NamedTuple):
-    """A patch, tried once."""
+class PatchTrial(NamedTuple):
+    """One trial of a patch."""
 
-    tried: Tried
-    reading: Reading | None
+    patch_run: PatchRun
+    results: RunResults | None
     """None: the tests did not run."""
     sentinel: bool
     """One was wanted."""
@@ -87,23 +94,23 @@ class Trial(NamedTuple):
     """The kernel killed some process of its sandbox for want of memory; of the machine, where that can't be told."""
 
     @property
-    def key(self) -> Key:
-        if self.reading is None:
-            return "planted" if self.tried.planted is not None else "refused"
-        return self.reading.doubt or ("resolved" if self.reading.resolved else "fails")
+    def key(self) -> TrialKey:
+        if self.results is None:
+            return "planted" if self.patch_run.planted is not None else "refused"
+        return self.results.doubt or ("resolved" if self.results.resolved else "fails")
 
     @property
     def detail(self) -> str:
-        return self.reading.detail if self.reading else self.tried.refused or self.tried.planted or ""
+        return self.results.detail if self.results else self.patch_run.refused or self.patch_run.planted or ""
 
     @property
     def whole(self) -> bool:
-        return self.reading is not None and self.key not in DISTURBING and self.shortage is None
+        return self.results is not None and self.key not in DISTURBING and self.shortage is None
 
     @property
     def hinted(self) -> bool:
         """The run speaks of troubles that a machine can have."""
-        return self.tried.run is not None and health.hints(self.tried.run.output)
+        return self.patch_run.run is not None and health.has_hints(self.patch_run.run.output)
 
     @property
     def suspect(self) -> bool:
@@ -112,19 +119,19 @@ class Trial(NamedTuple):
 
     @property
     def status(self) -> Mapping[str, str]:
-        """By listed test."""
-        return {} if self.reading is None else {**self.reading.pass_to_pass, **self.reading.fail_to_pass}
+        """Status by listed test."""
+        return {} if self.results is None else {**self.results.pass_to_pass, **self.results.fail_to_pass}
 
-    def having(self, statuses: tuple[str, ...]) -> frozenset[str]:
-        """Listed tests that are reported so."""
+    def tests_with(self, statuses: tuple[str, ...]) -> frozenset[str]:
+        """Return the listed tests that have one of `statuses`."""
         return frozenset(test for test, status in self.status.items() if status in statuses)
 
 
-class Trials:
+class PatchTrials:
     """Tries patches of instances in sandboxes of a provider."""
 
     def __init__(
-        self, provider: Provider, options: GradingOptions, image_of: Callable[[Instance], str], measure: Measure
+        self, provider: Provider, options: GradingOptions, image_of: Callable[[SweInstance], str], measure: Measure
     ) -> None:
         self._provider = provider
         self._options = options
@@ -132,8 +139,8 @@ class Trials:
         self._measure = measure
 
     async def run(
-        self, instance: Instance, reference: Reference, patch: bytes, *, sentinel: bool, limit_s: float
-    ) -> Trial:
+        self, instance: SweInstance, reference: ReferenceTests, patch: bytes, *, sentinel: bool, limit_s: float
+    ) -> PatchTrial:
         """Try a patch that is already without what the reference owns."""
         for left in reversed(range(TRIES_AT_MOST)):
             try:
@@ -144,71 +151,81 @@ class Trials:
         raise AssertionError("unreachable")
 
     async def _run(
-        self, instance: Instance, reference: Reference, patch: bytes, *, sentinel: bool, limit_s: float
-    ) -> Trial:
+        self, instance: SweInstance, reference: ReferenceTests, patch: bytes, *, sentinel: bool, limit_s: float
+    ) -> PatchTrial:
         image, options = self._image_of(instance), self._options
         kills = (await asyncio.to_thread(self._measure)).memory_kills
-        async with open_bench(self._provider, instance, image, options.limits) as bench:
-            tried = await try_patch(bench, instance, reference, patch, timeout_s=limit_s, sentinel=sentinel)
+        async with open_grading_sandbox(self._provider, instance, image, options.limits) as sandbox:
+            patch_run = await run_patch(sandbox, instance, reference, patch, timeout_s=limit_s, sentinel=sentinel)
             usage = await asyncio.to_thread(self._measure)
-            shortage = await self._look(bench, tried, usage)
-            starved = usage.memory_kills > kills and await _starved(bench)
-        run = tried.run
+            shortage = await self._check_machine(sandbox, patch_run, usage)
+            starved = usage.memory_kills > kills and await _starved(sandbox)
+        run = patch_run.run
         if run is not None and instance.log_program is not None and run.killed_by is None and not run.died:
-            run = await self._read(instance, instance.log_program, run, tried.logs)
-            tried = tried._replace(run=run)
-        reading = None if run is None else await self._reading(instance, run)
-        return Trial(tried, reading, sentinel, limit_s, shortage, starved)
+            run = await self._read_with_program(instance, instance.log_program, run, patch_run.logs)
+            patch_run = patch_run._replace(run=run)
+        results = None if run is None else await self._read_results(instance, run)
+        return PatchTrial(patch_run, results, sentinel, limit_s, shortage, starved)
 
-    async def _reading(self, instance: Instance, run: Run) -> Reading:
+    async def _read_results(self, instance: SweInstance, run: GradingRun) -> RunResults:
         chars, cpu_s = len(run.output), self._options.log_cpu_s
         if chars > SHORT_CHARS and needs_parser(instance, run):
             try:
-                found = await run_apart(swebench_logs.statuses, *log_of(instance, run), chars=chars, cpu_s=cpu_s)
-                run = run._replace(status=found)
+                statuses = await run_in_process(
+                    swebench_logs.statuses, *log_of(instance, run), chars=chars, cpu_s=cpu_s
+                )
+                run = run._replace(status=statuses)
             except TooSlowError:
                 run = run._replace(whole=False)
         return await asyncio.to_thread(read_run, instance, run)
 
-    async def _read(self, instance: Instance, program: bytes, run: Run, logs: tuple[bytes, bytes]) -> Run:
-        """A run with the statuses that the row's program reads; none where it fails over what code wrote."""
+    async def _read_with_program(
+        self, instance: SweInstance, program: bytes, run: GradingRun, logs: tuple[bytes, bytes]
+    ) -> GradingRun:
+        """Return a run with the statuses that the row's program reads; none where it fails over what code wrote."""
         try:
-            async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
-                return run._replace(status=await read_with_program(bench, program, logs))
+            async with open_grading_sandbox(
+                self._provider, instance, self._image_of(instance), self._options.limits
+            ) as sandbox:
+                return run._replace(status=await read_with_program(sandbox, program, logs))
         except (VerifierError, BudgetExceeded) as error:
             return run._replace(status={}, output=f"{run.output}\n{error.message}")
 
-    async def reference(self, instance: Instance) -> Reference:
-        """The reference of an instance; an image that it does not fit is looked at twice."""
+    async def reference(self, instance: SweInstance) -> ReferenceTests:
+        """Make an instance's reference tests; where that fails it is tried twice."""
         try:
             return await self._reference(instance)
         except VerifierError:
             return await self._reference(instance)
 
-    async def _reference(self, instance: Instance) -> Reference:
-        async with open_bench(self._provider, instance, self._image_of(instance), self._options.limits) as bench:
+    async def _reference(self, instance: SweInstance) -> ReferenceTests:
+        async with open_grading_sandbox(
+            self._provider, instance, self._image_of(instance), self._options.limits
+        ) as sandbox:
             try:
-                return await make_reference(bench, instance)
+                return await make_reference(sandbox, instance)
             except BudgetExceeded as over:
                 raise VerifierError(f"making the reference's tests: {over.message}", kind="over_budget") from over
             except VerifierError as error:
                 usage = await asyncio.to_thread(self._measure)
-                if found := await health.look(bench, usage, self._options.machine):
-                    raise found.error(error.message) from error
+                if lack := await health.check_machine(sandbox, usage, self._options.machine):
+                    raise lack.error(error.message) from error
                 raise
 
-    async def _look(self, bench: Bench, tried: Tried, usage: health.Usage) -> Shortage | None:
+    async def _check_machine(
+        self, sandbox: GradingSandbox, patch_run: PatchRun, usage: health.FreeResources
+    ) -> Shortage | None:
         floors = self._options.machine
-        if tried.run is not None and tried.run.died:
+        if patch_run.run is not None and patch_run.run.died:
             return health.shortage(usage, floors)
-        return await health.look(bench, usage, floors)
+        return await health.check_machine(sandbox, usage, floors)
 
 
-async def _starved(bench: Bench) -> bool:
+async def _starved(sandbox: GradingSandbox) -> bool:
     """Whether it may be a process of this sandbox that the kernel has killed: one at its own limit says nothing of the
     others."""
     try:
-        kills = await bench.kernel_kills()
+        kills = await sandbox.kernel_kills()
     except (BudgetExceeded, SandboxGone):
         return True
     return kills is None or kills > 0

@@ -34,7 +34,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]{2,11}")
 _NOT_OURS = frozenset({"test", "tests", "testing", "pytest", "unittest", "setup", "teardown", "self", *keyword.kwlist})
 
 
-class Vocabulary:
+class NameVocabulary:
     """The words of one instance's tests."""
 
     def __init__(self, files: Mapping[str, bytes], beside: Iterable[str] = (), ids: Iterable[str] = ()) -> None:
@@ -53,7 +53,7 @@ class Vocabulary:
         return chance.choice(self._words)
 
     def name(self, chance: Random, prefix: str = "") -> str:
-        """A free name of two words or more."""
+        """Draw a free name of two words or more."""
         tries = 0
         while True:
             words = [self.word(chance) for _ in range(chance.choice((2, 2, 3)) + tries // _LONGER_AFTER)]

@@ -1,12 +1,17 @@
 """Predictions in SWE-bench's form, graded, and reported in its form."""
 
 from paddock.resources_servers.swe.predictions.file import Prediction, read_predictions
-from paddock.resources_servers.swe.predictions.grading import Graded, GradeOptions, grade_predictions, rows_by_id
+from paddock.resources_servers.swe.predictions.grading import (
+    GradedPrediction,
+    GradeOptions,
+    grade_predictions,
+    rows_by_id,
+)
 from paddock.resources_servers.swe.predictions.report import make_report, report_name
 
 __all__ = [
     "GradeOptions",
-    "Graded",
+    "GradedPrediction",
     "Prediction",
     "grade_predictions",
     "make_report",

@@ -24,19 +24,19 @@ class Prediction(NamedTuple):
 
 
 def read_predictions(path: Path) -> list[Prediction]:
-    """The predictions of a file, in its order."""
+    """Read the predictions of a file, in its order."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", kind="predictions_unreadable") from None
-    found: dict[tuple[str, str], str] = {}
+    places: dict[tuple[str, str], str] = {}
     predictions = []
     for where, given in _entries(path, text):
         one = _prediction(where, given, path.stem)
-        first = found.setdefault((one.model, one.instance_id), where)
+        first = places.setdefault((one.model, one.instance_id), where)
         if first != where:
-            told = f"{first} is a prediction of {one.model} for {one.instance_id} too: give each a file of its own"
-            raise ConfigError(f"{where}: {told}", kind="prediction_twice")
+            detail = f"{first} is a prediction of {one.model} for {one.instance_id} too: give each a file of its own"
+            raise ConfigError(f"{where}: {detail}", kind="prediction_twice")
         predictions.append(one)
     if not predictions:
         raise ConfigError(f"{path}: holds no prediction", kind="no_predictions")
@@ -44,7 +44,7 @@ def read_predictions(path: Path) -> list[Prediction]:
 
 
 def _entries(path: Path, text: bytes) -> Iterator[tuple[str, Any]]:
-    """Where each stands, and what stands there."""
+    """Yield where each prediction stands, and what stands there."""
     try:
         whole = json.loads(text)
     except ValueError:
@@ -83,7 +83,7 @@ def _prediction(where: str, given: Any, model: str) -> Prediction:
     patch = given["model_patch"]
     if patch is not None and not isinstance(patch, str):
         raise wrong(f"model_patch: needs a string or null, got {type(patch).__name__}")
-    said = given.get("model_name_or_path")
-    if said is not None and (not isinstance(said, str) or not said):
+    name_of_model = given.get("model_name_or_path")
+    if name_of_model is not None and (not isinstance(name_of_model, str) or not name_of_model):
         raise wrong("model_name_or_path: needs a non-empty string")
-    return Prediction(name, said or model, patch or "")
+    return Prediction(name, name_of_model or model, patch or "")

@@ -1,4 +1,4 @@
-"""Many predictions graded: some at a time, each failing alone, what the record already tells not done again.
+"""The grading of many predictions: some at a time, each failing alone; what the record has is not done again.
 
 Verdict by the `swe` resources server, as a rollout gets it: the same images, sandboxes, guard, audit and rules.
 Outcome `resolved` and `unresolved` are verdicts; `empty_patch` is not run; `error` has no report in SWE-bench's harness
@@ -16,14 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import BugError, InfraError, PaddockError, RowError, boundary
 from paddock.http import read_row
-from paddock.resources_servers.swe.checking.drafts import label
-from paddock.resources_servers.swe.checking.records import Reported
-from paddock.resources_servers.swe.checking.reports import Reports
-from paddock.resources_servers.swe.checking.row_file import Line
+from paddock.resources_servers.swe.checks.drafts import label
+from paddock.resources_servers.swe.checks.records import ReportLine
+from paddock.resources_servers.swe.checks.reports import Reports
+from paddock.resources_servers.swe.checks.row_file import RowLine
 from paddock.resources_servers.swe.grading import GradingOptions
 from paddock.resources_servers.swe.images import SweImages
 from paddock.resources_servers.swe.predictions.file import Prediction
-from paddock.resources_servers.swe.server import SweConfig, SweServer
+from paddock.resources_servers.swe.server import SweServer, SweServerConfig
 from paddock.sandbox import SandboxSettings
 from paddock.types import JsonObject, Owner, Row, Verdict
 
@@ -48,7 +48,7 @@ class GradeOptions(BaseModel):
     images: SweImages = SweImages()
 
 
-class Graded(Reported):
+class GradedPrediction(ReportLine):
     """One prediction: a line of the record."""
 
     instance_id: str
@@ -74,14 +74,14 @@ class Graded(Reported):
 
 async def grade_predictions(
     predictions: Sequence[Prediction],
-    lines: Sequence[Line],
+    lines: Sequence[RowLine],
     options: GradeOptions,
-    records: Reports[Graded],
-    done: Callable[[Graded], None],
-) -> list[Graded]:
-    """All predictions that a row is there for, in their order; each record is in the file when this returns."""
+    records: Reports[GradedPrediction],
+    done: Callable[[GradedPrediction], None],
+) -> list[GradedPrediction]:
+    """Grade all predictions, each of which has a row; in their order, and each record is in the file at the end."""
     rows = rows_by_id(lines)
-    config = SweConfig(
+    config = SweServerConfig(
         sandbox=options.sandbox,
         images=options.images,
         gradings_at_once=options.jobs,
@@ -92,9 +92,11 @@ async def grade_predictions(
     try:
         if why_not := await server.why_not_ready():
             raise InfraError(why_not, kind="sandbox_not_ready")
-        work = _Work(server, options, records, done)
+        jobs = _GradingJobs(server, options, records, done)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work.one(one, rows[one.instance_id])) for one in predictions]
+            tasks = [
+                group.create_task(jobs.grade(prediction, rows[prediction.instance_id])) for prediction in predictions
+            ]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
@@ -104,17 +106,17 @@ async def grade_predictions(
     return graded
 
 
-def rows_by_id(lines: Sequence[Line]) -> dict[str, Line]:
-    """Rows by the ids of their instances; the first of an id counts."""
-    found: dict[str, Line] = {}
+def rows_by_id(lines: Sequence[RowLine]) -> dict[str, RowLine]:
+    """Return rows by the ids of their instances; the first of an id counts."""
+    rows: dict[str, RowLine] = {}
     for line in lines:
         if line.row is not None:
-            found.setdefault(_instance_id(line.row), line)
-    return found
+            rows.setdefault(_instance_id(line.row), line)
+    return rows
 
 
 def _instance_id(row: JsonObject) -> str:
-    """As the row's instance has it; a row that can't be read is called by what it says."""
+    """Return the id of the row's instance; a row that can't be read is called by what it says."""
     try:
         return _read(row)[1]
     except RowError:
@@ -128,9 +130,15 @@ def _read(wire: Mapping[str, object]) -> tuple[Row, str]:
     return row, read(row).instance_id
 
 
-class _Work:
+class _GradingJobs:
+    """The gradings of one file of predictions."""
+
     def __init__(
-        self, server: SweServer, options: GradeOptions, records: Reports[Graded], done: Callable[[Graded], None]
+        self,
+        server: SweServer,
+        options: GradeOptions,
+        records: Reports[GradedPrediction],
+        done: Callable[[GradedPrediction], None],
     ) -> None:
         self._server = server
         self._options = options
@@ -138,9 +146,9 @@ class _Work:
         self._records = records
         self._done = done
 
-    async def one(self, prediction: Prediction, line: Line) -> Graded:
+    async def grade(self, prediction: Prediction, line: RowLine) -> GradedPrediction:
         digest = line.digest(*prediction, self._options.tests_timeout_s)
-        graded = self._records.known.get(digest)
+        graded = self._records.finished.get(digest)
         if graded is None:
             async with self._turns:
                 graded = await self._grade(prediction, line, digest)
@@ -148,8 +156,8 @@ class _Work:
         self._done(graded)
         return graded
 
-    async def _grade(self, prediction: Prediction, line: Line, digest: str) -> Graded:
-        blank = Graded(
+    async def _grade(self, prediction: Prediction, line: RowLine, digest: str) -> GradedPrediction:
+        blank = GradedPrediction(
             digest=digest,
             instance_id=prediction.instance_id,
             model=prediction.model,
@@ -158,12 +166,12 @@ class _Work:
         )
         if not prediction.patch.strip():
             return blank
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
-            verdict = await self._persist(prediction, line)
+            verdict = await self._grade_with_retries(prediction, line)
         except PaddockError as error:
-            told = {"outcome": "error", "reason": error.kind, "detail": error.message, "failed": error.owner}
-            return blank.model_copy(update={**told, "total_s": round(time.monotonic() - begun, 2)})
+            failure = {"outcome": "error", "reason": error.kind, "detail": error.message, "failed": error.owner}
+            return blank.model_copy(update={**failure, "total_s": round(time.monotonic() - started, 2)})
         outcome: Outcome = "resolved" if verdict.reason == "resolved" else "unresolved"
         return blank.model_copy(
             update={
@@ -171,11 +179,11 @@ class _Work:
                 "reason": verdict.reason,
                 "detail": verdict.detail or "",
                 "verdict": verdict.extras,
-                "total_s": round(time.monotonic() - begun, 2),
+                "total_s": round(time.monotonic() - started, 2),
             }
         )
 
-    async def _persist(self, prediction: Prediction, line: Line) -> Verdict:
+    async def _grade_with_retries(self, prediction: Prediction, line: RowLine) -> Verdict:
         wait_s = self._options.first_wait_s
         for left in reversed(range(self._options.attempts)):
             try:
@@ -187,7 +195,7 @@ class _Work:
             wait_s *= 2
         raise AssertionError("an attempt returns or raises")
 
-    async def _verdict(self, prediction: Prediction, line: Line) -> Verdict:
+    async def _verdict(self, prediction: Prediction, line: RowLine) -> Verdict:
         assert line.row is not None  # lines without a row have no id
         with boundary(BugError, f"grading {prediction.instance_id}"):
             row, _ = _read(line.row)

@@ -10,17 +10,19 @@ from collections.abc import Iterable, Sequence
 
 from paddock import __version__
 from paddock.resources_servers.swe.predictions.file import Prediction
-from paddock.resources_servers.swe.predictions.grading import Graded
+from paddock.resources_servers.swe.predictions.grading import GradedPrediction
 from paddock.types import JsonObject
 
 
-def make_report(rows: Iterable[str], predictions: Sequence[Prediction], graded: Sequence[Graded]) -> JsonObject:
-    """The report of one model; `rows`: the ids of all instances."""
+def make_report(
+    rows: Iterable[str], predictions: Sequence[Prediction], graded: Sequence[GradedPrediction]
+) -> JsonObject:
+    """Make the report of one model; `rows` are the ids of all instances."""
     submitted = {one.instance_id for one in predictions}
-    known = set(rows)
+    instances = set(rows)
     groups: dict[str, list[str]] = {
         "completed": _ids(one for one in graded if one.outcome in ("resolved", "unresolved")),
-        "incomplete": sorted(known - submitted),
+        "incomplete": sorted(instances - submitted),
         "empty_patch": _ids(one for one in graded if one.outcome == "empty_patch"),
         "submitted": sorted(submitted),
         "resolved": _ids(one for one in graded if one.outcome == "resolved"),
@@ -32,7 +34,7 @@ def make_report(rows: Iterable[str], predictions: Sequence[Prediction], graded: 
     counted = [name for name in groups if name not in ("incomplete",)]
     reasons = {one.instance_id: one.reason for one in graded if one.outcome in ("unresolved", "error")}
     return {
-        "total_instances": len(known),
+        "total_instances": len(instances),
         **{f"{name}_instances": len(groups[name]) for name in counted},
         **{f"{name}_ids": ids for name, ids in groups.items()},
         "failure_reasons": dict(sorted(reasons.items())),
@@ -42,9 +44,9 @@ def make_report(rows: Iterable[str], predictions: Sequence[Prediction], graded: 
 
 
 def report_name(model: str, run: str) -> str:
-    """The file's name, as SWE-bench's harness calls it."""
+    """Return the report's file name, as SWE-bench's harness has it."""
     return f"{model.replace('/', '__')}.{run}.json"
 
 
-def _ids(graded: Iterable[Graded]) -> list[str]:
+def _ids(graded: Iterable[GradedPrediction]) -> list[str]:
     return sorted(one.instance_id for one in graded)

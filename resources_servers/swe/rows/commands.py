@@ -53,27 +53,27 @@ SWE_GYM = {
 CASE = re.compile(r"^[+ ]\[case ([^\]]+)\]", re.MULTILINE)
 
 
-class Command(NamedTuple):
-    """What runs a row's tests."""
+class RepoCommand(NamedTuple):
+    """The shell command that runs a row's tests."""
 
     before: list[str]
     """Shell lines that set its environment."""
     line: str
 
 
-def swe_bench(repo: str, test_patch: bytes, given: str | None) -> Command | None:
+def swe_bench(repo: str, test_patch: bytes, given: str | None) -> RepoCommand | None:
     """The official command of a SWE-bench repository; None: it is not known. `given` is the row's own."""
     base = given or SWE_BENCH.get(repo)
     if base is None:
         return None
     paths = [path for path in changed_paths(test_patch) if official.is_test_path(path)]
     if repo != "django/django":
-        return Command([], given or " ".join([base, *paths]))
+        return RepoCommand([], given or " ".join([base, *paths]))
     locale = [f"export {name}=C.UTF-8" for name in ("LANG", "LC_ALL")]
-    return Command(locale, given or " ".join([base, *map(_django_label, paths)]))
+    return RepoCommand(locale, given or " ".join([base, *map(_django_label, paths)]))
 
 
-def swe_gym(repo: str, test_patch: bytes, given: str | None) -> Command | None:
+def swe_gym(repo: str, test_patch: bytes, given: str | None) -> RepoCommand | None:
     """The command of a SWE-Gym repository; None: it is not known. `given` is the row's own."""
     base = given or SWE_GYM.get(repo.lower())
     if base is None:
@@ -81,13 +81,15 @@ def swe_gym(repo: str, test_patch: bytes, given: str | None) -> Command | None:
     if repo.lower() == "python/mypy" and given is None:
         cases = dict.fromkeys(CASE.findall(test_patch.decode(errors="replace")))
         wanted = " or ".join(cases)
-        return Command([], f'{base} -k "{wanted}"')
-    return with_files(base, test_patch) if given is None else Command([], given)
+        return RepoCommand([], f'{base} -k "{wanted}"')
+    return with_files(base, test_patch) if given is None else RepoCommand([], given)
 
 
-def with_files(base: str, test_patch: bytes) -> Command:
-    """A command followed by the files of the test patch."""
-    return Command([], " ".join([base, *(path for path in changed_paths(test_patch) if official.is_test_path(path))]))
+def with_files(base: str, test_patch: bytes) -> RepoCommand:
+    """Return a command followed by the files of the test patch."""
+    return RepoCommand(
+        [], " ".join([base, *(path for path in changed_paths(test_patch) if official.is_test_path(path))])
+    )
 
 
 def _django_label(path: str) -> str:

@@ -11,13 +11,13 @@ from difflib import unified_diff
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from paddock.resources_servers.swe.rows.fields import wrong
+from paddock.resources_servers.swe.rows.fields import field_error
 
 KEY = "parsed_commit_content"
 
 
-class Change(NamedTuple):
-    """One file; None: it is not there on that side."""
+class FileVersions(NamedTuple):
+    """One file's whole text before and after a commit; None: it is not there on that side."""
 
     path: str
     old: str | None
@@ -28,25 +28,25 @@ def gold_patch(commit: Mapping[str, Any]) -> bytes:
     """The commit's changes to Python files that are no tests, as a git patch."""
     parts = [diff(change) for change in changes(commit) if change.path.endswith(".py") and not is_test(change.path)]
     if not any(parts):
-        raise wrong(KEY, "changes no Python file beside tests: there is no gold patch in it")
+        raise field_error(KEY, "changes no Python file beside tests: there is no gold patch in it")
     return b"".join(parts)
 
 
-def changes(commit: Mapping[str, Any]) -> Iterator[Change]:
-    """The files of a commit."""
+def changes(commit: Mapping[str, Any]) -> Iterator[FileVersions]:
+    """Yield the files of a commit; RowError names what is missing."""
     listed = commit.get("file_diffs")
     if not isinstance(listed, list):
-        raise wrong(KEY, "needs `file_diffs`, a list")
+        raise field_error(KEY, "needs `file_diffs`, a list")
     for index, one in enumerate(listed):
         if not isinstance(one, Mapping):
-            raise wrong(f"{KEY}.file_diffs[{index}]", "needs an object")
+            raise field_error(f"{KEY}.file_diffs[{index}]", "needs an object")
         if one.get("is_binary_file"):
             continue
         path = _path(one, f"{KEY}.file_diffs[{index}]")
         old, new = one.get("old_file_content"), one.get("new_file_content")
         added = _side(one, "minus_file") == "/dev/null" or (old is None)
         removed = _side(one, "plus_file") == "/dev/null" or (new is None)
-        yield Change(path, None if added else str(old), None if removed else str(new))
+        yield FileVersions(path, None if added else str(old), None if removed else str(new))
 
 
 def is_test(path: str) -> bool:
@@ -55,8 +55,8 @@ def is_test(path: str) -> bool:
     return in_folder or parts.name.startswith("test_") or parts.stem.endswith("_test") or parts.stem == "tests"
 
 
-def diff(change: Change) -> bytes:
-    """One file's section of a git patch; empty where nothing changed."""
+def diff(change: FileVersions) -> bytes:
+    """Make one file's section of a git patch; empty where nothing changed."""
     if change.old == change.new:
         return b""
     head = [f"diff --git a/{change.path} b/{change.path}\n"]
@@ -75,7 +75,7 @@ def diff(change: Change) -> bytes:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Lines as git has them: only a line feed ends one."""
+    """Split a text as git does: only a line feed ends a line."""
     return [] if not text else [f"{line}\n" for line in text[:-1].split("\n")] if text.endswith("\n") else _open(text)
 
 
@@ -89,7 +89,7 @@ def _path(one: Mapping[str, Any], key: str) -> str:
     file = header.get("file") if isinstance(header, Mapping) else None
     path = file.get("path") if isinstance(file, Mapping) else None
     if not isinstance(path, str) or not path:
-        raise wrong(f"{key}.header.file.path", "missing")
+        raise field_error(f"{key}.header.file.path", "missing")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Reading the fields of a row: every reader says which key was wrong and what would be right.
+"""Readers of the fields of a row: each says which key was wrong and what would be right.
 
 Errors  RowError, kind `task_invalid`.
 """
@@ -11,24 +11,25 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from paddock.errors import RowError, describe
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox.images import Recipe
 from paddock.sandbox.images.names import Dataset, image_name
 from paddock.types import JsonObject, patch_from_text
 
-NETWORKS = get_args(Instance.model_fields["network"].annotation)
+NETWORKS = get_args(SweInstance.model_fields["network"].annotation)
 
 
-def wrong(key: str, problem: str) -> RowError:
+def field_error(key: str, problem: str) -> RowError:
+    """Make the error of a key."""
     return RowError(f"{key}: {problem}", kind="task_invalid", stage="seed")
 
 
 def text(row: Mapping[str, Any], key: str) -> str:
-    """A string that must be there."""
+    """Read a string that must be there."""
     value = row.get(key)
     if not isinstance(value, str) or not value:
         given = "missing" if value is None else f"needs a non-empty string, got {_short(value)}"
-        raise wrong(key, given)
+        raise field_error(key, given)
     return value
 
 
@@ -37,12 +38,12 @@ def optional_text(row: Mapping[str, Any], key: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise wrong(key, f"needs a string, got {_short(value)}")
+        raise field_error(key, f"needs a string, got {_short(value)}")
     return value
 
 
 def patch(row: Mapping[str, Any], key: str) -> bytes:
-    """A patch that must be there, as its bytes."""
+    """Read a patch that must be there, as its bytes."""
     return _bytes(key, text(row, key))
 
 
@@ -52,57 +53,57 @@ def optional_patch(row: Mapping[str, Any], key: str) -> bytes:
 
 
 def names(row: Mapping[str, Any], key: str) -> list[str]:
-    """A list of test ids, or a string that holds it as JSON."""
+    """Read a list of test ids, given as itself or as JSON text."""
     value = decoded(row, key)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise wrong(key, f"needs a list of strings, or a string that holds it as JSON, got {_short(value)}")
+        raise field_error(key, f"needs a list of strings, or a string that holds it as JSON, got {_short(value)}")
     return value
 
 
 def decoded(row: Mapping[str, Any], key: str) -> Any:
-    """A value that published rows give as JSON text, or as itself."""
+    """Read a value that published rows give as JSON text, or as itself."""
     value = row.get(key)
     if value is None:
-        raise wrong(key, "missing")
+        raise field_error(key, "missing")
     if not isinstance(value, str):
         return value
     try:
         return json.loads(value)
     except ValueError as error:
-        raise wrong(key, f"not JSON: {error}") from error
+        raise field_error(key, f"not JSON: {error}") from error
 
 
 def obj(row: Mapping[str, Any], key: str) -> JsonObject:
-    """A JSON object, or a string that holds one."""
+    """Read a JSON object, or a string that holds one."""
     value = decoded(row, key)
     if not isinstance(value, dict):
-        raise wrong(key, f"needs a JSON object, got {_short(value)}")
+        raise field_error(key, f"needs a JSON object, got {_short(value)}")
     return value
 
 
 def strings(row: Mapping[str, Any], key: str) -> dict[str, str]:
-    """A mapping of strings, empty where the key is missing."""
+    """Read a mapping of strings, empty where the key is missing."""
     value = row.get(key) or {}
     if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
-        raise wrong(key, f"needs an object of strings, got {_short(value)}")
+        raise field_error(key, f"needs an object of strings, got {_short(value)}")
     return value
 
 
 def network(row: Mapping[str, Any], key: str = "network") -> Any:
-    """`none`, or `blackhole` with or without the addresses that vanish."""
+    """Read `none`, or `blackhole` with or without the addresses that vanish."""
     word = str(row.get(key) or "none").split(" ", maxsplit=1)[0]
     if word not in NETWORKS:
-        raise wrong(key, f"needs one of {', '.join(NETWORKS)}, got {_short(row.get(key))}")
+        raise field_error(key, f"needs one of {', '.join(NETWORKS)}, got {_short(row.get(key))}")
     return word
 
 
 def recipe_fields(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row's `paddock` object: a recipe's keys and `test_cmd`; empty where it has none."""
+    """Read the row's `paddock` object: a recipe's keys and `test_cmd`; empty where it has none."""
     own = row.get("paddock")
     if own is not None and not isinstance(own, Mapping):
-        raise wrong("paddock", f"needs an object with a recipe's keys, got {type(own).__name__}")
+        raise field_error("paddock", f"needs an object with a recipe's keys, got {type(own).__name__}")
     if own is None and isinstance(row.get("build"), Mapping):
-        raise wrong("build", "a recipe of a row of the own format; in a row of this form the key is `paddock`")
+        raise field_error("build", "a recipe of a row of the own format; in a row of this form the key is `paddock`")
     return own or {}
 
 
@@ -112,25 +113,25 @@ def image(row: Mapping[str, Any], own: Mapping[str, Any], dataset: Dataset) -> s
 
 
 def recipe(fields: Mapping[str, Any], *, workdir: str, key: str) -> Recipe:
-    """A recipe of the keys of an object; its other keys are not read."""
-    known = {name: fields[name] for name in Recipe.model_fields if fields.get(name) is not None}
+    """Read a recipe from the keys of an object; its other keys are not read."""
+    values = {name: fields[name] for name in Recipe.model_fields if fields.get(name) is not None}
     try:
-        return Recipe.model_validate({"workdir": workdir, **known})
+        return Recipe.model_validate({"workdir": workdir, **values})
     except ValidationError as error:
-        raise wrong(key, describe(error)) from error
+        raise field_error(key, describe(error)) from error
 
 
 def changed_paths(diff: bytes) -> list[str]:
-    """Paths that the sections of a git patch leave behind, in its order."""
-    found = re.findall(rb"^diff --git a/.*? b/(.*?)\r?$", diff, re.MULTILINE)
-    return [path.decode(errors="surrogateescape") for path in dict.fromkeys(found)]
+    """Return the paths that the sections of a git patch leave behind, in its order."""
+    paths = re.findall(rb"^diff --git a/.*? b/(.*?)\r?$", diff, re.MULTILINE)
+    return [path.decode(errors="surrogateescape") for path in dict.fromkeys(paths)]
 
 
 def _bytes(key: str, value: str) -> bytes:
     try:
         return patch_from_text(value)
     except ValueError as error:
-        raise wrong(key, f"`base64:` that does not decode: {error}") from error
+        raise field_error(key, f"`base64:` that does not decode: {error}") from error
 
 
 def _short(value: object) -> str:

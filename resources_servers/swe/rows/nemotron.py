@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import fields, r2e_gym, swe_bench, swe_rebench
-from paddock.resources_servers.swe.rows.fields import wrong
+from paddock.resources_servers.swe.rows.fields import field_error
 from paddock.types import Row
 
 WORKDIR = "/app"
@@ -27,11 +27,11 @@ _MISTYPED = 0.97
 _ENV = re.compile(r"^ENV\s+(\w+)(?:=|\s+)(.*)$", re.MULTILINE)
 
 
-def read(row: Row) -> Instance:
-    """An instance of a SWE2 row."""
+def read(row: Row) -> SweInstance:
+    """Read a SWE2 row."""
     metadata = row.responses_create_params.get("metadata")
     if not isinstance(metadata, Mapping):
-        raise wrong("responses_create_params.metadata", "needs an object")
+        raise field_error("responses_create_params.metadata", "needs an object")
     source = {
         **{key: row.task[key] for key in ("paddock",) if key in row.task},
         **fields.obj(metadata, "instance_dict"),
@@ -47,17 +47,17 @@ def read(row: Row) -> Instance:
         hint = (
             f"nearest: {near[0]!r}" if near else f"its rows may need a grader of their own; known: {', '.join(READERS)}"
         )
-        raise wrong("responses_create_params.metadata.dataset_name", f"{name!r} has no adapter; {hint}")
+        raise field_error("responses_create_params.metadata.dataset_name", f"{name!r} has no adapter; {hint}")
     return reader(source)
 
 
-def read_internal(row: Mapping[str, Any]) -> Instance:
-    """An instance of an `nv-internal-1` row."""
+def read_internal(row: Mapping[str, Any]) -> SweInstance:
+    """Read an `nv-internal-1` row."""
     own = fields.recipe_fields(row)
     selected = _selected(row)
     before = [line for line in str(row.get("before_repo_set_cmd") or "").splitlines() if line.strip()]
     built = "python" in own
-    return Instance(
+    return SweInstance(
         instance_id=fields.text(row, "instance_id"),
         dataset="nv_internal",
         repo=fields.optional_text(row, "repo") or "",
@@ -91,7 +91,7 @@ def _selected(row: Mapping[str, Any]) -> list[str]:
 
 
 def _listed(row: Mapping[str, Any], key: str) -> list[str]:
-    """A list of strings, given as itself, as JSON or as Python shows it."""
+    """Read a list of strings, given as itself, as JSON or as Python shows it."""
     value = row.get(key)
     if isinstance(value, str):
         try:
@@ -102,15 +102,15 @@ def _listed(row: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _dockerfile_env(row: Mapping[str, Any]) -> dict[str, str]:
-    """Variables that the row's Dockerfiles set."""
-    found: dict[str, str] = {}
+    """Return the variables that the row's Dockerfiles set."""
+    variables: dict[str, str] = {}
     for key in ("base_dockerfile", "instance_dockerfile"):
         for name, value in _ENV.findall(str(row.get(key) or "")):
-            found[name] = value.strip().strip("\"'")
-    return found
+            variables[name] = value.strip().strip("\"'")
+    return variables
 
 
-READERS: dict[str, Callable[[Mapping[str, Any]], Instance]] = {
+READERS: dict[str, Callable[[Mapping[str, Any]], SweInstance]] = {
     **dict.fromkeys(
         [
             f"{owner}/SWE-bench{kind}"

@@ -12,25 +12,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from paddock.errors import describe
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import fields
-from paddock.resources_servers.swe.rows.fields import wrong
+from paddock.resources_servers.swe.rows.fields import field_error
 from paddock.sandbox.images import Recipe
 
 
-def read(row: Mapping[str, Any]) -> Instance:
-    """An instance of an own row."""
+def read(row: Mapping[str, Any]) -> SweInstance:
+    """Read a row of the own format."""
     workdir = fields.optional_text(row, "workdir") or "/testbed"
     build = _build(row, workdir)
     instance_id = fields.text(row, "instance_id")
     image = fields.optional_text(row, "image") or ("" if build is None else instance_id)
     if not image:
-        raise wrong("image", "missing, and there is no `build`: a row needs one of the two")
+        raise field_error("image", "missing, and there is no `build`: a row needs one of the two")
     test_patch = fields.optional_patch(row, "test_patch")
     test_files = _files(row)
     if not test_patch and not test_files:
-        raise wrong("test_files", "missing, and there is no `test_patch`: a row needs one of the two")
-    return Instance(
+        raise field_error("test_files", "missing, and there is no `test_patch`: a row needs one of the two")
+    return SweInstance(
         instance_id=instance_id,
         dataset="paddock",
         repo=fields.optional_text(row, "repo") or "",
@@ -52,7 +52,7 @@ def read(row: Mapping[str, Any]) -> Instance:
 
 
 def _no_target() -> list[str]:
-    raise wrong("FAIL_TO_PASS", "empty: no test would tell that the bug is gone")
+    raise field_error("FAIL_TO_PASS", "empty: no test would tell that the bug is gone")
 
 
 def _build(row: Mapping[str, Any], workdir: str) -> Recipe | None:
@@ -60,17 +60,17 @@ def _build(row: Mapping[str, Any], workdir: str) -> Recipe | None:
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        raise wrong("build", f"needs an object, got {type(given).__name__}")
+        raise field_error("build", f"needs an object, got {type(given).__name__}")
     try:
         return Recipe.model_validate({"workdir": workdir, **given})
     except ValidationError as error:
-        raise wrong("build", describe(error)) from error
+        raise field_error("build", describe(error)) from error
 
 
 def _files(row: Mapping[str, Any]) -> dict[str, bytes]:
-    """Texts by path below the workdir."""
+    """Read texts by path below the workdir."""
     files = fields.strings(row, "test_files")
     for path in files:
         if path.startswith("/") or ".." in path.split("/"):
-            raise wrong("test_files", f"{path!r} is no path below the workdir")
+            raise field_error("test_files", f"{path!r} is no path below the workdir")
     return {path: content.encode("utf-8", "surrogateescape") for path, content in files.items()}

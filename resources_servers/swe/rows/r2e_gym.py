@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import fields
 from paddock.resources_servers.swe.rows.commits import gold_patch
-from paddock.resources_servers.swe.rows.fields import wrong
+from paddock.resources_servers.swe.rows.fields import field_error
 from paddock.resources_servers.swe.summary import parse_summary
 
 WORKDIR = "/testbed"
@@ -39,14 +39,14 @@ IMAGE_COMMAND = f"{WARNINGS} .venv/bin/python -W ignore -m pytest -rA {FOLDER}"
 _ISSUE = re.compile(r"\[ISSUE\](.*?)\[/ISSUE\]", re.DOTALL)
 
 
-def read(row: Mapping[str, Any]) -> Instance:
-    """An instance of an R2E-Gym row."""
+def read(row: Mapping[str, Any]) -> SweInstance:
+    """Read an R2E-Gym row."""
     own = fields.recipe_fields(row)
     results = fields.obj(row, "execution_result_content")
     repo, commit = fields.text(row, "repo_name"), fields.text(row, "commit_hash")
     instance_id = fields.optional_text(row, "instance_id") or f"{repo}-{commit}"
     built = "python" in own
-    return Instance(
+    return SweInstance(
         instance_id=instance_id,
         dataset="r2e_gym",
         repo=repo,
@@ -67,18 +67,18 @@ def read(row: Mapping[str, Any]) -> Instance:
 
 
 def statement(text: str) -> str:
-    """What stands between the marks, or all of it."""
-    found = _ISSUE.search(text)
-    return found.group(1).strip() if found else text
+    """Return what stands between the marks, or all of the text."""
+    issue = _ISSUE.search(text)
+    return issue.group(1).strip() if issue else text
 
 
 def _tests(results: Mapping[str, Any]) -> dict[str, bytes]:
     key = "execution_result_content"
     file_names, codes = results.get("test_file_names"), results.get("test_file_codes")
     if not isinstance(file_names, list) or not isinstance(codes, list) or len(file_names) != len(codes) or not codes:
-        raise wrong(key, "needs `test_file_names` and `test_file_codes`, lists of the same length")
+        raise field_error(key, "needs `test_file_names` and `test_file_codes`, lists of the same length")
     if not all(isinstance(one, str) for one in (*file_names, *codes)):
-        raise wrong(key, "needs strings in `test_file_names` and `test_file_codes`")
+        raise field_error(key, "needs strings in `test_file_names` and `test_file_codes`")
     plain = [name.removeprefix(f"{FOLDER}/") for name in file_names]
     files = {
         f"{FOLDER}/{name}": code.encode("utf-8", "surrogateescape") for name, code in zip(plain, codes, strict=True)
@@ -89,7 +89,7 @@ def _tests(results: Mapping[str, Any]) -> dict[str, bytes]:
 def _expected(row: Mapping[str, Any]) -> dict[str, str]:
     expected = fields.obj(row, "expected_output_json")
     if not expected or not all(isinstance(value, str) for value in expected.values()):
-        raise wrong("expected_output_json", "needs a map from test to PASSED, FAILED or ERROR")
+        raise field_error("expected_output_json", "needs a map from test to PASSED, FAILED or ERROR")
     return expected
 
 

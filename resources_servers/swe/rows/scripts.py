@@ -10,7 +10,7 @@ import re
 import shlex
 
 from paddock.resources_servers.swe.official import END, START
-from paddock.resources_servers.swe.rows.commands import TOX, TOX_RUNS, Command
+from paddock.resources_servers.swe.rows.commands import TOX, TOX_RUNS, RepoCommand
 
 VENV = "/opt/venv/bin/activate"
 OFFLINE = "--no-build-isolation --no-deps --no-index"
@@ -22,8 +22,8 @@ _PIP = re.compile(r"^(python3? -m )?pip3? install\b")
 _EDITABLE = re.compile(r"\s(-e|--editable)\b")
 
 
-def make(command: Command, *, test_patch: bytes, workdir: str, conda: bool) -> str:
-    """A script in the official form around a test command."""
+def make(command: RepoCommand, *, test_patch: bytes, workdir: str, conda: bool) -> str:
+    """Make a script in the official form around a test command."""
     activate = ["source /opt/miniconda3/bin/activate", "conda activate testbed"] if conda else [f". {VENV}"]
     old = dict.fromkeys(_OLD_FILE.findall(test_patch))
     files = " ".join(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in old)
@@ -45,10 +45,10 @@ def make(command: Command, *, test_patch: bytes, workdir: str, conda: bool) -> s
 
 
 def adapt(script: str, *, install: str | None, recipe: bool) -> str:
-    """The script without a network; for an image of a recipe whose tree was installed by `install`, in its terms."""
-    head, found, rest = script.partition(f": '{START}'")
+    """Adapt a script to no network; for the image of a recipe, whose tree `install` installed, in its terms."""
+    head, marker, rest = script.partition(f": '{START}'")
     lines = [_recipe_line(line, install) if recipe else _offline(line) for line in head.split("\n")]
-    return "\n".join(lines) + found + (rest.replace(TOX, TOX_RUNS) if recipe else rest)
+    return "\n".join(lines) + marker + (rest.replace(TOX, TOX_RUNS) if recipe else rest)
 
 
 def _offline(line: str) -> str:

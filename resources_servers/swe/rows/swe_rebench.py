@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.resources_servers.swe import official
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import fields, scripts, swe_bench
 from paddock.resources_servers.swe.rows.commands import with_files
 
 
-def read(row: Mapping[str, Any]) -> Instance:
-    """An instance of a SWE-rebench row."""
+def read(row: Mapping[str, Any]) -> SweInstance:
+    """Read a SWE-rebench row."""
     config = fields.obj(row, "install_config")
     own = fields.recipe_fields(row)
     test_patch = fields.patch(row, "test_patch")
@@ -24,8 +24,8 @@ def read(row: Mapping[str, Any]) -> Instance:
     official.require_parser(parser, "install_config.log_parser")
     command = with_files(_text(config, "test_cmd"), test_patch)
     script = scripts.make(command, test_patch=test_patch, workdir=swe_bench.WORKDIR, conda="python" not in own)
-    made = swe_bench.instance(row, own, "swe_rebench", script, parser, "pass_and_fail")
-    return made.model_copy(update={"env": {**_strings(config, "env_vars"), **made.env}})
+    instance = swe_bench.instance(row, own, "swe_rebench", script, parser, "pass_and_fail")
+    return instance.model_copy(update={"env": {**_strings(config, "env_vars"), **instance.env}})
 
 
 def _text(config: Mapping[str, Any], key: str) -> str:

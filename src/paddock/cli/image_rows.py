@@ -28,7 +28,7 @@ from paddock.sandbox.images.names import Dataset, dataset_of
 from paddock.types import Json, JsonObject
 
 if TYPE_CHECKING:
-    from paddock.resources_servers.swe.instance import Instance
+    from paddock.resources_servers.swe.instance import SweInstance
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -92,7 +92,7 @@ def named_image(row: JsonObject, dataset: Dataset | None) -> str:
             raise RowError(f"{unnamed.message}; and as an instance: {unread.message}", kind=unnamed.kind) from unread
 
 
-def read_instance(row: JsonObject) -> "Instance":
+def read_instance(row: JsonObject) -> "SweInstance":
     """The instance of a row, as the `swe` resources server reads it."""
     from paddock.resources_servers.swe.rows import read
     from paddock.types import Row

@@ -73,12 +73,12 @@ def run(args: argparse.Namespace) -> int:
 async def _check(
     config: "Config", name: str, args: argparse.Namespace, preferences: "list[Preference]"
 ) -> "Calibration":
-    from paddock.resources_servers.genrm.calibration import calibrate, check
+    from paddock.resources_servers.genrm.calibration import calibrate, check_judge
     from paddock.server.runtime import open_runtime
 
     async with open_runtime(config, names=[name]) as runtime:
         peer = runtime.peers[name]
-        return calibrate(await check(peer, preferences, concurrency=args.concurrency, timeout_s=args.timeout_s))
+        return calibrate(await check_judge(peer, preferences, concurrency=args.concurrency, timeout_s=args.timeout_s))
 
 
 def _only_server(config: "Config") -> str:

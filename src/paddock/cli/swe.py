@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from paddock.cli import local_repositories
 
 if TYPE_CHECKING:
-    from paddock.resources_servers.swe.making import Wish
+    from paddock.resources_servers.swe.from_commits import RowRequest
 
 SUBCOMMANDS = True
 
@@ -129,11 +129,11 @@ def _add_grade(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(args: argparse.Namespace) -> int:
-    from paddock.resources_servers.swe.making import make_row, open_history
+    from paddock.resources_servers.swe.from_commits import make_row, open_history
 
-    wish = _wish(args)
-    with open_history(wish.repository) as history:
-        made = make_row(wish, history)
+    request = _wish(args)
+    with open_history(request.repository) as history:
+        made = make_row(request, history)
     for note in made.notes:
         print(f"paddock swe: note: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
     line = json.dumps(made.row, ensure_ascii=False) + "\n"
@@ -145,14 +145,14 @@ def _new(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wish(args: argparse.Namespace) -> "Wish":
+def _wish(args: argparse.Namespace) -> "RowRequest":
     from pydantic import ValidationError
 
     from paddock.errors import ConfigError, describe
-    from paddock.resources_servers.swe.making import Wish
+    from paddock.resources_servers.swe.from_commits import RowRequest
 
     try:
-        return Wish(
+        return RowRequest(
             repository=_lasting(args.repository),
             commit=args.commit,
             test_command=args.test_command,

@@ -16,11 +16,11 @@ from rich.status import Status
 
 from paddock.cli.local_repositories import local_repositories
 from paddock.errors import ConfigError, PaddockError
-from paddock.resources_servers.swe.checking import (
-    Checked,
+from paddock.resources_servers.swe.checks import (
+    CheckFinding,
     CheckOptions,
-    Finding,
     Reports,
+    RowCheckResult,
     RowReport,
     Watcher,
     check_rows,
@@ -71,7 +71,7 @@ def told(report: RowReport, *, known: bool) -> Iterator[str]:
         yield f"    flake: {flake.test} ({flake.side}): {', '.join(flake.statuses)}"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _finding(finding: CheckFinding) -> Iterator[str]:
     first, *more = finding.detail.split("\n")
     yield f"    {'refused' if finding.refuses else 'note'}: {first}"
     yield from (f"        {line}" for line in more)
@@ -90,10 +90,10 @@ def _watcher(status: Status, total: int) -> Watcher:
     def doing(what: str) -> None:
         status.update(escape(f"{ended} of {total} rows; {what}"))
 
-    def done(checked: Checked) -> None:
+    def done(checked: RowCheckResult) -> None:
         nonlocal ended
         ended += 1
-        for line in told(checked.report, known=checked.known):
+        for line in told(checked.report, known=checked.reused):
             _print(line)
 
     return Watcher(doing, done)

@@ -18,10 +18,10 @@ from rich.status import Status
 from paddock.cli.local_repositories import local_repositories
 from paddock.collect.new_file import new_file
 from paddock.errors import ConfigError, PaddockError
-from paddock.resources_servers.swe.checking import Line, Reports, read_lines
+from paddock.resources_servers.swe.checks import Reports, RowLine, read_lines
 from paddock.resources_servers.swe.images import SweImages
 from paddock.resources_servers.swe.predictions import (
-    Graded,
+    GradedPrediction,
     GradeOptions,
     Prediction,
     grade_predictions,
@@ -51,7 +51,7 @@ def grade(args: argparse.Namespace) -> int:
     chosen = _chosen(predictions, rows, args)
     out: Path = args.out or Path("runs") / args.predictions.stem
     _make(out)
-    records = Reports(out / RECORD, Graded)
+    records = Reports(out / RECORD, GradedPrediction)
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
         if not console.is_terminal:
@@ -76,7 +76,7 @@ def grade(args: argparse.Namespace) -> int:
     return 0 if all(one.has_verdict for one in graded) else 3
 
 
-def _chosen(predictions: list[Prediction], rows: dict[str, Line], args: argparse.Namespace) -> list[Prediction]:
+def _chosen(predictions: list[Prediction], rows: dict[str, RowLine], args: argparse.Namespace) -> list[Prediction]:
     """The predictions that a row is there for; others are named."""
     strangers = [one.instance_id for one in predictions if one.instance_id not in rows]
     if len(strangers) == len(predictions):
@@ -91,10 +91,10 @@ def _chosen(predictions: list[Prediction], rows: dict[str, Line], args: argparse
     return [one for one in predictions if one.instance_id in rows]
 
 
-def _teller(status: Status, total: int) -> Callable[[Graded], None]:
+def _teller(status: Status, total: int) -> Callable[[GradedPrediction], None]:
     ended = 0
 
-    def done(graded: Graded) -> None:
+    def done(graded: GradedPrediction) -> None:
         nonlocal ended
         ended += 1
         status.update(escape(f"{ended} of {total} predictions"))

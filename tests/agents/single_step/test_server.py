@@ -19,7 +19,7 @@ PLACES = {
 }
 
 
-class Listening(ModelServer[ServerConfig]):
+class ListeningModel(ModelServer[ServerConfig]):
     """Keeps what it was asked."""
 
     def __init__(self, asked: list[JsonObject], peers: dict[str, Peer]) -> None:
@@ -55,7 +55,7 @@ async def test_the_template_is_told_what_the_block_says_over_the_row(ours: Any, 
     environment = ScriptedEnvironment(EnvironmentConfig(), name="scripted", peers=peers)
     told = {"chat_template_kwargs": rows} if rows else {}
     row = Row.from_wire({"responses_create_params": {"input": "one", **told}, "answer": "yes"})
-    async with over("direct", agent, environment, Listening(heard, peers)) as at:
+    async with over("direct", agent, environment, ListeningModel(heard, peers)) as at:
         rollout = await at["agent"].call(RUN, row, Call())
     assert rollout.reward == 1.0
     assert heard == [{"input": "one", **({"chat_template_kwargs": asked} if asked else {})}]

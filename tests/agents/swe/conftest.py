@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.http import RUN, Call, Peer
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings, open_provider
@@ -24,7 +24,7 @@ CANARY = "canary-8f14e45fceea167a5a36dedd4bea2543"
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README": "A calculator.\n", ".gitignore": "*.log\n"}
 
 
-class WorldTask(BaseModel):
+class PatchWorldTask(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     session: JsonObject = {}
@@ -33,28 +33,28 @@ class WorldTask(BaseModel):
     """What its verdicts say that they waited."""
 
 
-class World(ResourcesServer[ServerConfig, WorldTask]):
-    task_type = WorldTask
+class PatchWorld(ResourcesServer[ServerConfig, PatchWorldTask]):
+    task_type = PatchWorldTask
     judged: list[str]
 
     async def start(self) -> None:
         self.judged = []
 
-    async def seed_session(self, task: WorldTask, row: Row) -> Session:
+    async def seed_session(self, task: PatchWorldTask, row: Row) -> Session:
         visible = {"instance_id": "calc-1", "problem_statement": "add(1, 2) gives -1."}
         shown = {"image": "calc", "workdir": WORKDIR, **task.session}
         return Session(**{**shown, "visible": {**visible, **shown.get("visible", {})}})
 
-    async def verify(self, task: WorldTask, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: PatchWorldTask, row: Row, response: JsonObject) -> Verdict:
         self.judged.append(response["model_patch"])
         resolved = "+    return a + b" in response["model_patch"]
         reason = "resolved" if resolved else "tests_fail"
         return Verdict(reward=float(resolved), reason=reason, waited_s=task.waited_s)
 
 
-class Stand(NamedTuple):
+class AgentStand(NamedTuple):
     agent: SweAgent
-    world: World
+    world: PatchWorld
     model: ScriptedModel
     peer: Peer
     artifacts: Path
@@ -69,7 +69,7 @@ class Stand(NamedTuple):
         return orjson.loads(data) if name.endswith(".json") else data
 
 
-Standing = Callable[..., AbstractAsyncContextManager[Stand]]
+Standing = Callable[..., AbstractAsyncContextManager[AgentStand]]
 
 
 def a_row(*, stamp: Stamp | None = None, **task: Any) -> Row:
@@ -100,20 +100,20 @@ async def standing(home: Path, tmp_path: Path) -> Standing:
     @asynccontextmanager
     async def stand(
         harness: str = "script", *, model: JsonObject | None = None, beside: Sequence[Server[Any]] = (), **block: Any
-    ) -> AsyncIterator[Stand]:
+    ) -> AsyncIterator[AgentStand]:
         peers: dict[str, Peer] = {}
-        world = World(ServerConfig(), name="world", peers=peers)
+        world = PatchWorld(ServerConfig(), name="world", peers=peers)
         policy = ScriptedModel(ModelConfig(**(model or {})), name="policy", peers=peers)
         config = a_config(harness, sandbox=settings, artifacts_dir=tmp_path / "artifacts", **block)
         agent = SweAgent(config, name="agent", peers=peers)
         async with over("direct", world, policy, agent, *beside) as found:
-            yield Stand(agent, world, policy, found["agent"], tmp_path / "artifacts")
+            yield AgentStand(agent, world, policy, found["agent"], tmp_path / "artifacts")
 
     return stand
 
 
-def a_config(harness: str = "null", **block: Any) -> SweConfig:
-    return SweConfig(
+def a_config(harness: str = "null", **block: Any) -> SweAgentConfig:
+    return SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": "policy"},
         harness=harness,

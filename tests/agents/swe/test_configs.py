@@ -5,15 +5,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from paddock.agents.swe.config import SweConfig
-from paddock.agents.swe.variants import PLAIN, Variants
+from paddock.agents.swe.config import SweAgentConfig
+from paddock.agents.swe.variants import DEFAULT_PROMPTS, Variants
 from paddock.cli.configs import load_config
 from paddock.collect import EvalSettings, make_plan
 from paddock.config import Config, load
 from paddock.config.finding import PACKAGE
 from paddock.harness import Template
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.swe.server import SweConfig as GradingConfig
+from paddock.resources_servers.swe.server import SweServerConfig
 
 GIVEN = ("policy_base_url=http://127.0.0.1:8000/v1", "policy_api_key=k", "policy_model_name=m")
 MODEL = "models_servers/openai/configs/openai.yaml"
@@ -53,7 +53,7 @@ def test_a_published_row_finds_its_agent_in_every_config(name: str, ref: str, tm
 
 def test_training_mixes_three_harnesses_and_validation_is_codeact_alone() -> None:
     config = shipped("swe_agents.yaml")
-    train, val = (config.settings(f"swe_agents_{name}", SweConfig) for name in ("train", "val"))
+    train, val = (config.settings(f"swe_agents_{name}", SweAgentConfig) for name in ("train", "val"))
     assert [option.harness for option in train.options] == ["codeact", "opencode", "codex"]
     assert {option.weight for option in train.options} == {1.0}
     assert (val.harness, list(val.options)) == ("codeact", [])
@@ -73,8 +73,8 @@ def test_configs_with_their_names_have_their_values(name: str, harness: str, tes
     config = shipped(name)
     agents = [one.name for one in config.instances.values() if one.kind == "agents"]
     for agent in agents:
-        found = config.settings(agent, SweConfig)
-        grading = config.settings(found.resources_server.name, GradingConfig).grading
+        found = config.settings(agent, SweAgentConfig)
+        grading = config.settings(found.resources_server.name, SweServerConfig).grading
         assert (found.harness, found.agent_max_turns, found.agent_timeout_s) == (harness, 100, 1800)
         assert (found.command_timeout_s, found.limits.memory_mib) == (300, memory_mib)
         assert (grading.tests_timeout_s, grading.limits.memory_mib) == (tests_s, memory_mib)
@@ -85,7 +85,7 @@ def test_a_harness_that_the_command_names_is_the_only_one() -> None:
     config = load_config(
         [f"agents/swe/configs/{name}" for name in ("swe_agents.yaml",)], harness="null", modelless=True
     )
-    found = config.settings("swe_agents_train", SweConfig)
+    found = config.settings("swe_agents_train", SweAgentConfig)
     assert (found.harness, list(found.options)) == ("null", [])
 
 
@@ -93,7 +93,7 @@ def test_a_harness_that_the_command_names_is_the_only_one() -> None:
 def test_every_variant_of_every_config_can_be_made(name: str) -> None:
     config = shipped(name)
     for agent in (one.name for one in config.instances.values() if one.kind == "agents"):
-        found = config.settings(agent, SweConfig)
+        found = config.settings(agent, SweAgentConfig)
         made = Variants(found, agent).all()
         assert len(made) == max(1, len(found.options))
         assert len({one.name for one in made}) == len(made)
@@ -103,7 +103,7 @@ def test_every_variant_of_every_config_can_be_made(name: str) -> None:
 def test_a_way_to_work_is_told_with_the_problem_and_ends_like_the_others(path: Path) -> None:
     visible = {"problem_statement": "It fails."}
     told = Template(str(path), "prompt").render(visible, "/testbed", {})
-    plain = PLAIN.user.replace("{{ workdir }}", "/testbed").replace("{{ problem_statement }}", "It fails.")
+    plain = DEFAULT_PROMPTS.user.replace("{{ workdir }}", "/testbed").replace("{{ problem_statement }}", "It fails.")
     begin, end = plain.partition("</problem>\n")[::2]
     assert told.startswith(begin)
     assert told.endswith(end)
@@ -115,8 +115,8 @@ def test_steps_are_judged_by_the_server_that_the_config_names() -> None:
     judging = ["resources_servers/genrm/configs/step_rewards.yaml", "models_servers/genrm/configs/genrm_model.yaml"]
     judge = ("genrm_base_url=http://127.0.0.1:8001/v1", "genrm_api_key=null", "genrm_model_name=j")
     config = load(["agents/swe/configs/swe_agent.yaml", *judging, MODEL], [*GIVEN, *judge])
-    rewards = config.settings("swe_agent", SweConfig).step_rewards
+    rewards = config.settings("swe_agent", SweAgentConfig).step_rewards
     assert rewards is not None
     server = config.settings(rewards.server.name, GenrmConfig)
     assert server.step_score.vote_timeout_s < rewards.prm_wait_s
-    assert shipped("swe_agent.yaml").settings("swe_agent", SweConfig).step_rewards is None
+    assert shipped("swe_agent.yaml").settings("swe_agent", SweAgentConfig).step_rewards is None

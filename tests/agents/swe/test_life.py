@@ -104,7 +104,7 @@ async def test_what_a_harness_leaves_is_kept_beside_however_it_ended(
     standing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    async with standing("leaving:Leaving") as stand:
+    async with standing("stub_harnesses:ArtifactHarness") as stand:
         rollout = await stand.run()
         kept = {path.name for path in stand.artifacts.glob("*/*/*")}
     assert rollout.outcome == "infra"
@@ -167,7 +167,7 @@ async def test_a_sandbox_that_dies_is_infra_and_has_no_reward(standing: Any) -> 
 
 async def test_what_a_dead_sandbox_leaves_is_not_graded(standing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    async with standing("leaving:LeavingTheDead") as stand:
+    async with standing("stub_harnesses:DeadSandboxHarness") as stand:
         rollout = await stand.run()
         assert stand.world.judged == []
     assert (rollout.outcome, rollout.reward) == ("infra", None)

@@ -108,7 +108,7 @@ async def test_what_may_be_its_own_doing_is_in_doubt(
     assert rollout.failure is None or rollout.failure.doubtful
 
 
-class Struck:
+class StruckStand:
     """A stand whose sandbox something is done to from outside, in its second command."""
 
     def __init__(self, standing: Any, act: Act) -> None:
@@ -153,24 +153,24 @@ def lack_disk(_provider: Any, box: Any) -> None:
 @pytest.mark.parametrize("doubts", few([None, 1], [1]))
 @pytest.mark.parametrize("act", [kill_keeper, kill_first, lack_disk])
 async def test_what_the_machine_does_stays_infra(standing: Any, act: Act, doubts: int | None) -> None:
-    rollout, judged = await Struck(standing, act).run(doubts)
+    rollout, judged = await StruckStand(standing, act).run(doubts)
     assert (rollout.outcome, rollout.reward, judged) == ("infra", None, [])
     assert rollout.failure is not None
     assert (rollout.failure.retryable, rollout.failure.doubtful) == (True, False), rollout.failure
 
 
 async def test_an_end_in_doubt_is_infra_once_and_counts_when_it_comes_again(standing: Any) -> None:
-    first, judged = await Struck(standing, break_keeper).run()
+    first, judged = await StruckStand(standing, break_keeper).run()
     assert (first.outcome, first.reward, judged) == ("infra", None, [])
     assert isinstance(first.failure, Failure) and first.failure.doubtful
-    again, judged = await Struck(standing, break_keeper).run(1)
+    again, judged = await StruckStand(standing, break_keeper).run(1)
     assert (again.outcome, again.reward, len(judged)) == ("completed", 1.0, 1)
     assert again.response is not None
     assert (again.response["harness"]["ended"], "Segmentation" in again.response["harness"]["detail"]) == (
         "killed",
         True,
     )
-    nothing, _ = await Struck(standing, break_keeper).run(1, fix="true")
+    nothing, _ = await StruckStand(standing, break_keeper).run(1, fix="true")
     assert (nothing.outcome, nothing.reward) == ("completed", 0.0), nothing.failure
 
 
@@ -179,7 +179,7 @@ async def test_an_end_in_doubt_behind_the_last_command_counts_likewise(
     standing: Any, monkeypatch: pytest.MonkeyPatch, doubts: int | None, outcome: str, reward: float | None
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    async with standing("leaving:LeavingTheBroken") as stand:
+    async with standing("stub_harnesses:BrokenSandboxHarness") as stand:
         provider = stand.agent._provider.held
         inner = provider.patch
 

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 
 from paddock.agents.swe import SweAgent, canaries
 from paddock.agents.swe.artifacts import Artifacts
-from paddock.agents.swe.brief import brief
-from paddock.agents.swe.canaries import Canaries
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.canaries import CanaryWatch
+from paddock.agents.swe.config import SweAgentConfig
+from paddock.agents.swe.state import RolloutState
+from paddock.agents.swe.task_spec import task_spec_of
 from paddock.agents.swe.variants import Variant, Variants
-from paddock.agents.swe.work import Work
 from paddock.errors import ConfigError, LeakError, RequestError, RowError
 from paddock.harness import Step
 from paddock.http import Call
@@ -28,11 +28,11 @@ TOKEN = "paddock-canary-" + "0" * 32
 
 
 def make(**block: Any) -> SweAgent:
-    return SweAgent(SweConfig.model_validate({"harness": "null", **REFERENCES, **block}), name="agent", peers={})
+    return SweAgent(SweAgentConfig.model_validate({"harness": "null", **REFERENCES, **block}), name="agent", peers={})
 
 
 def variant(**block: Any) -> Variant:
-    config = SweConfig.model_validate({"harness": "null", **REFERENCES, **block})
+    config = SweAgentConfig.model_validate({"harness": "null", **REFERENCES, **block})
     return Variants(config, "agent").of(Row(responses_create_params={}))
 
 
@@ -77,32 +77,32 @@ async def test_an_agent_of_repositories_is_no_model() -> None:
 
 
 def test_a_harness_sees_what_the_session_shows_and_no_more() -> None:
-    told = brief(
+    spec = task_spec_of(
         session(repo="a/b", network="blackhole"),
         variant(prompt_template="{{ problem_statement }} in {{ workdir }} of {{ repo }}"),
         SandboxLimits(memory_mib=64),
         {"temperature": 0.7, "input": [], "metadata": {"patch": "no"}},
     )
-    assert told.task.prompt == "It is wrong. in /testbed of a/b"
-    assert told.task.params == {"temperature": 0.7}
-    assert told.task.visible == {"problem_statement": "It is wrong.", "repo": "a/b"}
-    assert (told.spec.network, told.spec.limits.memory_mib) == ("blackhole", 64)
+    assert spec.task.prompt == "It is wrong. in /testbed of a/b"
+    assert spec.task.params == {"temperature": 0.7}
+    assert spec.task.visible == {"problem_statement": "It is wrong.", "repo": "a/b"}
+    assert (spec.sandbox.network, spec.sandbox.limits.memory_mib) == ("blackhole", 64)
 
 
 def test_a_problem_is_words_and_no_template() -> None:
-    told = brief(session(problem_statement="{{ 7 * 7 }} <b>"), variant(), SandboxLimits(), {})
-    assert "{{ 7 * 7 }} <b>" in told.task.prompt
-    assert "/testbed" in told.task.prompt
+    spec = task_spec_of(session(problem_statement="{{ 7 * 7 }} <b>"), variant(), SandboxLimits(), {})
+    assert "{{ 7 * 7 }} <b>" in spec.task.prompt
+    assert "/testbed" in spec.task.prompt
 
 
 @pytest.mark.parametrize("given", [Session(visible={"problem_statement": "x"}), Session(image="one")])
 def test_a_session_without_an_image_or_a_problem_is_the_rows_fault(given: Session) -> None:
     with pytest.raises(RowError):
-        brief(given, variant(), SandboxLimits(), {})
+        task_spec_of(given, variant(), SandboxLimits(), {})
 
 
 def test_a_canary_is_seen_once_and_for_all() -> None:
-    watch = Canaries([TOKEN, ""])
+    watch = CanaryWatch([TOKEN, ""])
     watch.look(b"paddock-canary-1")
     watch.check()
     with pytest.raises(LeakError):
@@ -127,16 +127,16 @@ def test_a_rows_canary_that_would_accuse_the_honest_is_refused(given: Any) -> No
 def test_artifacts_hold_no_secret_and_survive_a_kill_as_steps(tmp_path: Path) -> None:
     stamp = Stamp(run_id="a/../b c", group_id=2, member=1, attempt=0)
     row = Row(responses_create_params={"input": []}, stamp=stamp)
-    kept = Artifacts(tmp_path, row, hidden="ro_secret", canary=TOKEN)
-    work = Work(kept.step)
-    work.report(Step(turn=1, output=[{"type": "message", "content": "the key is ro_secret"}]))
-    assert kept.folder == tmp_path / "a_.._b_c" / "2-1-0"
-    (line,) = (kept.folder / "steps.jsonl").read_bytes().splitlines()
+    artifacts = Artifacts(tmp_path, row, hidden="ro_secret", canary=TOKEN)
+    state = RolloutState(artifacts.step)
+    state.report(Step(turn=1, output=[{"type": "message", "content": "the key is ro_secret"}]))
+    assert artifacts.folder == tmp_path / "a_.._b_c" / "2-1-0"
+    (line,) = (artifacts.folder / "steps.jsonl").read_bytes().splitlines()
     assert orjson.loads(line)["output"][0]["content"] == "the key is ..."
-    kept.close(work, None)
-    assert sorted(path.name for path in kept.folder.iterdir()) == ["meta.json", "traj.json"]
-    assert all(b"ro_secret" not in path.read_bytes() for path in kept.folder.iterdir())
-    assert orjson.loads((kept.folder / "meta.json").read_bytes())["canary"] == TOKEN
+    artifacts.close(state, None)
+    assert sorted(path.name for path in artifacts.folder.iterdir()) == ["meta.json", "traj.json"]
+    assert all(b"ro_secret" not in path.read_bytes() for path in artifacts.folder.iterdir())
+    assert orjson.loads((artifacts.folder / "meta.json").read_bytes())["canary"] == TOKEN
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_artifacts_of_an_attempt_that_is_made_again_are_those_of_the_last(tmp_pa
     assert first.folder is not None
     (first.folder / "patch.diff").write_text("old")
     second = Artifacts(tmp_path, row, hidden="x", canary="y")
-    second.close(Work(second.step), None)
+    second.close(RolloutState(second.step), None)
     assert not (first.folder / "patch.diff").exists()
 
 
 def test_a_disk_that_is_full_costs_no_rollout(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     row = Row(responses_create_params={"input": []})
-    kept = Artifacts(tmp_path / "file", row, hidden="x", canary="y")
-    kept.close(Work(kept.step), None)
+    artifacts = Artifacts(tmp_path / "file", row, hidden="x", canary="y")
+    artifacts.close(RolloutState(artifacts.step), None)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.harness import Exit, Limits, Model, Report, Step, Task, Workspace
 from paddock.http import SCORE_STEP, Call, Route, StepRequest, StepScore, rollout_from_wire, rollout_to_wire
 from paddock.server import Handler, Server, ServerConfig
@@ -33,7 +33,7 @@ class Stepper:
         return Exit(ended="finished", turns=3)
 
 
-class Judge(Server[ServerConfig]):
+class OrderedJudge(Server[ServerConfig]):
     """Answers when it is told to."""
 
     KIND = "resources_servers"
@@ -59,7 +59,7 @@ class Judge(Server[ServerConfig]):
 
 
 async def test_steps_are_judged_while_the_rollout_goes_on_and_each_names_its_recorded_turn(standing: Any) -> None:
-    judge = Judge()
+    judge = OrderedJudge()
     async with standing(f"{__name__}:Stepper", beside=[judge], step_rewards=JUDGED) as stand:
         judge.open = lambda: bool(stand.world.judged)  # not before the work is graded
         rollout = await stand.run()
@@ -81,7 +81,7 @@ async def test_steps_are_judged_while_the_rollout_goes_on_and_each_names_its_rec
 
 
 async def test_a_rollout_of_which_no_step_was_judged_has_no_reward(standing: Any) -> None:
-    judge = Judge()
+    judge = OrderedJudge()
     judge.open = lambda: False
     block = {**JUDGED, "prm_wait_s": 0.1}
     async with standing(f"{__name__}:Stepper", beside=[judge], step_rewards=block) as stand:
@@ -91,7 +91,7 @@ async def test_a_rollout_of_which_no_step_was_judged_has_no_reward(standing: Any
 
 
 async def test_where_the_config_says_so_its_reward_is_the_outcome_alone(standing: Any) -> None:
-    judge = Judge()
+    judge = OrderedJudge()
     judge.open = lambda: False
     values = {"failed": -1.0, "passed": 1.0}
     block = {**JUDGED, "prm_wait_s": 0.1, "outcome_values": values, "unscored": "outcome"}
@@ -104,16 +104,16 @@ async def test_where_the_config_says_so_its_reward_is_the_outcome_alone(standing
 
 
 async def test_a_rollout_that_fails_has_no_steps_and_leaves_none_running(standing: Any) -> None:
-    judge = Judge()
+    judge = OrderedJudge()
     judge.open = lambda: False
-    async with standing(f"{__name__}:Breaking", beside=[judge], step_rewards=JUDGED) as stand:
+    async with standing(f"{__name__}:BreakingStepper", beside=[judge], step_rewards=JUDGED) as stand:
         rollout = await stand.run()
         assert (judge.running, len(judge.asked)) == (0, 1)
     assert (rollout.outcome, rollout.verdict) == ("infra", None)
     assert "step_rewards" not in rollout_to_wire(rollout)
 
 
-class Breaking(Stepper):
+class BreakingStepper(Stepper):
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
         report(Step(turn=1, output=[message_item("turn 1")]))
         await asyncio.sleep(0.1)
@@ -127,4 +127,4 @@ def test_the_judge_of_steps_is_a_resources_server() -> None:
     }
     block = {"server": {"type": "models_servers", "name": "policy"}}
     with pytest.raises(ValueError, match="needs a resources server"):
-        SweConfig.model_validate({**servers, "harness": "null", "step_rewards": block})
+        SweAgentConfig.model_validate({**servers, "harness": "null", "step_rewards": block})

@@ -15,8 +15,8 @@ import pytest
 from pydantic import ValidationError
 from tests.support.first_request import first_request
 
-from paddock.agents.swe.brief import brief
-from paddock.agents.swe.config import EVEN, SweConfig
+from paddock.agents.swe.config import DEFAULT_MIX, SweAgentConfig
+from paddock.agents.swe.task_spec import task_spec_of
 from paddock.agents.swe.variants import Variant, Variants
 from paddock.config import validate
 from paddock.config.finding import PACKAGE
@@ -75,8 +75,8 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.remove(str(folder))
 
 
-def config(**block: Any) -> SweConfig:
-    return SweConfig.model_validate({"harness": TOYS[0], **REFERENCES, **block})
+def config(**block: Any) -> SweAgentConfig:
+    return SweAgentConfig.model_validate({"harness": TOYS[0], **REFERENCES, **block})
 
 
 def variants(**block: Any) -> Variants:
@@ -90,8 +90,10 @@ def a_row(group: int = 0, **stamp: Any) -> Row:
 async def request_of(variant: Variant, group: int) -> JsonObject:
     """The first request of a rollout of that group."""
     shown = {"problem_statement": f"Problem {group}.", "repo": "a/b", "language": "python", "instance_id": f"i-{group}"}
-    told = brief(Session(image="one", workdir="/testbed", visible=shown), variant, SandboxLimits(), {"temperature": 1})
-    return await first_request(make_harness(variant.harness, variant.harness_config), told.task)
+    spec = task_spec_of(
+        Session(image="one", workdir="/testbed", visible=shown), variant, SandboxLimits(), {"temperature": 1}
+    )
+    return await first_request(make_harness(variant.harness, variant.harness_config), spec.task)
 
 
 TWO = [{"harness": name, "weight": weight} for name, weight in zip(TOYS, (1, 3), strict=True)]
@@ -121,8 +123,10 @@ def test_an_option_is_made_of_its_own_prompts_settings_and_names(tmp_path: Path)
     found = variants(agent_prompt_overrides=[option]).of(a_row())
     assert (found.name, found.harness, found.harness_config) == ("mine", TOYS[1], {"profile": "terse"})
     assert found.tool_names == {"bash": "Bash", "read": "Read", "edit": "Edit", "apply_patch": "ApplyPatch"}
-    told = brief(Session(image="i", workdir="/w", visible={"problem_statement": "P"}), found, SandboxLimits(), {})
-    assert (told.task.system, told.task.prompt) == ("At /w", "Own: P Bash")
+    spec = task_spec_of(
+        Session(image="i", workdir="/w", visible={"problem_statement": "P"}), found, SandboxLimits(), {}
+    )
+    assert (spec.task.system, spec.task.prompt) == ("At /w", "Own: P Bash")
 
 
 def test_what_an_option_does_not_say_is_the_agents() -> None:
@@ -205,7 +209,7 @@ def test_a_mix_that_makes_no_sense_is_refused(block: JsonObject, why: str) -> No
 
 def test_an_unknown_key_of_an_option_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"agent_prompt_overrides.0.weigth`; nearest: `weight`"):
-        validate(SweConfig, {"harness": "null", **REFERENCES, "agent_prompt_overrides": [{"weigth": 1}]}, "agent")
+        validate(SweAgentConfig, {"harness": "null", **REFERENCES, "agent_prompt_overrides": [{"weigth": 1}]}, "agent")
 
 
 def test_epoch_and_seed_draw_anew_and_attempts_and_members_do_not() -> None:
@@ -243,8 +247,8 @@ def faces(harness: str) -> list[str]:
 
 MIXES: dict[str, list[JsonObject]] = {
     "toys": mix(*TOYS),
-    "mixed prompts": [{"harness": name} for name in EVEN],
-    **{f"{name}-{face}": mix(name, harness_config={"profile": face}) for name in EVEN for face in faces(name)},
+    "mixed prompts": [{"harness": name} for name in DEFAULT_MIX],
+    **{f"{name}-{face}": mix(name, harness_config={"profile": face}) for name in DEFAULT_MIX for face in faces(name)},
 }
 
 
@@ -282,7 +286,7 @@ def test_every_drawn_name_leads_back_to_its_tool(named: str) -> None:
     assert named == "mixed prompts" or any(len(shown) > 2 for shown in seen.values())
 
 
-class Guessing:
+class GuessingModel:
     """A model that calls a tool that no harness has, then each tool with half an argument, and then says no more."""
 
     name = "model"
@@ -307,11 +311,11 @@ async def test_what_a_model_reads_calls_no_tool_by_a_name_that_it_is_not_shown_b
         hidden = {real for real, shown in variant.tool_names.items() if shown != real}
         harness: Any = make_harness(variant.harness, variant.harness_config)
         functions = [tool["name"] for tool in harness.profile.tools if tool["type"] == "function"]
-        model = Guessing([variant.tool_names[name] for name in functions])
+        model = GuessingModel([variant.tool_names[name] for name in functions])
         shown = {"problem_statement": "P", "repo": "a/b", "language": "python", "instance_id": "i"}
-        told = brief(Session(image="i", workdir="/w", visible=shown), variant, SandboxLimits(), {})
+        spec = task_spec_of(Session(image="i", workdir="/w", visible=shown), variant, SandboxLimits(), {})
         workspace: Any = None  # no call is one that a tool takes
-        await harness.run(told.task, workspace, model, Limits(max_turns=3), lambda _: None)
+        await harness.run(spec.task, workspace, model, Limits(max_turns=3), lambda _: None)
         answers = " ".join(item["output"] for item in model.seen[-1]["input"] if "output" in item)
         assert "fly" in answers
         assert [name for name in hidden if re.search(rf"\b{name}\b", answers)] == []
@@ -360,13 +364,13 @@ def test_other_processes_on_another_day_in_another_folder_say_the_same(toys: Pat
 async def test_a_rollout_is_worked_on_as_drawn_and_says_how(standing: Any) -> None:
     options = [{"harness": "null", "name": "idle"}, {"harness": "gold", "name": "right"}]
     gold = "".join(f"{line}\n" for line in GOLD)
-    told: dict[int, set[tuple[str, float | None]]] = {}
+    spec: dict[int, set[tuple[str, float | None]]] = {}
     async with standing("null", agent_prompt_overrides=options, mixing_seed=1) as stand:
         for group in range(3):
             for member in range(2):
                 stamp = Stamp(run_id="r", group_id=group, group_size=2, member=member, attempt=0)
                 rollout = await stand.run(stamp=stamp, patch=gold)
                 assert rollout.response is not None
-                told.setdefault(group, set()).add((rollout.response["harness"]["variant"], rollout.reward))
-    assert all(len(one) == 1 for one in told.values())
-    assert set.union(*told.values()) == {("idle", 0.0), ("right", 1.0)}
+                spec.setdefault(group, set()).add((rollout.response["harness"]["variant"], rollout.reward))
+    assert all(len(one) == 1 for one in spec.values())
+    assert set.union(*spec.values()) == {("idle", 0.0), ("right", 1.0)}

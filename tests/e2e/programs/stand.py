@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.errors import ConfigError
 from paddock.harness.programs.choosing import program_of
 from paddock.harness.programs.store import ProgramStore
@@ -98,10 +98,10 @@ async def _works(home: Path) -> None:
     await (await open_provider(SandboxSettings(home=home, runtime="bubblewrap"))).close()
 
 
-def config(harness: str, home: Path, *, model: str = "policy", **block: Any) -> SweConfig:
+def config(harness: str, home: Path, *, model: str = "policy", **block: Any) -> SweAgentConfig:
     settings = SandboxSettings(home=home, runtime="bubblewrap", programs_of=default_home())
     limits = SandboxLimits(**({"memory_mib": MEMORY_MIB[harness]} if harness in MEMORY_MIB else {}))
-    return SweConfig(
+    return SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
         model_server={"type": "models_servers", "name": model},
         harness=harness,

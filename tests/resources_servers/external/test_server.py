@@ -16,7 +16,7 @@ from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RowE
 from paddock.http import AGGREGATE, SEED, VERIFY, AggregateRequest, Call, DirectPeer, Peer, VerifyRequest
 from paddock.http.client import HttpPeer
 from paddock.resources_servers.external import ExternalServer
-from paddock.resources_servers.external.server import AnyTask, ExternalConfig
+from paddock.resources_servers.external.server import ExternalConfig, ForwardedTask
 from paddock.resources_servers.pivot import PivotServer
 from paddock.testing.transports import over
 from paddock.types import JsonObject, Row
@@ -116,7 +116,7 @@ async def test_a_reply_without_a_reward_is_no_verdict() -> None:
 async def test_nothing_is_judged_here() -> None:
     server = ExternalServer(ExternalConfig(base_url="http://127.0.0.1:9"), name="elsewhere", peers={})
     with pytest.raises(BugError, match="not here"):
-        await server.verify(AnyTask(), row(), answer())
+        await server.verify(ForwardedTask(), row(), answer())
     with pytest.raises(BugError, match="not started"):
         await DirectPeer("elsewhere", server.handlers).call(SEED, row(), Call())
 

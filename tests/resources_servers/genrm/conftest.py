@@ -19,7 +19,7 @@ from paddock.types.responses import make_response, message_item
 REFERENCE = {"type": "models_servers", "name": "judge"}
 
 
-class Breaking(ScriptedJudge):
+class BreakableJudge(ScriptedJudge):
     """Answers prose while `breaks` says so of the two texts."""
 
     breaks: Callable[[str, str], bool] = staticmethod(lambda _first, _second: False)
@@ -37,8 +37,8 @@ class Breaking(ScriptedJudge):
         return [(body["metadata"]["response_1"], body["metadata"]["response_2"]) for body in self.seen]
 
 
-class Stage:
-    def __init__(self, judges: list[Breaking], peers: list[Peer], servers: list[GenrmServer]) -> None:
+class GenrmStage:
+    def __init__(self, judges: list[BreakableJudge], peers: list[Peer], servers: list[GenrmServer]) -> None:
         self.judge = judges[0]
         self.judges = judges
         self.peers = peers
@@ -92,28 +92,28 @@ async def open_stage(
     judge: JsonObject | None = None,
     others: Sequence[JsonObject] = (),
     **config: Any,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[GenrmStage]:
     """`judge`, `others`: settings of the first judge and of further ones; `config`: of every server."""
-    scripted: list[Breaking] = []
+    scripted: list[BreakableJudge] = []
     for nth, likes in enumerate([judge or {}, *others]):
         named = f"{REFERENCE['name']}{nth or ''}"
         scripted.append(
-            Breaking(ScriptedJudgeConfig.model_validate({"prefers": "hash", **likes}), name=named, peers={})
+            BreakableJudge(ScriptedJudgeConfig.model_validate({"prefers": "hash", **likes}), name=named, peers={})
         )
     references = [{**REFERENCE, "name": one.name} for one in scripted]
     settings = GenrmConfig.model_validate({"genrm_model_server": references, "state_dir": folder, **config})
     peers: dict[str, Peer] = {}
     made = [GenrmServer(settings, name=f"genrm{nth}", peers=peers) for nth in range(servers)]
-    async with over(transport, *scripted, *made) as opened:
-        peers.update(opened)
-        yield Stage(scripted, [opened[server.name] for server in made], made)
+    async with over(transport, *scripted, *made) as peers_by_name:
+        peers.update(peers_by_name)
+        yield GenrmStage(scripted, [peers_by_name[server.name] for server in made], made)
 
 
 @pytest.fixture(scope="session")
-def stage_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., AbstractAsyncContextManager[Stage]]:
+def stage_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., AbstractAsyncContextManager[GenrmStage]]:
     """With a state folder of its own, unless one is given."""
 
-    def of(folder: Path | None = None, **given: Any) -> AbstractAsyncContextManager[Stage]:
+    def of(folder: Path | None = None, **given: Any) -> AbstractAsyncContextManager[GenrmStage]:
         return open_stage(folder or tmp_path_factory.mktemp("genrm"), **given)
 
     return of

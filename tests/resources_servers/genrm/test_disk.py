@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.errors import VerifierError
-from paddock.resources_servers.genrm.groups.records import Place, Submission
+from paddock.resources_servers.genrm.groups.records import GroupSlot, Submission
 from paddock.resources_servers.genrm.groups.schema import FILE
 from paddock.resources_servers.genrm.groups.store import GroupStore
-from paddock.resources_servers.genrm.records import Candidate, Traits
+from paddock.resources_servers.genrm.records import Candidate, ResponseTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from tests.resources_servers.genrm.conftest import Stage
+    from tests.resources_servers.genrm.conftest import GenrmStage
 
-    StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+    StageOf = Callable[..., AbstractAsyncContextManager[GenrmStage]]
 
 
 def change(folder: Path, statement: str) -> None:
@@ -43,12 +43,12 @@ async def test_a_group_whose_state_can_not_be_written_is_told_so_and_is_judged_w
 
 
 async def test_a_commit_that_is_refused_is_taken_back_told_and_leaves_no_lock(tmp_path: Path) -> None:
-    place = Place("key", 2, 0, rounds=False)
-    candidate = Candidate(text="a", traits=Traits(answer_chars=1, reasoning_chars=0, style_density=0))
+    place = GroupSlot("key", 2, 0, rounds=False)
+    candidate = Candidate(text="a", traits=ResponseTraits(answer_chars=1, reasoning_chars=0, style_density=0))
     submission = Submission(0, "digest", candidate, "text")
     one, other = GroupStore(tmp_path), GroupStore(tmp_path)
     lost: list[sqlite3.Error] = []
-    one.on_lost = lost.append
+    one.on_write_failure = lost.append
     # No disk is needed to make a commit fail: what is only looked at then is a deferred reference to nothing.
     db = one._db
     db.execute("PRAGMA foreign_keys = ON")

@@ -11,9 +11,9 @@ from paddock.errors import VerifierError
 from paddock.types import Verdict
 
 if TYPE_CHECKING:
-    from tests.resources_servers.genrm.conftest import Stage
+    from tests.resources_servers.genrm.conftest import GenrmStage
 
-    StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+    StageOf = Callable[..., AbstractAsyncContextManager[GenrmStage]]
 
 SOON: dict[str, Any] = {"outage_retry_s": 0.02, "comparison_timeout_s": 60.0}
 TEXTS = ["a", "b", "c", "d"]

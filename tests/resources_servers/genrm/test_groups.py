@@ -18,16 +18,16 @@ from paddock.types import Verdict
 from paddock.types.responses import make_response, message_item
 
 if TYPE_CHECKING:
-    from tests.resources_servers.genrm.conftest import Stage
+    from tests.resources_servers.genrm.conftest import GenrmStage
 
-    StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+    StageOf = Callable[..., AbstractAsyncContextManager[GenrmStage]]
 
 
 def ring(texts: list[str]) -> list[tuple[str, str]]:
     return sorted(zip(texts, [*texts[1:], texts[0]], strict=True))
 
 
-async def alone(stage: "Stage", texts: list[str]) -> list[float]:
+async def alone(stage: "GenrmStage", texts: list[str]) -> list[float]:
     """Rewards of the texts without a group."""
     history = [{"role": "user", "content": "Say something."}]
     responses = [make_response([message_item(text)], {}, model="policy") for text in texts]
@@ -82,7 +82,7 @@ def test_any_order_of_arrivals_duplicates_and_retries_gives_the_same_rewards(
     asyncio.run(played())
 
 
-async def _member(stage: "Stage", draw: Random, nth: int, size: int) -> list[Verdict]:
+async def _member(stage: "GenrmStage", draw: Random, nth: int, size: int) -> list[Verdict]:
     """Verdicts of all copies of its response."""
 
     async def copy(wait_s: float, server: int) -> Verdict:
@@ -93,7 +93,7 @@ async def _member(stage: "Stage", draw: Random, nth: int, size: int) -> list[Ver
     return list(await asyncio.gather(*copies))
 
 
-async def _replaced(stage: "Stage", draw: Random, nth: int, size: int) -> None:
+async def _replaced(stage: "GenrmStage", draw: Random, nth: int, size: int) -> None:
     """Perhaps an earlier attempt, before or after the one that counts."""
     if draw.random() < 0.4:
         await asyncio.sleep(draw.random() * 0.01)

@@ -18,20 +18,20 @@ from paddock.http import AGGREGATE, AggregateRequest, Call, rollout_to_wire
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.compare import COMPARE, CompareRequest
 from paddock.resources_servers.genrm.config import GenrmConfig
-from paddock.resources_servers.genrm.groups.keys import judging_of, place_of
+from paddock.resources_servers.genrm.groups.keys import judging_of, slot_of
 from paddock.resources_servers.genrm.groups.schema import FILE
 from paddock.resources_servers.genrm.groups.store import GroupStore
-from paddock.resources_servers.genrm.groups.workers import Worker
-from paddock.resources_servers.genrm.judging.asking import Subject
+from paddock.resources_servers.genrm.groups.workers import WorkerLock
+from paddock.resources_servers.genrm.judging.judges import GroupPrompt
 from paddock.server.app import build_app
 from paddock.testing import TRANSPORTS, Transport
 from paddock.types import AgentRef, JsonObject, Rollout, Row, Stamp, Verdict
 from paddock.types.responses import make_response, message_item
 
 if TYPE_CHECKING:
-    from tests.resources_servers.genrm.conftest import Stage
+    from tests.resources_servers.genrm.conftest import GenrmStage
 
-    StageOf = Callable[..., AbstractAsyncContextManager[Stage]]
+    StageOf = Callable[..., AbstractAsyncContextManager[GenrmStage]]
 
 HISTORY = [{"role": "user", "content": "Say something."}]
 JUDGE = {"type": "models_servers", "name": "judge"}
@@ -191,8 +191,8 @@ def test_known_answers_are_played_by_member() -> None:
 def test_what_is_judged_otherwise_is_another_group() -> None:
     def key(stamp: Stamp, history: str = "x", **config: Any) -> str:
         settings = GenrmConfig.model_validate({"genrm_model_server": JUDGE, **config})
-        subject = Subject([{"role": "user", "content": history}], None)
-        return place_of(settings, stamp, None, subject, judging=judging_of(settings)).key
+        subject = GroupPrompt([{"role": "user", "content": history}], None)
+        return slot_of(settings, stamp, None, subject, judging=judging_of(settings)).key
 
     stamp = Stamp(run_id="r", group_id=1, group_size=4, member=0, attempt=0)
     assert key(stamp) == key(stamp.model_copy(update={"member": 3, "attempt": 2}), max_concurrency=7)
@@ -205,10 +205,10 @@ def test_what_is_judged_otherwise_is_another_group() -> None:
 
 
 def test_a_dead_worker_is_told_from_a_living_one(tmp_path: Path) -> None:
-    one, other = Worker(tmp_path), Worker(tmp_path)
-    assert other.lives(one.id) and one.lives(other.id) and not one.lives("1-nobody")
+    one, other = WorkerLock(tmp_path), WorkerLock(tmp_path)
+    assert other.is_alive(one.id) and one.is_alive(other.id) and not one.is_alive("1-nobody")
     one.close()
-    assert not other.lives(one.id)
+    assert not other.is_alive(one.id)
     other.close()
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot.compat import CATEGORIES, CompatOptions, compare
-from paddock.resources_servers.pivot.task import Comparison, read_expected
+from paddock.resources_servers.pivot.task import ActionComparison, read_expected
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -36,7 +36,7 @@ def message(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
-def judge(expected: dict[str, Any], *output: Any, **options: Any) -> Comparison:
+def judge(expected: dict[str, Any], *output: Any, **options: Any) -> ActionComparison:
     return compare(read_expected({"expected_action": expected}), {"output": list(output)}, CompatOptions(**options))
 
 

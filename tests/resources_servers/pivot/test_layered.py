@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from paddock.resources_servers.pivot.layered import LayeredOptions, compare
 from paddock.resources_servers.pivot.layered_kinds import kind_of
 from paddock.resources_servers.pivot.layered_similarity import similarity
-from paddock.resources_servers.pivot.task import Comparison, read_expected
+from paddock.resources_servers.pivot.task import ActionComparison, read_expected
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -34,7 +34,7 @@ def batch(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function_call_batch", "calls": list(calls)}
 
 
-def judge(expected: dict[str, Any], *output: Any, **options: Any) -> Comparison:
+def judge(expected: dict[str, Any], *output: Any, **options: Any) -> ActionComparison:
     return compare(read_expected({"expected_action": expected}), {"output": list(output)}, LayeredOptions(**options))
 
 

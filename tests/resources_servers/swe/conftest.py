@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings, open_provider
 from paddock.sandbox.images import ImageStore, Recipe
@@ -61,8 +61,8 @@ git checkout {"a" * 40} {{paths}}
 
 
 @pytest.fixture
-def make() -> Callable[..., Instance]:
-    def one(**fields: Any) -> Instance:
+def make() -> Callable[..., SweInstance]:
+    def one(**fields: Any) -> SweInstance:
         base: dict[str, Any] = {
             "instance_id": "shapes__area-1",
             "dataset": "paddock",
@@ -73,12 +73,12 @@ def make() -> Callable[..., Instance]:
             "fail_to_pass": ["tests/test_a.py::test_new"],
             "pass_to_pass": ["tests/test_a.py::test_old"],
         }
-        return Instance.model_validate({**base, **fields})
+        return SweInstance.model_validate({**base, **fields})
 
     return one
 
 
-class Stand:
+class GradingStand:
     """A small project in an image, and a grader over it."""
 
     def __init__(self, provider: LocalProvider, options: GradingOptions) -> None:
@@ -123,14 +123,14 @@ def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> Json
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., Stand]]:
+async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., GradingStand]]:
     """One for the same options: what a grader has learnt of a row is kept, as where many patches of one are graded."""
     provider = await open_provider(SandboxSettings(home=images.home))
-    stands: dict[str, Stand] = {}
+    stands: dict[str, GradingStand] = {}
 
-    def make_stand(**options: Any) -> Stand:
+    def make_stand(**options: Any) -> GradingStand:
         chosen = GradingOptions.model_validate({"tests_timeout_s": 60, **options})
-        return stands.setdefault(chosen.model_dump_json(), Stand(provider, chosen))
+        return stands.setdefault(chosen.model_dump_json(), GradingStand(provider, chosen))
 
     yield make_stand
     for one in stands.values():

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from paddock.resources_servers.swe.grading.falsify import changes, edited
-from paddock.resources_servers.swe.grading.literals import like, other
+from paddock.resources_servers.swe.grading.falsify import apply_edits, falsifications
+from paddock.resources_servers.swe.grading.literals import changed_literal, similar_literal
 
 
 def all_made(source: str, *names: str, seen: str = "", seed: int = 1) -> list[str]:
     """The source with each change, alone, in their order."""
     data = source.encode()
     known = [line.strip() for line in seen.encode().splitlines()]
-    found = changes(data, names or ("test_a",), known, chance=random.Random(seed))
-    made = [edited(data, change.edits) for change in found]
+    found = falsifications(data, names or ("test_a",), known, chance=random.Random(seed))
+    made = [apply_edits(data, change.edits) for change in found]
     for one in made:
         ast.parse(one)
     return [one.decode() for one in made]
@@ -40,7 +40,7 @@ def outcome(source: str, **given: Any) -> str:
     return "passed"
 
 
-class Case:
+class FakeTestCase:
     def assertEqual(self, found: Any, wanted: Any) -> None:  # noqa: N802 - unittest's name
         assert found == wanted
 
@@ -75,7 +75,7 @@ class Case:
     ],
 )
 def test_a_test_made_false_fails_where_the_code_is_right(line: str) -> None:
-    given = {"f": lambda: 3, "three": 3, "arguments": (Case(),)}
+    given = {"f": lambda: 3, "three": 3, "arguments": (FakeTestCase(),)}
     source = body(line)
     assert outcome(source, **given) == "passed"
     for seed in range(6):
@@ -87,14 +87,14 @@ def test_what_equals_everything_still_passes_a_false_test() -> None:
     class Anything:
         __hash__ = None  # type: ignore[assignment]
 
-        def __eq__(self, other: object) -> bool:
+        def __eq__(self, changed_literal: object) -> bool:
             return True
 
-        def __ne__(self, other: object) -> bool:
+        def __ne__(self, changed_literal: object) -> bool:
             return False
 
     for line in ("assert f() == 3", "assert f() == three", "self.assertEqual(f(), 3)"):
-        assert outcome(made(body(line)), f=Anything, three=3, arguments=(Case(),)) == "passed"
+        assert outcome(made(body(line)), f=Anything, three=3, arguments=(FakeTestCase(),)) == "passed"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_equals_everything_still_passes_a_false_test() -> None:
 )
 def test_another_literal_has_the_form_of_the_first(text: str, form: str) -> None:
     for seed in range(40):
-        made = other(text.encode(), random.Random(seed))
+        made = changed_literal(text.encode(), random.Random(seed))
         assert made is not None
         assert re.fullmatch(form, made.decode()), made
         assert ast.literal_eval(made.decode()) != ast.literal_eval(text)
@@ -158,14 +158,14 @@ def test_only_chosen_functions_change_and_no_other_byte() -> None:
 
 def test_a_byte_order_mark_moves_nothing() -> None:
     source = b"\xef\xbb\xbfdef test_a(): assert f() == 3\n"
-    false = edited(source, changes(source, ["test_a"], [], chance=random.Random(1))[0].edits)
+    false = apply_edits(source, falsifications(source, ["test_a"], [], chance=random.Random(1))[0].edits)
     assert false.startswith(b"\xef\xbb\xbfdef test_a(): assert f() == ")
     assert false != source
 
 
 @pytest.mark.parametrize("source", [b"def test_a(:\n", b"print 'two'\n", b"\xff\xfe\x00", b"x = 1\n"])
 def test_what_is_no_python_or_has_no_such_test_has_no_changes(source: bytes) -> None:
-    assert changes(source, ["test_a"], [], chance=random.Random(1)) == []
+    assert falsifications(source, ["test_a"], [], chance=random.Random(1)) == []
 
 
 def test_an_exception_that_is_wanted_becomes_another_that_is_no_kind_of_it() -> None:
@@ -200,10 +200,10 @@ def test_lines_that_have_been_seen_stay() -> None:
 
 def test_a_literal_is_rather_another_one_of_the_file() -> None:
     literals = [b"'ab'", b'"ab"', b'"xyz"', b'b"ab"', b"12", b"345", b"1.5"]
-    assert {like(b'"pq"', literals, random.Random(seed)) for seed in range(20)} == {b'"ab"', b'"xyz"'}
-    assert like(b"77", literals, random.Random(1)) == b"12"
-    assert like(b"True", [b"False", b"1"], random.Random(1)) is None
-    assert like(b"0x1F", literals, random.Random(1)) is None
+    assert {similar_literal(b'"pq"', literals, random.Random(seed)) for seed in range(20)} == {b'"ab"', b'"xyz"'}
+    assert similar_literal(b"77", literals, random.Random(1)) == b"12"
+    assert similar_literal(b"True", [b"False", b"1"], random.Random(1)) is None
+    assert similar_literal(b"0x1F", literals, random.Random(1)) is None
 
 
 def test_numbers_are_changed_before_texts() -> None:

@@ -8,12 +8,12 @@ import pytest
 from paddock.errors import BugError
 from paddock.resources_servers.swe.fix import NO_TESTS, known_fix
 from paddock.resources_servers.swe.images import Images, SweImages
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox.images import ImageStore
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import Fix, Row
 
-Make = Callable[..., Instance]
+Make = Callable[..., SweInstance]
 HIDDEN = "tests/test_hidden.py"
 TREE = {
     "testbed/a.py": b"one\n",
@@ -51,7 +51,7 @@ def write(tree: Path, files: Mapping[str, bytes]) -> None:
         (tree / name).write_bytes(data)
 
 
-async def fix_of(store: ImageStore, instance: Instance) -> Fix:
+async def fix_of(store: ImageStore, instance: SweInstance) -> Fix:
     return await known_fix(instance, Images(store, SweImages()), store)
 
 
@@ -107,8 +107,8 @@ async def test_of_an_official_script_the_lines_between_the_markers_run_in_its_en
 
 
 async def test_an_environment_that_knows_no_fix_says_so() -> None:
-    class Bare(ResourcesServer[ServerConfig, Instance]):
+    class BareTree(ResourcesServer[ServerConfig, SweInstance]):
         pass
 
-    with pytest.raises(BugError, match="Bare knows no fix"):
-        await Bare(ServerConfig(), name="bare", peers={}).fix(None, Row(responses_create_params={}))  # type: ignore[arg-type]
+    with pytest.raises(BugError, match="BareTree knows no fix"):
+        await BareTree(ServerConfig(), name="bare", peers={}).fix(None, Row(responses_create_params={}))  # type: ignore[arg-type]

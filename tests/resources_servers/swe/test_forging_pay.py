@@ -3,11 +3,11 @@
 import pytest
 
 from paddock.resources_servers.swe.grading import Grade
-from paddock.resources_servers.swe.server import SweConfig, verdict
+from paddock.resources_servers.swe.server import SweServerConfig, verdict
 
 CHANCES = [nth / 200 for nth in range(1, 201)]
-PAID = verdict(Grade("resolved", ""), b"", SweConfig()).reward
-COST = -verdict(Grade("tests_bent", ""), b"", SweConfig()).reward
+PAID = verdict(Grade("resolved", ""), b"", SweServerConfig()).reward
+COST = -verdict(Grade("tests_bent", ""), b"", SweServerConfig()).reward
 
 
 def pay_of_a_coin(p: float, c: float = COST) -> float:

@@ -17,7 +17,7 @@ import pytest
 from tests.sampling import few
 
 from paddock.agents.swe import SweAgent
-from paddock.agents.swe.config import SweConfig
+from paddock.agents.swe.config import SweAgentConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.errors import VerifierError
 from paddock.http import RUN, Call, Peer
@@ -81,7 +81,7 @@ json.dump({"tests": [{"name": name, "status": status} for status, name in found]
 SMALL = {"memory_mib": 2048, "pids": 256, "disk_mib": 16}
 
 
-class Form(NamedTuple):
+class FormRow(NamedTuple):
     """A row of one form."""
 
     task: JsonObject
@@ -89,13 +89,13 @@ class Form(NamedTuple):
     workdir: str = "/testbed"
 
 
-def gym(own: JsonObject) -> Form:
+def gym(own: JsonObject) -> FormRow:
     lists = {"FAIL_TO_PASS": [NEW], "PASS_TO_PASS": [OLD]}
     row = {"instance_id": "shapes__area-1", "repo": "iterative/dvc", "problem_statement": "x", "patch": GOLD}
-    return Form({**row, "test_patch": TEST_PATCH, **lists, **own})
+    return FormRow({**row, "test_patch": TEST_PATCH, **lists, **own})
 
 
-def r2e(own: JsonObject) -> Form:
+def r2e(own: JsonObject) -> FormRow:
     changed = {
         "header": {"file": {"path": "shapes/__init__.py"}},
         "old_file_content": BEFORE,
@@ -116,10 +116,10 @@ def r2e(own: JsonObject) -> Form:
         "expected_output_json": json.dumps({"test_area": "PASSED", "test_perimeter": "PASSED"}),
         "problem_statement": "[ISSUE]x[/ISSUE]",
     }
-    return Form({**row, **own})
+    return FormRow({**row, **own})
 
 
-def swe2(own: JsonObject) -> Form:
+def swe2(own: JsonObject) -> FormRow:
     source = {
         "repo": "pallets/flask",
         "instance_id": "shapes__area-1",
@@ -132,7 +132,7 @@ def swe2(own: JsonObject) -> Form:
     return blend("SWE-bench/SWE-bench_Verified", source, own)
 
 
-def internal(own: JsonObject, **fields: str) -> Form:
+def internal(own: JsonObject, **fields: str) -> FormRow:
     source = {
         "instance_id": "shapes__app-1",
         "before_repo_set_cmd": "git status\nmkdir -p tests && printf '%s' \"$NEW_TESTS\" > tests/test_new.py",
@@ -148,7 +148,7 @@ def internal(own: JsonObject, **fields: str) -> Form:
     return blend("nv-internal-1", source, {**own, **kept})._replace(workdir="/app")
 
 
-def blend(dataset_name: str, source: JsonObject, own: JsonObject) -> Form:
+def blend(dataset_name: str, source: JsonObject, own: JsonObject) -> FormRow:
     """A row of the SWE2 blend, which holds its source row as text."""
     inside = {**source, **{key: value for key, value in own.items() if key != "paddock"}}
     metadata = {
@@ -158,7 +158,7 @@ def blend(dataset_name: str, source: JsonObject, own: JsonObject) -> Form:
         "golden_patch": GOLD,
         "instance_dict": json.dumps(inside),
     }
-    return Form({"paddock": own["paddock"]} if "paddock" in own else {}, {"input": [], "metadata": metadata})
+    return FormRow({"paddock": own["paddock"]} if "paddock" in own else {}, {"input": [], "metadata": metadata})
 
 
 FORMS = {made.__name__: made for made in (gym, r2e, swe2, internal)}
@@ -290,7 +290,7 @@ async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, k
 
 @pytest.mark.parametrize("form", [r2e, *(pytest.param(form, marks=pytest.mark.slow) for form in (gym, swe2, internal))])
 async def test_an_agent_finds_nothing_of_the_answer_and_is_paid_for_a_fix(
-    stand: Open, images: ImageStore, form: Callable[[JsonObject], Form], tmp_path: Path
+    stand: Open, images: ImageStore, form: Callable[[JsonObject], FormRow], tmp_path: Path
 ) -> None:
     kind = "r2e" if form is r2e else "git"
     image = await leaky(stand().provider, form({}).workdir, kind)
@@ -308,13 +308,13 @@ def _trajectory(folder: Path) -> JsonObject:
     return told
 
 
-async def live(form: Form, home: Path, artifacts: Path) -> Rollout:
+async def live(form: FormRow, home: Path, artifacts: Path) -> Rollout:
     """A rollout of an agent that searches, and then fixes what is wrong."""
     sandbox = SandboxSettings(home=home)
     peers: dict[str, Peer] = {}
     world = SweServer(SweServer.config_type(sandbox=sandbox), name="world", peers=peers)
     policy = ScriptedModel(ModelConfig(), name="policy", peers=peers)
-    config = SweConfig.model_validate(
+    config = SweAgentConfig.model_validate(
         {
             "resources_server": {"type": "resources_servers", "name": "world"},
             "model_server": {"type": "models_servers", "name": "policy"},

@@ -342,8 +342,8 @@ async def test_tests_that_use_up_their_memory_are_the_patchs_fault_where_the_fix
     greedy = in_source("import time\nheld = [bytearray(b'x' * (1 << 20)) for _ in range(600)]\ntime.sleep(5)")
     grade = await stand(limits={"memory_mib": 200}, official=False).grade(row, greedy)
     assert grade.reason in ("over_budget", "tests_fail")
-    assert grade.reading is not None
-    assert grade.reading.doubt is not None
+    assert grade.results is not None
+    assert grade.results.doubt is not None
 
 
 async def test_a_row_whose_own_fix_does_not_resolve_it_is_the_rows_fault(stand: Open, row: JsonObject) -> None:

@@ -10,7 +10,7 @@ from tests.support.images import scripted_registry
 
 from paddock.errors import InfraError, RowError
 from paddock.resources_servers.swe.images import Images, SweImages
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.resources_servers.swe.server import SweServer
 from paddock.sandbox import ImageDamaged, ImageMissing
@@ -34,7 +34,7 @@ async def test_a_damaged_image_that_may_not_be_made_again_is_the_machines(tmp_pa
 
 
 async def test_a_registry_that_fails_is_told_with_the_row_and_its_image(
-    tmp_path: Path, make: Callable[..., Instance]
+    tmp_path: Path, make: Callable[..., SweInstance]
 ) -> None:
     with scripted_registry() as registry:
         name = f"{registry.host}/t/x:v1"
@@ -45,7 +45,7 @@ async def test_a_registry_that_fails_is_told_with_the_row_and_its_image(
 
 
 async def test_a_row_reads_no_repository_of_this_machine_that_the_config_does_not_allow(
-    tmp_path: Path, make: Callable[..., Instance]
+    tmp_path: Path, make: Callable[..., SweInstance]
 ) -> None:
     store = ImageStore(tmp_path / "store", payload_id=PAYLOAD_ID)
     (tmp_path / "mine").mkdir()

@@ -140,7 +140,7 @@ async def test_a_conftest_that_prints_all_ids_at_the_end_is_not_there(
 async def test_a_conftest_that_skips_everything_is_not_there(stand: Open, hidden: Open, diff: Open) -> None:
     grade = await stand().grade(hidden(), diff({"conftest.py": CONFTEST + SKIP_ALL, "NOTES": "Nothing.\n"}))
     assert (grade.reason, grade.official) == ("tests_fail", None)
-    assert grade.reading.fail_to_pass == {AREA: "FAILED"}
+    assert grade.results.fail_to_pass == {AREA: "FAILED"}
 
 
 @pytest.mark.sandbox
@@ -163,7 +163,7 @@ async def test_a_test_that_is_skipped_on_one_cpu_counts_as_failed_as_officially(
     one = f"taskset -c {min(os.sched_getaffinity(0))} pytest -rA {PATH}"
     grade = await stand().grade(hidden(more, "test_cores", command=one), gold)
     assert (grade.reason, grade.official) == ("tests_regress", None)
-    assert grade.reading.pass_to_pass == {OLD: "PASSED", f"{PATH}::test_cores": "MISSING"}
+    assert grade.results.pass_to_pass == {OLD: "PASSED", f"{PATH}::test_cores": "MISSING"}
     assert f"SKIPPED [1] {PATH}:" in grade.run.output
 
 
@@ -365,4 +365,4 @@ async def test_a_patch_that_breaks_the_import_of_a_conftest_applies_and_fails(
     opened = stand()
     for broken in ("import no_such_module\n", "def (:\n"):
         grade = await opened.grade(row, diff({"shapes/__init__.py": broken + FIXED}))
-        assert (grade.reason, grade.official, grade.reading.doubt) == ("tests_fail", None, "nothing_ran")
+        assert (grade.reason, grade.official, grade.results.doubt) == ("tests_fail", None, "nothing_ran")

@@ -24,23 +24,25 @@ ONE = {"instance_id": "a__b-1", "model_name_or_path": "org/model", "model_patch"
 TWO = {**ONE, "instance_id": "a__b-2", "model_patch": None}
 
 
-class Printed(NamedTuple):
+class CommandOutput(NamedTuple):
     code: int
     out: str
     err: str
 
 
 @pytest.fixture
-def grade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Printed]:
+def grade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., CommandOutput]:
     """Run `paddock swe grade` over these predictions and rows, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def run(predictions: list[JsonObject], rows: list[JsonObject], *words: str) -> Printed:
+    def run(predictions: list[JsonObject], rows: list[JsonObject], *words: str) -> CommandOutput:
         for name, lines in (("mine.jsonl", predictions), ("rows.jsonl", rows)):
             Path(name).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         capfd.readouterr()
         code = main(["swe", "grade", "mine.jsonl", "--rows", "rows.jsonl", "--out", "graded", *words])
-        return Printed(code, *capfd.readouterr())
+        return CommandOutput(code, *capfd.readouterr())
 
     return run
 

@@ -10,7 +10,7 @@ from paddock.errors import RowError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.grading import official_run
 from paddock.resources_servers.swe.grading.script import read_script
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.types import JsonObject, Row
 
@@ -22,7 +22,7 @@ SECRETS = ("FAIL_TO_PASS", "PASS_TO_PASS", "patch", "test_patch", "hints_text", 
 RECIPE = {"sdist": "lib==1.0", "sdist_sha256": "0" * 64, "python": "3.11", "pip": [], "install": "pip install -e ."}
 
 
-def from_task(task: JsonObject, params: JsonObject | None = None) -> Instance:
+def from_task(task: JsonObject, params: JsonObject | None = None) -> SweInstance:
     return read(Row.from_wire({"responses_create_params": params or {"input": []}, **task}))
 
 
@@ -173,7 +173,7 @@ WITH_NEW = PATCH.replace("lib/a.py", "tests/test_a.py") + NEW_FILE + "@@ -0,0 +1
 @pytest.mark.parametrize("row", [older(test_patch=WITH_NEW), swe_gym(test_patch=WITH_NEW)], ids=["older", "gym"])
 def test_a_made_script_places_the_test_patch_as_the_official_one_does(row: JsonObject) -> None:
     made = from_task(row)
-    assert official_run.possible(made)
+    assert official_run.has_procedure(made)
     lines = (made.eval_script or "").split("\n")
     assert lines.count("git checkout HEAD tests/test_a.py") == 2, "a file that is new is not reset"
     start = next(index for index, line in enumerate(lines) if line.startswith("git apply -v - <<"))

@@ -9,7 +9,7 @@ import pytest
 from paddock.errors import RowError
 from paddock.resources_servers.swe.grading.official_run import whole_script
 from paddock.resources_servers.swe.grading.script import read_script
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows.scripts import adapt
 
 OFFICIAL = """#!/bin/bash
@@ -37,9 +37,9 @@ git checkout 5f7a3a74aab1625c2bb65f643197ee885e3da576 tests/test_a.py
 """
 
 
-def instance(**fields: Any) -> Instance:
+def instance(**fields: Any) -> SweInstance:
     base = {"instance_id": "a__b-1", "dataset": "swe_bench", "problem_statement": "x", "image": "i", "gold_patch": b"x"}
-    return Instance.model_validate({**base, **fields})
+    return SweInstance.model_validate({**base, **fields})
 
 
 def test_git_lines_and_the_test_patch_are_left_out() -> None:

@@ -10,11 +10,11 @@ import pytest
 from tests.sampling import few
 
 from paddock.resources_servers.swe import swebench_logs
-from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw, read
-from paddock.resources_servers.swe.grading.vocabulary import SPARE, Vocabulary
+from paddock.resources_servers.swe.grading.sentinel import Sentinel, draw, take_out
+from paddock.resources_servers.swe.grading.vocabulary import SPARE, NameVocabulary
 
 TESTS = frozenset({"tests/test_a.py", "tests/migrations/test_writer.py", "tests/forms/tests/tests.py"})
-WORDS = Vocabulary({"tests/test_a.py": b"def test_plain_total(basket):\n    assert total(basket) == prices\n"})
+WORDS = NameVocabulary({"tests/test_a.py": b"def test_plain_total(basket):\n    assert total(basket) == prices\n"})
 COMMAND = "pytest -rA tests/test_a.py"
 
 
@@ -47,7 +47,7 @@ def run_pytest(
 def test_an_honest_run_gives_each_test_its_status_and_the_sentinel_is_taken_out(tmp_path: Path, seed: int) -> None:
     sentinel = drawn(seed=seed)
     status, output, code = run_pytest(sentinel, tmp_path)
-    result = read(sentinel, status, output, code)
+    result = take_out(sentinel, status, output, code)
     assert result.complaint is None
     assert result.status == {"tests/test_a.py::test_old": "PASSED"}
 
@@ -62,7 +62,7 @@ def test_an_honest_run_gives_each_test_its_status_and_the_sentinel_is_taken_out(
 def test_a_configuration_that_stops_at_failures_stops_at_none_of_the_sentinels(tmp_path: Path, option: str) -> None:
     sentinel = drawn()
     status, output, code = run_pytest(sentinel, tmp_path, ini=f"[pytest]\naddopts = {option}\n")
-    result = read(sentinel, status, output, code)
+    result = take_out(sentinel, status, output, code)
     assert result.complaint is None
     assert result.status == {"tests/test_a.py::test_old": "PASSED"}
 
@@ -78,7 +78,7 @@ STEPWISE = {
 def test_nor_does_it_in_another_file(tmp_path: Path, configuration: str) -> None:
     sentinel = drawn()
     status, output, code = run_pytest(sentinel, tmp_path, ini=STEPWISE[configuration], configuration=configuration)
-    assert read(sentinel, status, output, code).complaint is None
+    assert take_out(sentinel, status, output, code).complaint is None
 
 
 def test_a_hook_that_passes_every_test_is_seen(tmp_path: Path) -> None:
@@ -89,19 +89,19 @@ def test_a_hook_that_passes_every_test_is_seen(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(forger)
     sentinel = drawn()
     status, output, code = run_pytest(sentinel, tmp_path)
-    assert read(sentinel, status, output, code).complaint is not None
+    assert take_out(sentinel, status, output, code).complaint is not None
 
 
 def test_tests_that_are_only_set_up_are_seen(tmp_path: Path) -> None:
     sentinel = drawn()
     status, output, code = run_pytest(sentinel, tmp_path, "--setup-plan")
-    assert read(sentinel, status, output, code).complaint is not None
+    assert take_out(sentinel, status, output, code).complaint is not None
 
 
 def test_an_exit_status_that_a_failing_test_cannot_give_is_seen(tmp_path: Path) -> None:
     sentinel = drawn()
     status, output, _ = run_pytest(sentinel, tmp_path)
-    assert "exit status is 0" in (read(sentinel, status, output, 0).complaint or "")
+    assert "exit status is 0" in (take_out(sentinel, status, output, 0).complaint or "")
 
 
 def test_djangos_runner_gets_a_label(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_djangos_runner_gets_a_label(tmp_path: Path) -> None:
         [sys.executable, "-m", "unittest", "-v", name], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     status = swebench_logs.parse("parse_log_django", done.stderr)
-    result = read(sentinel, {**status, "test_old (a.B)": "PASSED"}, done.stderr, done.returncode)
+    result = take_out(sentinel, {**status, "test_old (a.B)": "PASSED"}, done.stderr, done.returncode)
     assert result.complaint is None
     assert result.status == {"test_old (a.B)": "PASSED"}
 
@@ -160,7 +160,7 @@ def test_no_two_draws_are_alike() -> None:
 
 def test_names_are_of_the_instances_own_words_and_of_no_list_of_ours() -> None:
     text = b"def test_discount_of_baskets(till):\n    pass\n\n\ndef test_rounded_prices_cents():\n    pass\n"
-    vocabulary = Vocabulary({"checks/test_total_money.py": text}, ["checks/test_coins.py"])
+    vocabulary = NameVocabulary({"checks/test_total_money.py": text}, ["checks/test_coins.py"])
     words = {"discount", "baskets", "rounded", "prices", "cents", "total", "money", "coins", "of"}
     chance = random.Random(3)
     for _ in range(50):
@@ -171,7 +171,7 @@ def test_names_are_of_the_instances_own_words_and_of_no_list_of_ours() -> None:
 
 def test_a_name_is_no_part_of_what_the_row_has() -> None:
     ids = ["checks/test_b.py::test_total_total_more", "test_money_total"]
-    vocabulary = Vocabulary({"checks/test_total.py": b"def test_money(): ...\n" * 9}, ids=ids)
+    vocabulary = NameVocabulary({"checks/test_total.py": b"def test_money(): ...\n" * 9}, ids=ids)
     chance = random.Random(3)
     names = {vocabulary.name(chance, "test_") for _ in range(200)}
     assert len(names) > 20
@@ -179,4 +179,4 @@ def test_a_name_is_no_part_of_what_the_row_has() -> None:
 
 
 def test_tests_without_words_get_some() -> None:
-    assert Vocabulary({}).name(random.Random(1)).split("_")[0] in SPARE
+    assert NameVocabulary({}).name(random.Random(1)).split("_")[0] in SPARE

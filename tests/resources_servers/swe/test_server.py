@@ -13,10 +13,10 @@ from paddock.errors import RequestError, RowError
 from paddock.http import SEED, VERIFY, Call, VerifyRequest, read_row
 from paddock.resources_servers.swe import SweServer
 from paddock.resources_servers.swe.grading import REASONS, Grade, Reason
-from paddock.resources_servers.swe.grading.guard import Dropped
-from paddock.resources_servers.swe.grading.reading import Run, read_run
-from paddock.resources_servers.swe.instance import Instance
-from paddock.resources_servers.swe.server import SweConfig, read_patch, verdict
+from paddock.resources_servers.swe.grading.guard import DroppedPart
+from paddock.resources_servers.swe.grading.run_results import GradingRun, read_run
+from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.server import SweServerConfig, read_patch, verdict
 from paddock.sandbox.images import ImageStore
 from paddock.testing import TRANSPORTS, Transport, over
 from paddock.types import JsonObject, Row
@@ -46,7 +46,7 @@ def own(**fields: Any) -> Row:
 @pytest.mark.sandbox
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_patch_of_the_response_is_graded(transport: Transport, images: ImageStore, shapes: JsonObject) -> None:
-    config = SweConfig.model_validate({"sandbox": {"home": images.home}, "keep_log": True})
+    config = SweServerConfig.model_validate({"sandbox": {"home": images.home}, "keep_log": True})
     responses: list[JsonObject] = [{"model_patch": GOLD}, {"model_patch": ""}, {"output": []}]
     async with over(transport, SweServer(config, name="swe", peers={})) as peers:
         replies = [
@@ -61,7 +61,7 @@ async def test_a_patch_of_the_response_is_graded(transport: Transport, images: I
 
 @pytest.mark.sandbox
 async def test_a_verdict_says_how_long_it_waited_for_its_turn(images: ImageStore, shapes: JsonObject) -> None:
-    config = SweConfig.model_validate({"sandbox": {"home": images.home}, "gradings_at_once": 1})
+    config = SweServerConfig.model_validate({"sandbox": {"home": images.home}, "gradings_at_once": 1})
     async with over("direct", SweServer(config, name="swe", peers={})) as peers:
         asked = (
             peers["swe"].call(VERIFY, VerifyRequest(row=own(), response={"model_patch": GOLD}), Call())
@@ -73,7 +73,7 @@ async def test_a_verdict_says_how_long_it_waited_for_its_turn(images: ImageStore
 
 @pytest.mark.sandbox
 async def test_a_session_shows_the_allow_list_and_where_to_work(images: ImageStore, shapes: JsonObject) -> None:
-    config = SweConfig.model_validate({"sandbox": {"home": images.home}})
+    config = SweServerConfig.model_validate({"sandbox": {"home": images.home}})
     async with over("direct", SweServer(config, name="swe", peers={})) as peers:
         session = await peers["swe"].call(SEED, own(), Call())
         with pytest.raises(RowError, match="test_files"):
@@ -98,7 +98,7 @@ async def test_an_installed_copy_that_has_the_fix_refuses_the_image_and_an_older
 
     name = f"shapes__installed-{told:d}"
     images.add(name, install, base="shapes__area-1")
-    config = SweConfig.model_validate({"sandbox": {"home": images.home}})
+    config = SweServerConfig.model_validate({"sandbox": {"home": images.home}})
     async with over("direct", SweServer(config, name="swe", peers={})) as peers:
         if told:
             with pytest.raises(
@@ -136,12 +136,12 @@ def test_a_model_patch_that_is_none_is_the_callers_fault(given: object) -> None:
         read_patch({"model_patch": given})
 
 
-def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make: Callable[..., Instance]) -> None:
-    run = Run("FAILED tests/test_a.py::test_new\nPASSED tests/test_a.py::test_old\n", 1)
-    reading = read_run(make(), run)
-    dropped = (Dropped("conftest.py", "runs before tests"),)
-    grade = Grade("tests_fail", reading.detail, reading, run, dropped, "RESOLVED_FULL")
-    told = verdict(grade, GOLD.encode(), SweConfig())
+def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make: Callable[..., SweInstance]) -> None:
+    run = GradingRun("FAILED tests/test_a.py::test_new\nPASSED tests/test_a.py::test_old\n", 1)
+    results = read_run(make(), run)
+    dropped = (DroppedPart("conftest.py", "runs before tests"),)
+    grade = Grade("tests_fail", results.detail, results, run, dropped, "RESOLVED_FULL")
+    told = verdict(grade, GOLD.encode(), SweServerConfig())
     assert (told.reward, told.metrics["resolved"], told.metrics["patch_dropped_files"]) == (0.0, 0.0, 1.0)
     assert told.extras["tests"] == {
         "FAIL_TO_PASS": {"tests/test_a.py::test_new": "FAILED"},
@@ -155,7 +155,7 @@ def test_a_verdict_says_what_was_dropped_and_where_the_official_one_differs(make
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_verdict_is_counted_by_its_reason_and_its_repository(reason: Reason) -> None:
-    told = verdict(Grade(reason, ""), b"", SweConfig(), repo="a/b")
+    told = verdict(Grade(reason, ""), b"", SweServerConfig(), repo="a/b")
     flags = {
         "resolved": "resolved",
         "no_patch": "no_patch",
@@ -164,37 +164,37 @@ def test_a_verdict_is_counted_by_its_reason_and_its_repository(reason: Reason) -
     }
     assert [name for name in flags.values() if told.metrics[name]] == ([flags[reason]] if reason in flags else [])
     assert told.labels == {"repo": "a/b"}
-    assert verdict(Grade(reason, ""), b"", SweConfig()).labels == {}
+    assert verdict(Grade(reason, ""), b"", SweServerConfig()).labels == {}
 
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("bent_reward", [-1.0, -0.25, 0.0])
 def test_forged_results_are_rewarded_as_the_config_says_and_nothing_else_is(reason: Reason, bent_reward: float) -> None:
-    told = verdict(Grade(reason, ""), b"", SweConfig(bent_reward=bent_reward))
+    told = verdict(Grade(reason, ""), b"", SweServerConfig(bent_reward=bent_reward))
     assert told.reward == {"resolved": 1.0, "tests_bent": bent_reward}.get(reason, 0.0)
-    assert verdict(Grade("tests_bent", ""), b"", SweConfig()).reward == -1.0
+    assert verdict(Grade("tests_bent", ""), b"", SweServerConfig()).reward == -1.0
 
 
 @pytest.mark.parametrize("given", [0.1, 1.0, float("-inf"), float("nan")])
 def test_forging_can_not_be_paid_by_the_config(given: float) -> None:
     with pytest.raises(ValidationError, match="bent_reward"):
-        SweConfig(bent_reward=given)
+        SweServerConfig(bent_reward=given)
 
 
 def test_the_last_output_of_forged_tests_is_kept_whatever_the_config_says_of_logs(
-    make: Callable[..., Instance],
+    make: Callable[..., SweInstance],
 ) -> None:
-    run = Run("first\n" + "x" * 100_000 + "\nPASSED tests/test_a.py::test_new\n", 0)
-    reading = read_run(make(), run)
-    bent = Grade("tests_bent", "it passes whatever it says", reading, run)
-    log = str(verdict(bent, b"", SweConfig()).extras["log"])
+    run = GradingRun("first\n" + "x" * 100_000 + "\nPASSED tests/test_a.py::test_new\n", 0)
+    results = read_run(make(), run)
+    bent = Grade("tests_bent", "it passes whatever it says", results, run)
+    log = str(verdict(bent, b"", SweServerConfig()).extras["log"])
     assert log.endswith("x\nPASSED tests/test_a.py::test_new\n")
     assert len(log) == 1 << 16
-    assert verdict(bent, b"", SweConfig(keep_log=True)).extras["log"] == run.output
-    assert "log" not in verdict(bent._replace(reason="tests_fail"), b"", SweConfig()).extras
+    assert verdict(bent, b"", SweServerConfig(keep_log=True)).extras["log"] == run.output
+    assert "log" not in verdict(bent._replace(reason="tests_fail"), b"", SweServerConfig()).extras
 
 
 def test_the_oracle_is_the_fix() -> None:
-    server = SweServer(SweConfig(), name="swe", peers={})
+    server = SweServer(SweServerConfig(), name="swe", peers={})
     row = own()
     assert server.oracle(server.read_task(row), row)[0][0]["content"][0]["text"] == GOLD

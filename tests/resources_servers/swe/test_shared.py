@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.resources_servers.swe.grading.shared import Shared
+from paddock.resources_servers.swe.grading.shared import SharedTasks
 
 
 async def failing() -> int:
@@ -14,14 +14,14 @@ async def failing() -> int:
     raise ValueError("made nothing")
 
 
-async def asked(shared: Shared[int], make: Any) -> int:
+async def asked(shared: SharedTasks[int], make: Any) -> int:
     return await asyncio.shield(shared.task("key", make))
 
 
 async def test_a_failure_after_all_who_asked_have_gone_is_nobodys_news() -> None:
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-    shared = Shared[int](1)
+    shared = SharedTasks[int](1)
     one = asyncio.create_task(asked(shared, failing))
     await asyncio.sleep(0)
     one.cancel()
@@ -37,7 +37,7 @@ async def test_a_failure_after_all_who_asked_have_gone_is_nobodys_news() -> None
 
 
 async def test_a_failure_is_told_to_all_and_made_again_for_the_next() -> None:
-    shared = Shared[int](1)
+    shared = SharedTasks[int](1)
     told = await asyncio.gather(asked(shared, failing), asked(shared, failing), return_exceptions=True)
     assert [type(one) for one in told] == [ValueError, ValueError]
 
@@ -50,7 +50,7 @@ async def test_a_failure_is_told_to_all_and_made_again_for_the_next() -> None:
 
 
 async def test_what_runs_ends_with_it() -> None:
-    shared = Shared[int](1)
+    shared = SharedTasks[int](1)
     ended = []
 
     async def work() -> int:

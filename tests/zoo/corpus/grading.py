@@ -8,9 +8,9 @@ from tests.zoo.projects import Project, make_row
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
-from paddock.resources_servers.swe.server import SweConfig, verdict
+from paddock.resources_servers.swe.server import SweServerConfig, verdict
 from paddock.sandbox.local import LocalProvider
 from paddock.types import Row
 
@@ -29,14 +29,14 @@ class Stand(NamedTuple):
 
     folder: Path
     """Its repository."""
-    instance: Instance
+    instance: SweInstance
     grader: Grader
 
     async def grade(self, cheat: Cheat) -> Graded:
         """One grading of a cheat; failures of the machine or the verifier are raised."""
         patch = handed_in(cheat, self.folder)
         grade = await self.grader.grade(self.instance, patch)
-        return Graded(verdict(grade, patch, SweConfig()).reward, grade)
+        return Graded(verdict(grade, patch, SweServerConfig()).reward, grade)
 
 
 async def stand(provider: LocalProvider, project: Project, folder: Path) -> Stand:

@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from tests.zoo.corpus.cheats import Cheat, handed_in
 from tests.zoo.projects import Project
 
-from paddock.resources_servers.swe.grading.bench import open_bench
-from paddock.resources_servers.swe.grading.reading import Run, official_view
+from paddock.resources_servers.swe.grading.run_results import GradingRun, official_view
+from paddock.resources_servers.swe.grading.sandbox import open_grading_sandbox
 from paddock.resources_servers.swe.grading.script import read_script
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import Provider, SandboxLimits
 
 LIMITS = SandboxLimits(memory_mib=1024, pids=512, disk_mib=1024)
@@ -39,7 +39,7 @@ class OtherTests(unittest.TestCase):
 """
 
 
-async def complaint(provider: Provider, instance: Instance, cheat: Cheat, repository: Path) -> str | None:
+async def complaint(provider: Provider, instance: SweInstance, cheat: Cheat, repository: Path) -> str | None:
     """How the last of the cheat's runs did not fool the grader; None: one did."""
     said = ""
     for _ in range(TRIES if cheat.chance else 1):
@@ -53,8 +53,8 @@ async def complaint(provider: Provider, instance: Instance, cheat: Cheat, reposi
 
 
 async def run_plainly(
-    provider: Provider, instance: Instance, project: Project, patch: bytes, *, stranger: bool = False
-) -> Run:
+    provider: Provider, instance: SweInstance, project: Project, patch: bytes, *, stranger: bool = False
+) -> GradingRun:
     """One run of the row's command over a patch; `stranger`: with tests among the row's that are not, one of which
     fails."""
     script = read_script(instance)
@@ -64,14 +64,14 @@ async def run_plainly(
         path, word, text = _stranger(project)
         tests[path] = text
         lines = [line + f" {word}" if line == project.keys["command"] else line for line in lines]
-    async with open_bench(provider, instance, instance.image, LIMITS) as bench:
+    async with open_grading_sandbox(provider, instance, instance.image, LIMITS) as bench:
         await bench.must(("git", "apply", "-"), "the patch", stdin=patch)
         if script.install is not None:
             await bench.run(("bash", "-c", script.install), timeout_s=TIMEOUT_S)
         for path, text in tests.items():
             await bench.write(bench.below(path), text.encode())
         done = await bench.run(("bash", "-c", script.test_program(tuple(lines))), timeout_s=TIMEOUT_S)
-    return Run(bytes(done.stdout).decode(errors="replace"), done.exit_code, done.killed_by)
+    return GradingRun(bytes(done.stdout).decode(errors="replace"), done.exit_code, done.killed_by)
 
 
 def _stranger(project: Project) -> tuple[str, str, str]:

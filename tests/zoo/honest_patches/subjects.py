@@ -9,8 +9,8 @@ from tests.zoo.honest_patches.draft import Runner, Subject
 from tests.zoo.honest_patches.trying import LIMITS, tests_of
 from tests.zoo.projects import Project, git, make_row, patch_of, projects
 
-from paddock.resources_servers.swe.grading.bench import open_bench
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.sandbox import open_grading_sandbox
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import Provider
 from paddock.sandbox.images import ImageStore
@@ -22,7 +22,7 @@ _RUNNERS: dict[str, Runner] = {"unittest": "unittest", "django": "django"}
 class Case(NamedTuple):
     """A row, for a grader and for those who vary its fix."""
 
-    instance: Instance
+    instance: SweInstance
     subject: Subject
 
 
@@ -46,9 +46,9 @@ def own_subject(project: Project, folder: Path) -> Subject:
     return Subject(project.name, folder, gold, frozenset(project.tests), runner, project.ways, in_place=in_place)
 
 
-async def case_of(provider: Provider, instance: Instance, folder: Path) -> Case:
+async def case_of(provider: Provider, instance: SweInstance, folder: Path) -> Case:
     """Of any row, whose tree is copied from its image into `folder`."""
-    async with open_bench(provider, instance, instance.image, LIMITS) as bench:
+    async with open_grading_sandbox(provider, instance, instance.image, LIMITS) as bench:
         bundle = f"/tmp/{uuid.uuid4().hex}"
         await bench.must(("git", "bundle", "create", "-q", bundle, "HEAD"), "the tree")
         data = await bench.read(bundle)

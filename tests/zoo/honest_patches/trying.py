@@ -6,11 +6,11 @@ Right   swebench's own functions find the output resolved. The command itself ma
         with the reference fix, and list none of them.
 """
 
-from paddock.resources_servers.swe.grading.bench import Bench, open_bench
 from paddock.resources_servers.swe.grading.patches import sections
-from paddock.resources_servers.swe.grading.reading import Run, official_view
+from paddock.resources_servers.swe.grading.run_results import GradingRun, official_view
+from paddock.resources_servers.swe.grading.sandbox import GradingSandbox, open_grading_sandbox
 from paddock.resources_servers.swe.grading.script import read_script
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import Provider, SandboxLimits
 
 LIMITS = SandboxLimits(memory_mib=2048, pids=512, disk_mib=1024)
@@ -19,9 +19,9 @@ TAIL = 1500
 """Characters of an output that are shown."""
 
 
-async def complaint(provider: Provider, instance: Instance, patch: bytes, *, timeout_s: float) -> str | None:
+async def complaint(provider: Provider, instance: SweInstance, patch: bytes, *, timeout_s: float) -> str | None:
     """Why a patch is not right; None: it is."""
-    async with open_bench(provider, instance, instance.image, LIMITS) as bench:
+    async with open_grading_sandbox(provider, instance, instance.image, LIMITS) as bench:
         await bench.write("/tmp/patch", patch if patch.endswith(b"\n") else patch + b"\n")
         done = await bench.run(("bash", "-c", APPLY))
         if not done.ok:
@@ -32,13 +32,13 @@ async def complaint(provider: Provider, instance: Instance, patch: bytes, *, tim
             await bench.run(("bash", "-c", script.install), timeout_s=timeout_s)
         done = await bench.run(("bash", "-c", script.test_program()), timeout_s=timeout_s)
         output = bytes(done.stdout).decode(errors="replace")
-        status = official_view(instance, Run(output, done.exit_code))
+        status = official_view(instance, GradingRun(output, done.exit_code))
         if status == "RESOLVED_FULL":
             return None
         return f"{status}, exit status {done.exit_code}: {output[-TAIL:]}"
 
 
-async def _place(bench: Bench, instance: Instance) -> None:
+async def _place(bench: GradingSandbox, instance: SweInstance) -> None:
     for path in tests_of(instance):
         await bench.run(("rm", "-rf", "--", path))
         await bench.run(("git", "checkout", "-q", "HEAD", "--", path))
@@ -48,6 +48,6 @@ async def _place(bench: Bench, instance: Instance) -> None:
         await bench.write(bench.below(path), data)
 
 
-def tests_of(instance: Instance) -> frozenset[str]:
+def tests_of(instance: SweInstance) -> frozenset[str]:
     """Paths of the reference's tests."""
     return frozenset((*(part.path for part in sections(instance.test_patch)), *instance.test_files))

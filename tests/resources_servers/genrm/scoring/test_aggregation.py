@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.resources_servers.genrm.config import RewardSettings
-from paddock.resources_servers.genrm.records import Comparison, Traits
-from paddock.resources_servers.genrm.scoring.aggregation import scored
-from paddock.resources_servers.genrm.scoring.parsing import judged
+from paddock.resources_servers.genrm.records import PairComparison, ResponseTraits
+from paddock.resources_servers.genrm.scoring.aggregation import group_rewards
+from paddock.resources_servers.genrm.scoring.parsing import read_scores
 
 STAGE_3 = RewardSettings(
     reasoning_bonus=0.5,
@@ -24,26 +24,26 @@ STAGE_3 = RewardSettings(
 PLAIN = RewardSettings()
 
 
-def of(first: int, second: int, score_1: float, score_2: float, ranking: float, *, judge: int = 0) -> Comparison:
-    return Comparison(
+def of(first: int, second: int, score_1: float, score_2: float, ranking: float, *, judge: int = 0) -> PairComparison:
+    return PairComparison(
         response_i=first, response_j=second, judge_idx=judge, score_1=score_1, score_2=score_2, ranking=ranking
     )
 
 
-def answered(first: int, second: int, text: str) -> Comparison:
-    found = judged(text, default_score=3.0, default_ranking=3.5)
+def answered(first: int, second: int, text: str) -> PairComparison:
+    found = read_scores(text, default_score=3.0, default_ranking=3.5)
     assert found is not None
-    return Comparison(response_i=first, response_j=second, **found.model_dump())
+    return PairComparison(response_i=first, response_j=second, **found.model_dump())
 
 
-def traits(reasoning: Sequence[int], answers: Sequence[int], style: Sequence[float]) -> dict[int, Traits]:
+def traits(reasoning: Sequence[int], answers: Sequence[int], style: Sequence[float]) -> dict[int, ResponseTraits]:
     return {
-        member: Traits(reasoning_chars=one, answer_chars=two, style_density=three)
+        member: ResponseTraits(reasoning_chars=one, answer_chars=two, style_density=three)
         for member, (one, two, three) in enumerate(zip(reasoning, answers, style, strict=True))
     }
 
 
-def same_traits(size: int) -> dict[int, Traits]:
+def same_traits(size: int) -> dict[int, ResponseTraits]:
     return traits([100] * size, [100] * size, [0.0] * size)
 
 
@@ -60,7 +60,7 @@ def test_stage_3_of_four_by_hand() -> None:
     ]
     group = traits(reasoning=[100, 300, 100, 0], answers=[400, 200, 80, 120], style=[0.02, 0.0, 0.01, 0.04])
 
-    found = scored(range(4), comparisons, group, STAGE_3)
+    found = group_rewards(range(4), comparisons, group, STAGE_3)
 
     # 0 and 1 are tied and ranked 2: moved by 3.5 - 2; 3 and 0 are tied and not ranked: moved by 3.5 - 3.5.
     judge = {0: (4 + 1.5 + 2 - 0) / 2, 1: (4 - 1.5 + 3) / 2, 2: (5 + 4) / 2, 3: (3 + 2 + 0) / 2}
@@ -101,7 +101,7 @@ def test_stage_3_of_sixteen_by_hand() -> None:
         style=[0.01] * 16,
     )
 
-    found = scored(range(16), comparisons, group, STAGE_3)
+    found = group_rewards(range(16), comparisons, group, STAGE_3)
 
     # (Score as the second of the comparison before, and as the first of its own) / 2; ties moved by 3.5 - ranking.
     judge = [
@@ -129,43 +129,43 @@ def test_stage_3_of_sixteen_by_hand() -> None:
 def test_one_member_may_have_both_bonuses_and_empty_texts_have_none() -> None:
     comparisons = [of(0, 1, 4, 3, 3), of(1, 0, 3, 4, 4)]
     both = RewardSettings(reasoning_bonus=0.5, answer_bonus=0.25)
-    found = scored([0, 1], comparisons, traits([10, 20], [30, 40], [0, 0]), both)
+    found = group_rewards([0, 1], comparisons, traits([10, 20], [30, 40], [0, 0]), both)
     assert found.rewards == {0: 4 + 0.5 + 0.25, 1: 3.0}
-    found = scored([0, 1], comparisons, traits([0, 20], [0, 40], [0, 0]), both)
+    found = group_rewards([0, 1], comparisons, traits([0, 20], [0, 40], [0, 0]), both)
     assert found.rewards == {0: 4.0, 1: 3.0}
-    found = scored([0, 1], comparisons, traits([0, 0], [0, 0], [0, 0]), both)
+    found = group_rewards([0, 1], comparisons, traits([0, 0], [0, 0], [0, 0]), both)
     assert found.components[0] == {"judge": 4.0, "reasoning_bonus": 0.0, "answer_bonus": 0.0}
 
 
 def test_every_answer_of_every_judge_counts_alike() -> None:
     comparisons = [of(0, 1, 5, 1, 1), of(0, 1, 4, 2, 2, judge=1), of(1, 0, 3, 3, 1, judge=2)]
-    found = scored([1, 0], comparisons, same_traits(2), PLAIN)
+    found = group_rewards([1, 0], comparisons, same_traits(2), PLAIN)
     assert found.rewards == near({0: (5 + 4 + 3 - 2.5) / 3, 1: (1 + 2 + 3 + 2.5) / 3})
     assert found.components == {member: {"judge": reward} for member, reward in found.rewards.items()}
 
 
 def test_the_tie_break_is_the_scale_s_middle_whatever_the_default() -> None:
-    found = scored([0, 1], [of(0, 1, 3, 3, 3)], same_traits(2), RewardSettings(default_ranking=2.0))
+    found = group_rewards([0, 1], [of(0, 1, 3, 3, 3)], same_traits(2), RewardSettings(default_ranking=2.0))
     assert found.rewards == {0: 3.5, 1: 2.5}
 
 
 @pytest.mark.parametrize("method", ["simple_tiebreaker", "bradley_terry"])
 def test_a_group_of_one_has_the_default_and_nothing_else(method: str) -> None:
     alone = STAGE_3.model_copy(update={"aggregator_method": method, "default_score": 2.0})
-    found = scored([3], [], {3: same_traits(1)[0]}, alone)
+    found = group_rewards([3], [], {3: same_traits(1)[0]}, alone)
     assert found == ({3: 2.0}, {3: {"judge": 2.0}}, 0)
 
 
 def test_comparisons_with_one_who_gets_no_reward_count_for_the_other() -> None:
     comparisons = [of(0, 1, 4, 2, 2), of(1, 2, 1, 5, 6), of(2, 0, 3, 2, 2)]
-    found = scored([0, 2], comparisons, same_traits(3), PLAIN)
+    found = group_rewards([0, 2], comparisons, same_traits(3), PLAIN)
     assert found.rewards == {0: 3.0, 2: 4.0}
-    assert scored([0], comparisons, same_traits(3), PLAIN).rewards == {0: 3.0}
+    assert group_rewards([0], comparisons, same_traits(3), PLAIN).rewards == {0: 3.0}
 
 
 @pytest.mark.parametrize("method", ["simple_tiebreaker", "bradley_terry"])
 @pytest.mark.parametrize(
-    ("members", "comparisons", "told"),
+    ("members", "comparisons", "message"),
     [
         ([0, 1, 2], [of(0, 1, 4, 2, 2)], r"members \[2\] were compared with nobody"),
         ([2], [of(0, 1, 4, 2, 2)], r"members \[2\] were compared with nobody"),
@@ -174,10 +174,12 @@ def test_comparisons_with_one_who_gets_no_reward_count_for_the_other() -> None:
         ([0, 9], [of(0, 9, 4, 2, 2)], r"members \[9\] have no traits"),
     ],
 )
-def test_no_neutral_score_stands_in(method: str, members: list[int], comparisons: list[Comparison], told: str) -> None:
+def test_no_neutral_score_stands_in(
+    method: str, members: list[int], comparisons: list[PairComparison], message: str
+) -> None:
     settings = PLAIN.model_copy(update={"aggregator_method": method})
-    with pytest.raises(ValueError, match=told):
-        scored(members, comparisons, same_traits(3), settings)
+    with pytest.raises(ValueError, match=message):
+        group_rewards(members, comparisons, same_traits(3), settings)
 
 
 @given(st.data())
@@ -190,11 +192,11 @@ def test_components_sum_to_the_reward_in_any_order_of_comparisons(data: st.DataO
     method = data.draw(st.sampled_from(["simple_tiebreaker", "bradley_terry"]))
     settings = STAGE_3.model_copy(update={"aggregator_method": method})
 
-    found = scored(range(size), ring, group, settings)
+    found = group_rewards(range(size), ring, group, settings)
 
     for member, parts in found.components.items():
         assert math.fsum(parts.values()) == pytest.approx(found.rewards[member], abs=1e-12)
     for term in ("reasoning_length", "answer_length", "style"):
         assert math.fsum(parts[term] for parts in found.components.values()) == pytest.approx(0, abs=1e-9)
     shuffled = random.Random(size).sample(ring, size)
-    assert scored(list(reversed(range(size))), shuffled, group, settings) == found
+    assert group_rewards(list(reversed(range(size))), shuffled, group, settings) == found

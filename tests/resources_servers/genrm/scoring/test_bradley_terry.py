@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.resources_servers.genrm.records import Comparison
+from paddock.resources_servers.genrm.records import PairComparison
 from paddock.resources_servers.genrm.scoring.bradley_terry import (
     PRIOR_PRECISION,
-    fitted,
+    fit_strengths,
     scores,
     share_of_first,
     sigmoid,
@@ -22,9 +22,9 @@ PAIRS = st.tuples(st.integers(0, SIZE - 1), st.integers(0, SIZE - 1)).filter(lam
 GAMES = st.lists(st.tuples(PAIRS, st.sampled_from([1, 2, 3, 3.5, 4, 5, 6])), max_size=40)
 
 
-def of(first: int, second: int, ranking: float, **changed: object) -> Comparison:
+def of(first: int, second: int, ranking: float, **changed: object) -> PairComparison:
     fields = {"response_i": first, "response_j": second, "score_1": 3, "score_2": 3, "ranking": ranking}
-    return Comparison.model_validate(fields | changed)
+    return PairComparison.model_validate(fields | changed)
 
 
 @pytest.mark.parametrize(("ranking", "share"), [(1, 1), (2, 0.8), (3.5, 0.5), (5, 0.2), (6, 0)])
@@ -44,13 +44,13 @@ def test_two_members_are_where_the_slope_is_zero() -> None:
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if 0.8 - sigmoid(2 * middle) > PRIOR_PRECISION * middle else (low, middle)
-    assert fitted([0, 1], [of(0, 1, 2)]).strengths == pytest.approx([low, -low], abs=1e-9)
+    assert fit_strengths([0, 1], [of(0, 1, 2)]).strengths == pytest.approx([low, -low], abs=1e-9)
     assert scores([0, 1], [of(0, 1, 2)]) == pytest.approx({0: 1 + 4 * sigmoid(low), 1: 1 + 4 * sigmoid(-low)})
 
 
 @given(GAMES)
 def test_finite_likeliest_and_of_mean_zero(games: list[tuple[tuple[int, int], float]]) -> None:
-    fit = fitted(range(SIZE), [of(*pair, ranking) for pair, ranking in games])
+    fit = fit_strengths(range(SIZE), [of(*pair, ranking) for pair, ranking in games])
     assert math.fsum(fit.strengths) == pytest.approx(0, abs=1e-9)
     slope = [PRIOR_PRECISION * s for s in fit.strengths]
     for (first, second), ranking in games:

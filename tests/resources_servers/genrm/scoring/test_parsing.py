@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.resources_servers.genrm.records import Judged
-from paddock.resources_servers.genrm.scoring.parsing import MAX_UNCLOSED, judged
+from paddock.resources_servers.genrm.records import JudgeScores
+from paddock.resources_servers.genrm.scoring.parsing import MAX_UNCLOSED, read_scores
 
 FIRST = '{"score_1": 5, "score_2": 2, "ranking": 1}'
 SECOND = '{"score_1": 1, "score_2": 4, "ranking": 6}'
@@ -18,12 +18,12 @@ GENEROUS_S = 30.0
 """On a loaded machine; each takes about a second at most, where quadratic time would take hours."""
 
 
-def read(text: str) -> Judged | None:
-    return judged(text, default_score=3.0, default_ranking=3.5)
+def read(text: str) -> JudgeScores | None:
+    return read_scores(text, default_score=3.0, default_ranking=3.5)
 
 
-def says(score_1: float, score_2: float, ranking: float, *missing: str) -> Judged:
-    return Judged(score_1=score_1, score_2=score_2, ranking=ranking, missing=missing)
+def says(score_1: float, score_2: float, ranking: float, *missing: str) -> JudgeScores:
+    return JudgeScores(score_1=score_1, score_2=score_2, ranking=ranking, missing=missing)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def says(score_1: float, score_2: float, ranking: float, *missing: str) -> Judge
         pytest.param("", None, id="nothing"),
     ],
 )
-def test_rules(text: str, expected: Judged | None) -> None:
+def test_rules(text: str, expected: JudgeScores | None) -> None:
     assert read(text) == expected
 
 

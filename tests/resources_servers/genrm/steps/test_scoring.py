@@ -20,7 +20,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import make_response, message_item
 
 
-class ByVote(ScriptedJudge):
+class VotingJudge(ScriptedJudge):
     """Answers votes by their number: a text, an error, or never."""
 
     answers: tuple[Any, ...] = ()
@@ -39,8 +39,8 @@ def a_request(step_id: str = "step_1", text: str = "done", seed: int = 7) -> Ste
     return StepRequest(step_id=step_id, problem="Fix it.", step=[message_item(text)], seed=seed)
 
 
-def by_vote(*answers: Any) -> ByVote:
-    judge = ByVote(ScriptedJudgeConfig(), name="judge", peers={})
+def by_vote(*answers: Any) -> VotingJudge:
+    judge = VotingJudge(ScriptedJudgeConfig(), name="judge", peers={})
     judge.answers = answers
     return judge
 

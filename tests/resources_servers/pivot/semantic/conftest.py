@@ -8,7 +8,7 @@ import pytest
 
 from paddock.resources_servers.pivot.semantic import SemanticOptions, compare
 from paddock.resources_servers.pivot.task import (
-    Comparison,
+    ActionComparison,
     ExpectedAction,
     ExpectedBatch,
     ExpectedCall,
@@ -19,7 +19,7 @@ from paddock.types.responses import call_item, message_item
 
 Short = Any
 """`(tool, arguments)`, a list of such, or a text for a message. Arguments that are a string are sent as they are."""
-Score = Callable[..., Comparison]
+Score = Callable[..., ActionComparison]
 
 
 def _arguments(value: Any) -> str:
@@ -54,7 +54,7 @@ def score() -> Score:
         tools: Sequence[JsonObject] = (),
         history: Sequence[JsonObject] = (),
         **options: Any,
-    ) -> Comparison:
+    ) -> ActionComparison:
         params = {"input": list(history), "tools": list(tools)}
         response = {"object": "response", "status": "completed", "output": _items(actual)}
         return compare(_expected(expected), response, params, SemanticOptions(**options))

@@ -1,4 +1,4 @@
-"""`Machine`: a machine whose sandboxes play tests in this process, and that fails on cue.
+"""`FaultyMachine`: a machine whose sandboxes play tests in this process, and that fails on cue.
 
 A sandbox knows `git apply` of the patches in `PATCHES`, and runs the functions of its test file against the `area` of
 its patch, as often as it is asked; a fault is planted at the n-th of these runs, counted over all sandboxes.
@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 import pytest
 
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions
-from paddock.resources_servers.swe.grading.health import Usage
-from paddock.resources_servers.swe.instance import Instance
+from paddock.resources_servers.swe.grading.health import FreeResources
+from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import (
     BudgetExceeded,
     ExecRequest,
@@ -78,14 +78,14 @@ RIGHT = {
     "hushed": "tests_bent",
     "misfit": "patch_does_not_apply",
 }
-PLENTY = Usage(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)
+PLENTY = FreeResources(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)
 
 
 def patch_of(name: str) -> bytes:
     return f"diff --git a/area.py b/area.py\n--- a/area.py\n+++ b/area.py\n@@ -1 +1 @@\n-x\n+{name}\n".encode()
 
 
-class Machine:
+class FaultyMachine:
     """The provider of its sandboxes, as far as grading asks."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Machine:
         """How the patch `hushed` ends over tests that are not the row's; those of the row it passes."""
         self._boxes: dict[str, dict[str, bytes]] = {}
 
-    def measure(self) -> Usage:
+    def measure(self) -> FreeResources:
         self.kills += self.kills_each
         return self.usage._replace(memory_kills=self.kills)
 
@@ -241,12 +241,12 @@ def _ended(text: str, code: int, took_s: float = 0.0) -> ExecResult:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine() -> FaultyMachine:
+    return FaultyMachine()
 
 
 @pytest.fixture
-def instance(make: Callable[..., Instance]) -> Instance:
+def instance(make: Callable[..., SweInstance]) -> SweInstance:
     return make(
         gold_patch=patch_of("gold"),
         test_files={PLACE: TESTS.encode()},
@@ -257,7 +257,7 @@ def instance(make: Callable[..., Instance]) -> Instance:
 
 
 @pytest.fixture
-def open_grader(machine: Machine, instance: Instance) -> Callable[..., Callable[[str], Any]]:
+def open_grader(machine: FaultyMachine, instance: SweInstance) -> Callable[..., Callable[[str], Any]]:
     """A fresh grader on the machine; what it gives grades a patch by its name."""
 
     def make_grader(**options: Any) -> Callable[[str], Any]:

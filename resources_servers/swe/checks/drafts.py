@@ -1,0 +1,81 @@
+"""Rows before they are whole: an own-format row may lack its lists of tests; runs will tell them.
+
+Lists   missing, null or empty FAIL_TO_PASS, missing or null PASS_TO_PASS: to be derived. Rows of other forms have them.
+Write   the lists go back where the row keeps them and as it keeps them (a list, or JSON text); a row that keeps them
+        elsewhere (R2E-Gym's map, an `instance_dict`) can't lose a test here.
+Errors  RowError names the key.
+"""
+
+import json
+from typing import NamedTuple
+
+from paddock.http import read_row
+from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.rows import read
+from paddock.resources_servers.swe.rows.fields import names
+from paddock.types import JsonObject
+
+F2P, P2P = "FAIL_TO_PASS", "PASS_TO_PASS"
+_ANY = "any"
+"""Stands for a test while a row without one is read."""
+
+
+class RowDraft(NamedTuple):
+    """A row that may lack its lists of tests."""
+
+    row: JsonObject
+    instance: SweInstance
+    """With the row's lists, empty where it has none."""
+    has_targets: bool
+    has_kept: bool
+    """The row has FAIL_TO_PASS, has PASS_TO_PASS."""
+
+
+def read_draft(wire: JsonObject) -> RowDraft:
+    """Read a row as a draft; RowError names the key that is wrong."""
+    # Published rows have none: the agent makes the prompt.
+    row = read_row({"responses_create_params": {"input": []}, **wire})
+    if row.task.get("test_command") is None:
+        return RowDraft(wire, read(row), has_targets=True, has_kept=True)
+    targets = names(wire, F2P) if _is_given(wire.get(F2P)) else []
+    kept = names(wire, P2P) if _is_given(wire.get(P2P)) else None
+    task = {**row.task, F2P: targets or [_ANY], P2P: kept or []}
+    instance = read(row.model_copy(update={"task": task}))
+    whole = instance.model_copy(update={"fail_to_pass": targets, "pass_to_pass": kept or []})
+    return RowDraft(wire, whole, has_targets=bool(targets), has_kept=kept is not None)
+
+
+def with_lists(wire: JsonObject, targets: list[str], kept: list[str]) -> JsonObject:
+    """Return the row with its lists."""
+    if wire.get("test_command") is None and not (F2P in wire and P2P in wire):
+        return wire
+    return {**wire, F2P: _as_given(wire.get(F2P), targets), P2P: _as_given(wire.get(P2P), kept)}
+
+
+def can_drop(wire: JsonObject) -> bool:
+    """Say whether a test can be taken out of the row's lists."""
+    return wire.get("test_command") is not None or (F2P in wire and P2P in wire)
+
+
+def label(wire: JsonObject) -> str:
+    """Return a name of the row for people."""
+    params = wire.get("responses_create_params")
+    inner = params.get("metadata") if isinstance(params, dict) else None
+    for place in (wire, inner if isinstance(inner, dict) else {}):
+        for key in ("instance_id", "commit_hash"):
+            if isinstance(place.get(key), str) and place[key]:
+                return str(place[key])
+    return "row"
+
+
+def _is_given(value: object) -> bool:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return True
+    return value is not None and value != ""
+
+
+def _as_given(before: object, tests: list[str]) -> list[str] | str:
+    return json.dumps(tests, ensure_ascii=False) if isinstance(before, str) else tests
