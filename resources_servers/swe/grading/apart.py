@@ -38,10 +38,10 @@ async def run_apart(function: Callable[..., T], *args: object, chars: int, cpu_s
     request = json.dumps({"call": function.__name__, "args": args, "cpu_s": cpu_s}).encode()
     pipe = asyncio.subprocess.PIPE
     # Its folder has modules with the names of others (-P).
-    process = await asyncio.create_subprocess_exec(sys.executable, "-P", PROGRAM, stdin=pipe, stdout=pipe)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-P", PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         async with asyncio.timeout(WAIT_FACTOR * cpu_s):
-            made, _ = await process.communicate(request)
+            made, words = await process.communicate(request)
     except TimeoutError:
         raise VerifierError(f"no log was read in {WAIT_FACTOR * cpu_s:g} s", kind="log_reader") from None
     finally:
@@ -51,6 +51,7 @@ async def run_apart(function: Callable[..., T], *args: object, chars: int, cpu_s
     if process.returncode == -signal.SIGXCPU:
         raise TooSlowError
     if process.returncode != 0:
-        raise VerifierError(f"the process that reads a log ended with {process.returncode}", kind="log_reader")
+        *_, last = ["", *words.decode(errors="replace").splitlines()]
+        raise VerifierError(f"the process that reads a log ended with {process.returncode}: {last}", kind="log_reader")
     found: T = json.loads(made)
     return found
