@@ -5,7 +5,7 @@ Import  the package `swebench.harness` imports docker, modal and datasets when i
 Process run by itself it serves one call, JSON in and out, and the kernel ends it when the processor's time that it was
         given is over: `grading.log_process` starts it. It takes 0.05 s to start.
 Errors  of a parser none: code under test wrote the log, and what no parser can read tells of no test. MemoryError and
-        OSError are the machine's.
+        OSError are the machine's: the process ends with 1, and one line on stderr.
 """
 
 import importlib
@@ -101,4 +101,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (MemoryError, OSError) as lack:
+        sys.exit(f"{type(lack).__name__}: {lack}")

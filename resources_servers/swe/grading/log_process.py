@@ -38,10 +38,10 @@ async def run_in_process(function: Callable[..., T], *args: object, chars: int, 
     request = json.dumps({"call": function.__name__, "args": args, "cpu_s": cpu_s}).encode()
     pipe = asyncio.subprocess.PIPE
     # Its folder has modules with the names of others (-P).
-    process = await asyncio.create_subprocess_exec(sys.executable, "-P", PROGRAM, stdin=pipe, stdout=pipe)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-P", PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         async with asyncio.timeout(WAIT_FACTOR * cpu_s):
-            reply, _ = await process.communicate(request)
+            reply, errors = await process.communicate(request)
     except TimeoutError:
         raise VerifierError(f"no log was read in {WAIT_FACTOR * cpu_s:g} s", kind="log_reader") from None
     finally:
@@ -51,6 +51,7 @@ async def run_in_process(function: Callable[..., T], *args: object, chars: int, 
     if process.returncode == -signal.SIGXCPU:
         raise TooSlowError
     if process.returncode != 0:
-        raise VerifierError(f"the process that reads a log ended with {process.returncode}", kind="log_reader")
+        *_, last = ["", *errors.decode(errors="replace").splitlines()]
+        raise VerifierError(f"the process that reads a log ended with {process.returncode}: {last}", kind="log_reader")
     result: T = json.loads(reply)
     return result

@@ -105,6 +105,17 @@ async def test_a_process_that_ends_otherwise_is_no_verdict() -> None:
         await run_in_process(official.judge, EXPECTED, {}, chars=SHORT_CHARS + 1, cpu_s=WHATEVER_S)
 
 
+def test_a_disk_that_is_full_is_said_in_one_line() -> None:
+    """A file of no byte may be written, as on such a disk."""
+    call = json.dumps({"call": "status_map", "args": [EXPECTED, official.whole_log(LOG, 1)], "cpu_s": 9}).encode()
+    words = [sys.executable, "-P", log_process.PROGRAM]
+    full = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words]
+    done = subprocess.run(full, input=call, capture_output=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert "Error: [Errno" in line
+
+
 NOISY = (
     "import unittest\n\nimport shapes\n\n\nclass Tests(unittest.TestCase):\n"
     "    def test_area(self):\n        self.assertEqual(shapes.area(2, 3), 6)\n"
