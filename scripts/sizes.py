@@ -1,25 +1,103 @@
-"""Sizes law: no Python file over 500 lines, no function over 60. Prints each offender and exits 1."""
+"""Sizes and names: what the linters don't look at. Prints each offender and exits 1.
+
+Sizes   no Python file over 500 lines, no function over 60.
+Names   in the rooms of `PLAIN`, a class name stands in one module of the product, is no participle (`Told`, `Kept`), and
+        a file is not named by a gerund that is no term of the field.
+Modules what `__all__` lists is bound in its module; no module is run by its path from another folder.
+"""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+PRODUCT = ("src/", "agents/", "harnesses/", "models_servers/", "resources_servers/", "training/")
+PLAIN = ("agents/", "resources_servers/", "training/", "src/paddock/processes/", "src/paddock/tokens/")
+TERMS = frozenset({"grading", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"})
+TERMS |= {"streaming", "testing", "training"}
+PARTICIPLES = "Added Asked Begun Built Called Checked Chosen Composed Covered Ended Expected Failed Fetched Finished Found"
+PARTICIPLES += " Given Got Heard Held Installed Joined Judged Kept Known Left Loaded Lost Made Matched Meant Opened Placed"
+PARTICIPLES += " Planned Played Read Received Refused Resolved Ruled Said Scanned Seen Sent Served Settled Shown Started"
+PARTICIPLES += " Stored Swept Taken Taught Told Translated Tried Trained Validated Wanted Written"
+PARTICIPLE = re.compile(rf"_?(?:{'|'.join(PARTICIPLES.split())})")
+BY_PATH = re.compile(r"__file__\)(?:\.resolve\(\))?\.(?:parents\[\d+\]|parent\.parent)[^\n]*\.py\"")
+SHARED: dict[str, str] = {}
+"""Class names that may stand in several modules, with the reason."""
 
 
-def offenders(path: Path) -> Iterator[str]:
-    text = path.read_text()
-    lines = text.count("\n")
+class Module(NamedTuple):
+    """A Python file of the repository."""
+
+    name: str
+    """Its path from the root."""
+    text: str
+    tree: ast.Module
+
+    @property
+    def classes(self) -> Iterator[str]:
+        return (node.name for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
+
+
+def too_long(module: Module) -> Iterator[str]:
+    lines = module.text.count("\n")
     if lines > MAX_FILE_LINES:
-        yield f"{path}: {lines} lines, at most {MAX_FILE_LINES}"
-    for node in ast.walk(ast.parse(text)):
+        yield f"{module.name}: {lines} lines, at most {MAX_FILE_LINES}"
+    for node in ast.walk(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION_LINES:
-                yield f"{path}:{node.lineno}: {node.name} has {length} lines, at most {MAX_FUNCTION_LINES}"
+                yield f"{module.name}:{node.lineno}: {node.name} has {length} lines, at most {MAX_FUNCTION_LINES}"
+
+
+def unbound(module: Module) -> Iterator[str]:
+    """Names of `__all__` that the module does not bind; one with `__getattr__` may bind them later."""
+    bound: set[str] = set()
+    listed: list[str] = []
+    for node in module.tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {target.id for target in targets if isinstance(target, ast.Name)}
+            bound |= names
+            if "__all__" in names and isinstance(node.value, ast.List):
+                listed = [item.value for item in node.value.elts if isinstance(item, ast.Constant)]
+    if "__getattr__" in bound:
+        return
+    yield from (f"{module.name}: `__all__` lists {name}, which is not there" for name in listed if name not in bound)
+
+
+def run_by_path(module: Module) -> Iterator[str]:
+    for match in BY_PATH.finditer(module.text):
+        line = module.text.count("\n", 0, match.start()) + 1
+        yield f"{module.name}:{line}: another folder's module by its path: imports can't be checked"
+
+
+def badly_named(modules: Iterable[Module]) -> Iterator[str]:
+    places: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        for name in module.classes:
+            places[name].add(module.name)
+    for module in modules:
+        if not module.name.startswith(PLAIN):
+            continue
+        stem = Path(module.name).stem
+        if stem.endswith("ing") and stem not in TERMS:
+            yield f"{module.name}: a file is named by what is in it"
+        for name in module.classes:
+            if PARTICIPLE.fullmatch(name):
+                yield f"{module.name}: class {name}: a participle is no noun"
+            if len(places[name]) > 1 and name not in SHARED:
+                others = ", ".join(sorted(places[name] - {module.name}))
+                yield f"{module.name}: class {name} stands in {others}, too"
 
 
 def main() -> int:
@@ -29,8 +107,16 @@ def main() -> int:
         capture_output=True,
         text=True,
     )
-    found = [line for name in listed.stdout.split() if Path(name).is_file() for line in offenders(Path(name))]
-    print("\n".join(found) or "sizes: ok")
+    modules = []
+    for name in listed.stdout.split():
+        if Path(name).is_file():
+            text = Path(name).read_text()
+            modules.append(Module(name, text, ast.parse(text)))
+    product = [module for module in modules if module.name.startswith(PRODUCT)]
+    found = [line for module in modules for line in too_long(module)]
+    found += [line for module in product for line in (*unbound(module), *run_by_path(module))]
+    found += badly_named(product)
+    print("\n".join(found) or "sizes and names: ok")
     return int(bool(found))
 
 

@@ -18,18 +18,18 @@ from paddock.types import JsonObject
 from paddock.types.responses import messages, output_items
 
 
-class _Expected(BaseModel):
+class _ExpectedAction(BaseModel):
     """Keys of the published rows that no comparator reads (`id`, `status`, ...) are kept out, not refused."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class ExpectedMessage(_Expected):
+class ExpectedMessage(_ExpectedAction):
     type: Literal["message"]
     content: str | list[Any] = ""
 
 
-class ExpectedCall(_Expected):
+class ExpectedCall(_ExpectedAction):
     type: Literal["function_call"]
     name: str = Field(min_length=1)
     arguments: str
@@ -52,7 +52,7 @@ class ExpectedCall(_Expected):
         return value
 
 
-class ExpectedBatch(_Expected):
+class ExpectedBatch(_ExpectedAction):
     type: Literal["function_call_batch"]
     calls: list[ExpectedCall] = Field(min_length=1)
 
