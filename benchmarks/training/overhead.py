@@ -31,7 +31,7 @@ from paddock.server.loops import spare_collector
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.vocabulary import Vocabulary
-from paddock.training.core.admission import Admission
+from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.grpo.reading import ReadConfig, read_config
@@ -124,7 +124,7 @@ class Ours:
         self._begun = 0
 
     async def step(self) -> list[list[int]]:
-        buffer = ReplayBuffer(Admission(PROMPTS, 0))
+        buffer = ReplayBuffer(GroupAdmission(PROMPTS, 0))
 
         async def one(nth: int) -> None:
             work = Work(self._begun + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)

@@ -106,6 +106,6 @@ def _run(way: Way, sigma: float, seed: int) -> Run:
     return Run(
         steps_per_min=60 * ended.steps / lasted_s,
         wait_share=ended.wait_share,
-        given_up_share=ended.lost["slow"] / ended.n_begun,
-        cpu_ms=cpu * 1e3 / (ended.n_begun * MEMBERS),
+        given_up_share=ended.lost["slow"] / ended.n_started,
+        cpu_ms=cpu * 1e3 / (ended.n_started * MEMBERS),
     )

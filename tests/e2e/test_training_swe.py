@@ -13,7 +13,7 @@ from tests.e2e.learning import group, runs, swe, swe_run
 from paddock.cli import main
 from paddock.tokens.export import plan_rollout, rollout_samples
 from paddock.training.core.batches import make_batch
-from paddock.training.core.records import Masked
+from paddock.training.core.records import MaskEntry
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import REWARDED, Rollout
 
@@ -67,7 +67,7 @@ def test_advantages_are_those_computed_by_hand(played: group.Ended, case: str) -
         known_versions=[0],
     )
     (killed,) = (member.nth for member in played.group.members if member.reward is None)
-    assert batch.masked == [Masked(0, killed, None, "infra")]
+    assert batch.masked == [MaskEntry(0, killed, None, "infra")]
     assert sorted(row.reward for row in batch.rows) == [0.0, 0.0, 0.0, 1.0]
     for row in batch.rows:
         advantage = right if row.reward else wrong

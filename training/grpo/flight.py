@@ -13,8 +13,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from paddock.errors import InfraError
-from paddock.training.core.groups import repaired
-from paddock.training.core.ledger import Begun, Ledger, Lost
+from paddock.training.core.groups import repair
+from paddock.training.core.ledger import Ledger, LostGroup, RunningGroup
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings
 from paddock.training.grpo.calls import calling
@@ -52,7 +52,7 @@ class Flight:
         self._clock = clock
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._began_at: dict[int, float] = {}
-        self._lost: list[Lost] = []
+        self._lost: list[LostGroup] = []
         self._changed = asyncio.Event()
 
     @property
@@ -85,7 +85,7 @@ class Flight:
         for task in self._tasks.values():
             task.cancel()
 
-    def take_lost(self) -> tuple[Lost, ...]:
+    def take_lost(self) -> tuple[LostGroup, ...]:
         """Groups that were lost since the last call."""
         lost, self._lost = tuple(self._lost), []
         return lost
@@ -110,7 +110,7 @@ class Flight:
         while self._open and (begun := self._ledger.begin()) is not None:
             self._begin(begun)
 
-    def _begin(self, begun: Begun) -> None:
+    def _begin(self, begun: RunningGroup) -> None:
         task = self._owner.create_task(self._run(begun), name=f"group {begun.id}")
         self._tasks[begun.id] = task
         self._began_at[begun.id] = self._clock()
@@ -121,7 +121,7 @@ class Flight:
         del self._began_at[group_id]
         self._changed.set()
 
-    async def _run(self, begun: Begun) -> None:
+    async def _run(self, begun: RunningGroup) -> None:
         with calling("the rollout worker", "rollouts"):
             group = await self._rollouts.run_group(Work(begun.id, begun.row, begun.epoch), begun.version)
         if begun.id in self._ledger.running:
@@ -137,11 +137,11 @@ class Flight:
         else:
             self._useless += 1
             self.in_a_row += not outcomes or not outcomes <= NO_FAILURES
-        kept = repaired(group, self._settings)
+        kept = repair(group, self._settings)
         if kept is None:
-            self._lost.append(self._ledger.dropped(group))
+            self._lost.append(self._ledger.drop(group))
         else:
-            self._ledger.ended(kept)
+            self._ledger.end(kept)
         last = ", ".join(sorted(outcomes)) or "no member ended"
         if self.in_a_row > self._max_failures:
             raise _hopeless(self.in_a_row, last, f"grpo.async_grpo.max_generation_failures bears {self._max_failures}")

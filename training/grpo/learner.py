@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from paddock.training.core.loss_inputs import Totals
+from paddock.training.core.loss_inputs import BatchTotals
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo import learning
@@ -69,7 +69,7 @@ class Learner:
         every = self._processes.share((metrics, log_probs))
         return sum((one for one, _ in every), LossMetrics()), merged(one for _, one in every)
 
-    def _backward(self, micro: MicroBatch, totals: Totals, known: Known) -> tuple[torch.Tensor, LossMetrics]:
+    def _backward(self, micro: MicroBatch, totals: BatchTotals, known: Known) -> tuple[torch.Tensor, LossMetrics]:
         """The micro-batch's part of the gradient."""
         now = self.model.log_probs(micro.ids, micro.row, micro.at)
         loss, metrics = loss_of(micro, now, known, totals, self._settings.loss)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from paddock.training.core.agreement import Agreements, agreements, disagreeing
+from paddock.training.core.agreement import Agreements, agreements, disagreeing_rows
 from paddock.training.core.loss import policy_loss
-from paddock.training.core.loss_inputs import Tokens, Totals
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.core.settings import LossSettings
@@ -65,7 +65,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> Trained:
     masked: set[int] = set()
     if before is not None:
         own = [_per_id(rows[nth], before[nth]) for nth in active]
-        masked = {active[nth] for nth in disagreeing([rows[nth] for nth in active], own, threshold)}
+        masked = {active[nth] for nth in disagreeing_rows([rows[nth] for nth in active], own, threshold)}
     kept = [nth for nth in active if nth not in masked]
     reference = backend.scored(rows, kept, reference=True) if settings.loss.reference_policy_kl_penalty else None
     told: list[Mapping[str, float]] = []
@@ -81,25 +81,25 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> Trained:
     return Trained({**_joined(told), **agreement.metrics(), **counts}, tuple(sorted(masked)))
 
 
-def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> Totals:
-    return Totals(tokens=sum(sum(rows[nth].loss_mask) for nth in part), rows=len(part))
+def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> BatchTotals:
+    return BatchTotals(tokens=sum(sum(rows[nth].loss_mask) for nth in part), rows=len(part))
 
 
 def loss_of(
-    micro: MicroBatch, now: torch.Tensor, known: Known, totals: Totals, settings: LossSettings
+    micro: MicroBatch, now: torch.Tensor, known: Known, totals: BatchTotals, settings: LossSettings
 ) -> tuple[torch.Tensor, LossMetrics]:
     """The micro-batch's part of the loss. `now`: log-probs of its trained tokens."""
     if settings.ratio_against == "generation":
         before: torch.Tensor | None = micro.engine_log_probs
     else:
         before = None if known.before is None else micro.flat(known.before)
-    tokens = Tokens(
+    tokens = TrainedTokens(
         log_probs=now,
         engine_log_probs=micro.engine_log_probs,
         advantages=micro.advantages,
         rows=micro.row,
         n_rows=len(micro.rows),
-        before=before,
+        old_log_probs=before,
         reference_log_probs=None if known.reference is None else micro.flat(known.reference),
     )
     return policy_loss(tokens, totals, settings, ARRAYS)

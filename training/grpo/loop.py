@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
-from paddock.training.core.ledger import Ledger, Lost
+from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.metrics import batch_metrics, spread
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Batch, Group
@@ -73,7 +73,7 @@ class Told(NamedTuple):
     steps: int
     """Done by now: the x of every curve; 0: before the first."""
     batch: Batch | None
-    lost: tuple[Lost, ...]
+    lost: tuple[LostGroup, ...]
     """Since the last step was told."""
     metrics: dict[str, float]
     """`train/...`, `validation/...`, `timing/...` (seconds, shares), `buffer/...` (groups), `lost/...` (seconds that
@@ -86,12 +86,12 @@ class Ended(NamedTuple):
     why: Why
     """`max_num_steps` were done; all epochs are over; `must_save_by_s` was reached."""
     steps: int
-    n_begun: int
+    n_started: int
     """Groups, in the whole run; those that were left at the end too."""
     n_trained: int
     lost: dict[str, int]
     """Groups, by why."""
-    n_again: int
+    n_retries: int
     """Lost groups whose row was begun again."""
     wait_share: float
     """Of the time that the policy waited, trained and sent: how much it waited. Since this start."""
@@ -208,7 +208,7 @@ class Loop:
 
     async def _start(self, *, resumed: bool) -> None:
         await self._engines.bring(self._ledger.step)
-        self._ledger.sent()
+        self._ledger.finish_sending()
         if self._grpo.val_at_start and not resumed:
             self._tell(Told(0, None, (), await self._validate()))
         self._times.lap()
@@ -244,7 +244,7 @@ class Loop:
         )
         with self._times("train_s"):
             trained = await self._train(batch)
-        self._ledger.trained()
+        self._ledger.finish_step()
         self._flight.close()
         self._flight.give_up()
         if not self._in_flight:
@@ -252,7 +252,7 @@ class Loop:
                 await self._flight.until(lambda: self._flight.idle, self._settings.look_s)
         with self._times("send_s"):
             brought = await self._engines.bring(self._ledger.step)
-        self._ledger.sent()
+        self._ledger.finish_sending()
         if not self._full:
             self._flight.open()
         found = await self._validate() if self._validation_due() else {}
@@ -314,9 +314,9 @@ class Loop:
         return {
             "buffer/waiting": float(len(ledger.waiting)),
             "buffer/running": float(len(ledger.running)),
-            "buffer/begun": float(ledger.n_begun),
+            "buffer/begun": float(ledger.n_started),
             **{f"buffer/lost/{why}": float(count) for why, count in ledger.lost.items()},
-            "buffer/begun_again": float(ledger.n_again),
+            "buffer/begun_again": float(ledger.n_retries),
         }
 
     async def _save(self) -> None:
@@ -371,10 +371,10 @@ class Loop:
         return Ended(
             why=why,
             steps=self._ledger.step,
-            n_begun=self._ledger.n_begun,
+            n_started=self._ledger.n_started,
             n_trained=self._ledger.n_trained,
             lost={str(name): count for name, count in self._ledger.lost.items()},
-            n_again=self._ledger.n_again,
+            n_retries=self._ledger.n_retries,
             wait_share=_wait_share(self._spent),
             checkpoint=self._last.folder if self._last is not None else None,
             best=best.folder if best is not None else None,
@@ -382,7 +382,7 @@ class Loop:
         )
 
 
-def _lost_durations(lost: Sequence[Lost]) -> dict[str, float]:
+def _lost_durations(lost: Sequence[LostGroup]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for one in lost:
         if one.seconds is not None:

@@ -114,12 +114,12 @@ class World:
     def __init__(self, engines: int = 1) -> None:
         self.engines = [Engine(f"engine-{nth}") for nth in range(engines)]
         self.events: list[Event] = []
-        self.before: Callable[[str, int], None] = lambda what, of: None
+        self.on_event: Callable[[str, int], None] = lambda what, of: None
         """Called at each event; may raise."""
 
     def note(self, what: str, of: int) -> None:
         self.events.append(Event(now(), what, of))
-        self.before(what, of)
+        self.on_event(what, of)
 
     def of(self, what: str) -> list[int]:
         return [event.of for event in self.events if event.what == what]

@@ -21,7 +21,7 @@ from paddock.collect.attempts import Attempts, Ended
 from paddock.config import Config, validate
 from paddock.errors import BugError
 from paddock.training.core.flaws import FlawRules
-from paddock.training.core.groups import missing, rerolled
+from paddock.training.core.groups import missing_members, with_rerolls
 from paddock.training.core.members import member_of
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
@@ -86,13 +86,13 @@ class RolloutWorker:
         attempts = self._attempts_into(lines)
         group = Group(id=work.id, row=work.row, epoch=work.epoch, members=(), size=size, version=version)
         for nth in range(1 + self.settings.groups.max_rerolls):
-            places = missing(group)
+            places = missing_members(group)
             if not places:
                 break
             failed_before = nth * self._attempts.max_attempts
             members = await _all_of(self._member(attempts, row, place, failed_before) for place in places)
             self._running.require_running()
-            group = rerolled(group, members)
+            group = with_rerolls(group, members)
         await self._journals.group(group, lines)
         return group
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from paddock.training.core.loss import policy_loss
-from paddock.training.core.loss_inputs import Tokens, Totals
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.plain_arrays import PlainArrays, Vector
 from paddock.training.core.settings import LossSettings
 from paddock.training.grpo.torch_arrays import TorchArrays
@@ -76,22 +76,22 @@ def case(seed: int) -> Case:
     return Case(now, now + some(0.4), now + some(0.4), now + some(), some(2.0), mask)
 
 
-def flat(one: Case, now: torch.Tensor, rows: list[int]) -> Tokens[torch.Tensor]:
+def flat(one: Case, now: torch.Tensor, rows: list[int]) -> TrainedTokens[torch.Tensor]:
     on = one.mask[rows] > 0
-    return Tokens(
+    return TrainedTokens(
         log_probs=now[rows][on],
         engine_log_probs=one.engine[rows][on],
         advantages=one.advantages[rows][on],
         rows=on.nonzero()[:, 0],
         n_rows=len(rows),
-        before=one.before[rows][on],
+        old_log_probs=one.before[rows][on],
         reference_log_probs=one.reference[rows][on],
     )
 
 
-def plain(tokens: Tokens[torch.Tensor]) -> Tokens[Vector]:
+def plain(tokens: TrainedTokens[torch.Tensor]) -> TrainedTokens[Vector]:
     arrays = [Vector(x.tolist()) if isinstance(x, torch.Tensor) else x for x in tokens]
-    return Tokens(*arrays)  # type: ignore[arg-type]
+    return TrainedTokens(*arrays)  # type: ignore[arg-type]
 
 
 def published(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
@@ -166,7 +166,7 @@ def difference(x: torch.Tensor | float, y: torch.Tensor | float) -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    totals = Totals(sum(LENGTHS), len(LENGTHS))
+    totals = BatchTotals(sum(LENGTHS), len(LENGTHS))
     arrays = TorchArrays()
     worst = dict.fromkeys(("value", "gradient", "parts", "plain", "metrics"), 0.0)
     cases = 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from paddock.training.core.ledger import Begun, Ledger, Lost
+from paddock.training.core.ledger import Ledger, LostGroup, RunningGroup
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
@@ -15,7 +15,7 @@ from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, Grp
 ROWS, PROMPTS, SIZE, STEPS = 400, 16, 16, 100
 
 
-def ended(begun: Begun) -> Group:
+def ended(begun: RunningGroup) -> Group:
     members = (Member(0, "completed", 1.0), Member(1, "completed", 0.0))
     return Group(begun.id, begun.row, begun.epoch, members, SIZE, begun.version)
 
@@ -33,22 +33,22 @@ class Run:
         self.ledger = Ledger(grpo, order, GroupSettings(max_age_retries=retries))
         self.now = 0.0
         self.ends: list[tuple[float, int]] = []
-        self.begun: dict[int, Begun] = {}
+        self.begun: dict[int, RunningGroup] = {}
         self.trained: list[Group] = []
-        self.lost: list[Lost] = []
+        self.lost: list[LostGroup] = []
         self.train_s = train_s
 
     def run(self) -> None:
-        self.ledger.sent()
+        self.ledger.finish_sending()
         self.fill()
         while self.ledger.step < STEPS:
             while not self.ledger.ready:
                 self.until(self.ends[0][0])
             self.trained += self.ledger.take() or []
             self.until(self.now + self.train_s)
-            self.ledger.trained()
+            self.ledger.finish_step()
             self.lost += self.ledger.give_up()
-            self.ledger.sent()
+            self.ledger.finish_sending()
             self.fill()
 
     def fill(self) -> None:
@@ -61,7 +61,7 @@ class Run:
         while self.ends and self.ends[0][0] <= at:
             self.now, group_id = heapq.heappop(self.ends)
             if group_id in self.ledger.running:
-                self.ledger.ended(ended(self.begun[group_id]))
+                self.ledger.end(ended(self.begun[group_id]))
             self.fill()
         self.now = at
 
@@ -84,11 +84,11 @@ def test_no_row_of_an_epoch_is_lost_to_its_length(case: Case, retries: int) -> N
     assert len(turns) == len(set(turns)) == STEPS * PROMPTS
     there = {*turns, *((begun.epoch, begun.row) for begun in run.ledger.running.values())}
     there |= {(group.epoch, group.row) for group in run.ledger.waiting.groups}
-    there |= {(each.epoch, each.row) for each in run.ledger.again}
+    there |= {(each.epoch, each.row) for each in run.ledger.retries}
     assert there == {(begun.epoch, begun.row) for begun in run.begun.values()}
     assert {(0, row) for row in range(ROWS)} <= set(turns)
     assert all(one.again for one in run.lost)
-    assert (run.ledger.n_again, sum(run.ledger.lost.values())) == (len(run.lost), len(run.lost))
+    assert (run.ledger.n_retries, sum(run.ledger.lost.values())) == (len(run.lost), len(run.lost))
     assert bool(run.lost) is (retries > 0)
     assert {one.why for one in run.lost} <= {"slow", "too_old"}
 
@@ -97,7 +97,7 @@ def test_what_is_waited_for_is_the_last_group_of_a_row() -> None:
     order = RowOrder(9, seed=0, shuffle=False, max_epochs=1)
     grpo = GrpoSettings(num_prompts_per_step=1, async_grpo=AsyncGrpoSettings(max_trajectory_age_steps=1))
     ledger = Ledger(grpo, order, GroupSettings(max_age_retries=1))
-    ledger.sent()
+    ledger.finish_sending()
     first = ledger.begin()
     assert first is not None
     lost = [one for _ in range(2) for one in quick_step(ledger)]
@@ -107,19 +107,19 @@ def test_what_is_waited_for_is_the_last_group_of_a_row() -> None:
     assert quick_step(ledger) == []
     quick = ledger.begin()
     assert quick is not None
-    ledger.ended(ended(quick))
+    ledger.end(ended(quick))
     assert not ledger.ready and ledger.take() is None, "after this step it would be too old"
-    ledger.ended(ended(second))
+    ledger.end(ended(second))
     assert [group.row for group in ledger.take() or []] == [0]
 
 
-def quick_step(ledger: Ledger) -> list[Lost]:
+def quick_step(ledger: Ledger) -> list[LostGroup]:
     """A step on a group that ends at once."""
     quick = ledger.begin()
     assert quick is not None
-    ledger.ended(ended(quick))
+    ledger.end(ended(quick))
     assert ledger.take() is not None
-    ledger.trained()
+    ledger.finish_step()
     lost = ledger.give_up()
-    ledger.sent()
+    ledger.finish_sending()
     return lost

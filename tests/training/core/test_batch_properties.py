@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paddock.training.core.metrics import batch_metrics
 from paddock.training.core.records import Flaw, Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.core.testing import FAILED, batch, group, member, sample
+from paddock.training.core.testing import FAILED_OUTCOMES, batch, group, member, sample
 
 REWARDS = st.sampled_from([0.0, 0.25, 1.0])
 VERSIONS = st.sampled_from(["0", "1", "2", "9", None])
@@ -18,7 +18,7 @@ VERSIONS = st.sampled_from(["0", "1", "2", "9", None])
 @st.composite
 def members(draw: st.DrawFn, nth: int) -> Member:
     if draw(st.integers(0, 3)) == 0:
-        return member(nth, None, outcome=draw(st.sampled_from(FAILED)))
+        return member(nth, None, outcome=draw(st.sampled_from(FAILED_OUTCOMES)))
     parts = [
         sample(
             [("a", 1, 3, draw(VERSIONS)), ("b", 4, 6, draw(VERSIONS))],

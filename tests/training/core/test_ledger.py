@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from paddock.errors import BugError, ConfigError
-from paddock.training.core.admission import Admission
+from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.buffer import ReplayBuffer
-from paddock.training.core.ledger import Begun, Ledger
+from paddock.training.core.ledger import Ledger, RunningGroup
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
@@ -32,7 +32,7 @@ def order(n_rows: int = 15) -> RowOrder:
     return RowOrder(n_rows, seed=3, shuffle=True, max_epochs=2)
 
 
-def ended(begun: Begun, oldest: int | None = None) -> Group:
+def ended(begun: RunningGroup, oldest: int | None = None) -> Group:
     version = begun.version if oldest is None else oldest
     samples = [sample((("a", 2, 4, str(version)),))]
     whole = group(member(0, samples=samples), member(1, 0.0, samples=samples))
@@ -48,7 +48,7 @@ class Books(RuleBasedStateMachine):
         self.groups = retries(again)
         self.ledger = Ledger(self.grpo, order(), self.groups)
         self.lagged: set[int] = set()
-        self.seen: dict[int, Begun] = {}
+        self.seen: dict[int, RunningGroup] = {}
         self.trained: dict[int, int] = {}
         self.lost: set[int] = set()
         self.sent = True
@@ -71,14 +71,14 @@ class Books(RuleBasedStateMachine):
             running = list(self.ledger.running.values())
             if running:
                 begun = running[place % len(running)]
-                self.ledger.ended(ended(begun, max(0, begun.version - lag)))
+                self.ledger.end(ended(begun, max(0, begun.version - lag)))
                 self.lagged |= {begun.id} if lag else set()
 
     @precondition(lambda self: self.ledger.running)
     @rule(place=st.integers(0, 11))
     def drop(self, place: int) -> None:
         running = list(self.ledger.running.values())
-        self.lose(self.ledger.dropped(ended(running[place % len(running)])).id)
+        self.lose(self.ledger.drop(ended(running[place % len(running)])).id)
 
     @precondition(lambda self: self.sent and self.ledger.ready)
     @rule()
@@ -92,7 +92,7 @@ class Books(RuleBasedStateMachine):
             assert each.id not in self.trained
             self.trained[each.id] = step
         assert len(self.ledger.running) + len(self.ledger.waiting) <= self.grpo.max_age * len(taken)
-        self.ledger.trained()
+        self.ledger.finish_step()
         self.sent = False
         self.give_up()
 
@@ -121,7 +121,7 @@ class Books(RuleBasedStateMachine):
     @precondition(lambda self: not self.sent)
     @rule()
     def send(self) -> None:
-        self.ledger.sent()
+        self.ledger.finish_sending()
         self.sent = True
 
     @precondition(lambda self: self.sent)
@@ -150,7 +150,7 @@ class Books(RuleBasedStateMachine):
     @invariant()
     def each_group_is_at_one_place(self) -> None:
         places = [*self.ledger.running, *(each.id for each in self.ledger.waiting.groups), *self.trained, *self.lost]
-        assert sorted(places) == list(range(self.ledger.n_begun)) == sorted(self.seen)
+        assert sorted(places) == list(range(self.ledger.n_started)) == sorted(self.seen)
         assert sum(self.ledger.lost.values()) == len(self.lost)
         assert self.ledger.n_trained == len(self.trained) == self.ledger.step * self.grpo.num_prompts_per_step
 
@@ -158,7 +158,7 @@ class Books(RuleBasedStateMachine):
     def no_more_than_there_is_room_for(self) -> None:
         prompts, age = self.grpo.num_prompts_per_step, self.grpo.max_age
         assert self.ledger.n_alive <= self.ledger.admission.capacity
-        assert self.ledger.n_begun <= (self.ledger.version + age + 1) * prompts + len(self.lost)
+        assert self.ledger.n_started <= (self.ledger.version + age + 1) * prompts + len(self.lost)
 
     @invariant()
     def rows_come_in_their_order(self) -> None:
@@ -176,7 +176,7 @@ TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 
 
 def test_room_is_for_a_step_s_groups_per_version_of_age() -> None:
-    admission = Admission(num_prompts_per_step=4, max_age=2)
+    admission = GroupAdmission(num_prompts_per_step=4, max_age=2)
     assert admission.capacity == 12
     assert admission.room(step=0, version=0, alive=0) == 12
     assert admission.room(step=0, version=0, alive=11) == 1
@@ -191,12 +191,12 @@ def test_on_policy_nothing_begins_before_weights_are_sent() -> None:
     assert ledger.begin() is None
     for begun in first:
         assert begun is not None
-        ledger.ended(ended(begun))
+        ledger.end(ended(begun))
     assert ledger.take() is not None
     assert ledger.begin() is None, "being trained on"
-    ledger.trained()
+    ledger.finish_step()
     assert ledger.begin() is None, "not sent"
-    ledger.sent()
+    ledger.finish_sending()
     begun = ledger.begin()
     assert begun is not None
     assert begun.version == 1
@@ -209,14 +209,14 @@ def test_rows_that_are_used_up_starve_a_run() -> None:
     assert not ledger.starved
     for each in begun[:3]:
         assert each is not None
-        ledger.dropped(ended(each))
+        ledger.drop(ended(each))
     assert ledger.starved
 
 
 def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
-    buffer = ReplayBuffer(Admission(2, 1))
+    buffer = ReplayBuffer(GroupAdmission(2, 1))
     for group_id, version in ((3, 1), (4, 0), (1, 2), (0, 2)):
-        buffer.put(ended(Begun(group_id, 0, 0, version)))
+        buffer.put(ended(RunningGroup(group_id, 0, 0, version)))
     assert [each.id for each in buffer.give_up(2)] == [4]
     assert [each.id for each in buffer.take(2) or []] == [3, 0]
     assert buffer.take(2) is None
@@ -225,13 +225,13 @@ def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
 
 def test_the_oldest_token_counts() -> None:
     spans = (("a", 0, 2, "4"), ("a", 2, 4, "5"))
-    buffer = ReplayBuffer(Admission(1, 1), [group(member(0, samples=[sample(spans)]), version=5)])
+    buffer = ReplayBuffer(GroupAdmission(1, 1), [group(member(0, samples=[sample(spans)]), version=5)])
     assert not buffer.ready(6)
     assert buffer.ready(5)
 
 
 def test_a_group_ends_once() -> None:
-    buffer = ReplayBuffer(Admission(1, 1), [group(member(0))])
+    buffer = ReplayBuffer(GroupAdmission(1, 1), [group(member(0))])
     with pytest.raises(BugError, match="group 0 ended twice"):
         buffer.put(group(member(0)))
 

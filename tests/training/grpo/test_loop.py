@@ -103,9 +103,9 @@ def test_what_runs_at_the_end_is_cancelled_and_has_ended() -> None:
     one = Run(settings(2), seconds=slow(set(range(8, 99)), 50.0))
     ended = one.run()
     begun, over = one.world.of("begin"), [*one.world.of("end"), *one.world.of("cancel")]
-    assert len(begun) == len(set(begun)) == ended.n_begun
+    assert len(begun) == len(set(begun)) == ended.n_started
     assert sorted(begun) == sorted(over)
-    assert ended.n_begun <= (STEPS - 1 + 2 + 1) * PROMPTS + ended.lost["slow"]
+    assert ended.n_started <= (STEPS - 1 + 2 + 1) * PROMPTS + ended.lost["slow"]
 
 
 @pytest.mark.parametrize("in_flight", [True, False])
@@ -272,7 +272,7 @@ def test_groups_with_too_few_verdicts_are_replaced_by_the_next_rows() -> None:
     lost = [lost for told in one.told for lost in told.lost]
     assert {each.why for each in lost} == {"dropped"}
     assert all(each.id % 3 == 0 for each in lost)
-    assert ended.n_begun == len(set(one.world.of("begin")))
+    assert ended.n_started == len(set(one.world.of("begin")))
     assert ended.lost["dropped"] == len([group for group in one.world.of("end") if group % 3 == 0])
 
 
@@ -313,7 +313,7 @@ def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() 
         if (what, of) == ("train", 2):
             world.engines[1].restart()
 
-    world.before = restart
+    world.on_event = restart
     one.run()
     masked = [(batch.step, each.reason) for batch in one.policy.batches for each in batch.masked]
     assert {reason for _, reason in masked} == {"unknown_weights"}
@@ -329,7 +329,7 @@ def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -
         if (what, of) == ("begin", 3):
             world.engines[1].restart()
 
-    world.before = restart
+    world.on_event = restart
     one.run()
     assert world.of("sent")[:3] == [0, 1, 1]
     again = [event.at_s for event in world.events if event.what == "sent"][2]
@@ -344,7 +344,7 @@ def test_an_engine_that_was_started_anew_gets_weights_while_a_validation_runs() 
         if (what, of) == ("validate", 3):
             world.engines[1].restart()
 
-    world.before = restart
+    world.on_event = restart
     one.run()
     assert one.told[2].metrics["validation/accuracy"] == 0.5
     again = [event.at_s for event in world.events if event.what == "sent" and event.of == 3]
@@ -359,7 +359,7 @@ def test_a_sending_that_reaches_nobody_is_tried_again() -> None:
         if (what, of) == ("train", 1):
             one.policy.refusing["engine-0"] = 5
 
-    one.world.before = fail
+    one.world.on_event = fail
     one.run()
     assert one.world.of("send") == [0, 1, *[2] * 6, *range(3, STEPS + 1)]
 
@@ -379,7 +379,7 @@ def test_a_worker_that_says_nothing_any_more_is_not_waited_for_for_ever() -> Non
         if what == "replicas" and now() > 10.0:
             raise InfraError("no answer", kind="replicas_unknown")
 
-    world.before = silent
+    world.on_event = silent
     with pytest.raises(InfraError, match="no answer"):
         one.run()
     assert 600 <= world.events[-1].at_s < 700
@@ -393,7 +393,7 @@ def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() ->
         if (what, of) == ("train", 0):
             one.policy.refusing["engine-1"] = 10**6
 
-    world.before = refuse
+    world.on_event = refuse
     assert one.run().steps == STEPS
     assert max(one.ages()) <= 2
     assert world.engines[1].version == "0"
@@ -410,7 +410,7 @@ def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_ba
         if (what, of) == ("train", 2):
             assert world.engines[1].version == "2"
 
-    world.before = leave
+    world.on_event = leave
     ended = one.run()
     # What it sampled meanwhile is too old for an on-policy step at once, and its place another's.
     assert ended.lost == {"slow": 0, "too_old": 1, "dropped": 0}
@@ -427,7 +427,7 @@ def test_no_engine_at_all_is_waited_for() -> None:
         if len(world.of("replicas")) == 5:
             world.engines[0].is_well = True
 
-    world.before = well
+    world.on_event = well
     assert one.run().steps == STEPS
     assert world.at("send", 0) == 40.0
 
@@ -443,7 +443,7 @@ def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error
             begun[:] = one.world.of("begin")
             raise error
 
-    one.world.before = die
+    one.world.on_event = die
     with pytest.raises(PaddockError, match=str(error)):
         one.run()
     over = [*one.world.of("end"), *one.world.of("cancel")]
@@ -478,7 +478,7 @@ def test_a_validation_without_verdicts_is_told_and_nothing_more() -> None:
 def test_a_run_ends_when_its_rows_are_used_up() -> None:
     one = Run(settings(n_rows=7, val_at_end=True), validations={3: 1.0})
     ended = one.run()
-    assert (ended.why, ended.steps, ended.n_begun, ended.n_trained) == ("rows", 3, 7, 6)
+    assert (ended.why, ended.steps, ended.n_started, ended.n_trained) == ("rows", 3, 7, 6)
     assert (one.told[-1].steps, one.told[-1].batch) == (3, None)
     assert one.told[-1].metrics["validation/accuracy"] == 1.0
 
@@ -491,7 +491,7 @@ def test_a_step_of_which_all_is_masked_is_told_and_trains_nothing() -> None:
         if what == "begin" and of in (2, 3):
             world.engines[0].version = "somebody's"
 
-    world.before = label
+    world.on_event = label
     assert one.run().steps == STEPS
     assert one.world.of("train") == [0, 2, 3, 4, 5]
     assert one.told[1].metrics["train/masked/unknown_weights"] > 0

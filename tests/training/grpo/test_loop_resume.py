@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.sampling import few
 
 from paddock.errors import ConfigError, InfraError
-from paddock.training.core.ledger import Lost
-from paddock.training.core.order import Next, RowOrder
+from paddock.training.core.ledger import LostGroup
+from paddock.training.core.order import EpochRow, RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.checkpoints import Checkpoints
@@ -112,7 +112,7 @@ def part(plan: Plan, *, resume: bool = False, kill_at: int | None = None) -> Par
             if len(world.events) == kill_at:
                 run.cancel()
 
-        world.before = kill
+        world.on_event = kill
         try:
             return await run
         except asyncio.CancelledError:
@@ -142,19 +142,19 @@ class History:
         assert [told.steps for told in self.told] == list(range(1, STEPS + 1))
         groups = [group for told in self.told if told.batch is not None for group in told.batch.groups]
         lost = [each for told in self.told for each in told.lost]
-        places: list[Group | Lost] = [*groups, *lost]
+        places: list[Group | LostGroup] = [*groups, *lost]
         ids = [each.id for each in places]
         assert len(ids) == len(set(ids)), "no group twice, whether trained on or lost"
         assert len(groups) == ended.n_trained
         order = RowOrder(N_ROWS, seed=self.plan.settings.grpo.seed, shuffle=True, max_epochs=9)
-        turns = {order.take(): nth for nth in range(ended.n_begun)}
-        again = {turns[Next(one.epoch, one.row)] for one in lost if one.again}
+        turns = {order.take(): nth for nth in range(ended.n_started)}
+        again = {turns[EpochRow(one.epoch, one.row)] for one in lost if one.again}
         trained = [(group.epoch, group.row) for group in groups]
         assert len(trained) == len(set(trained)), "each turn of a row once"
-        firsts = {turns[Next(each.epoch, each.row)]: each.id for each in sorted(places, key=_id, reverse=True)}
+        firsts = {turns[EpochRow(each.epoch, each.row)]: each.id for each in sorted(places, key=_id, reverse=True)}
         first_ids = [firsts[turn] for turn in sorted(firsts) if turn not in again]
         assert first_ids == sorted(first_ids), "each row at its turn, until it is begun again"
-        left = ended.n_begun - len(ids)
+        left = ended.n_started - len(ids)
         assert 0 <= left <= (self.plan.age + 1) * PROMPTS, "what is missing ran at the end"
         ages = [
             told.batch.step - group.oldest_version for told in self.told if told.batch for group in told.batch.groups
@@ -178,13 +178,13 @@ def test_killed_at_any_point_it_ends_with_the_same_counters(quick: Path, age: in
         assert resumed.policy.steps == STEPS
 
 
-def _id(place: Group | Lost) -> int:
+def _id(place: Group | LostGroup) -> int:
     return place.id
 
 
 def _counters(ended: Ended | None) -> tuple[int, int, int, dict[str, int]]:
     assert ended is not None
-    return ended.steps, ended.n_begun, ended.n_trained, ended.lost
+    return ended.steps, ended.n_started, ended.n_trained, ended.lost
 
 
 @given(kills=st.lists(st.integers(1, 90), max_size=4), age=st.integers(0, 3), in_flight=st.booleans())
@@ -292,7 +292,7 @@ def test_an_error_says_from_where_to_go_on(quick: Path) -> None:
         if (what, of) == ("train", 3):
             raise RuntimeError("the actor died")
 
-    world.before = die
+    world.on_event = die
 
     async def main() -> Ended:
         return await Loop(plan.settings, ScriptedRollouts(world), policy, lambda told: None, plan.checkpoints).run()
