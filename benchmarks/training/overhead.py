@@ -34,8 +34,8 @@ from paddock.tokens.vocabulary import Vocabulary
 from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
-from paddock.training.grpo.reading import ReadConfig, read_config
-from paddock.training.grpo.roles import Work
+from paddock.training.grpo.read_config import RunConfig, read_config
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.train import worker_settings
 from paddock.training.grpo.worker import RolloutWorker
 from paddock.types import JsonObject
@@ -118,7 +118,7 @@ def _cpu_s(processes: list[psutil.Process]) -> float:
 
 
 class Ours:
-    def __init__(self, worker: RolloutWorker, read: ReadConfig) -> None:
+    def __init__(self, worker: RolloutWorker, read: RunConfig) -> None:
         self._worker = worker
         self._config = read.config
         self._begun = 0
@@ -127,7 +127,7 @@ class Ours:
         buffer = ReplayBuffer(GroupAdmission(PROMPTS, 0))
 
         async def one(nth: int) -> None:
-            work = Work(self._begun + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)
+            work = GroupJob(self._begun + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)
             buffer.put(await self._worker.run_group(work, 0))
 
         await asyncio.gather(*map(one, range(PROMPTS)))

@@ -13,9 +13,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings
-from paddock.training.grpo.roles import Work
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
+from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 
 STEPS = 40
 PROMPTS = 16
@@ -80,7 +80,7 @@ def _cases(sigma: float) -> list[dict[str, Any]]:
 
 
 def _run(way: Way, sigma: float, seed: int) -> Run:
-    def seconds(work: Work) -> float:
+    def seconds(work: GroupJob) -> float:
         drawn = random.Random(f"{seed} {work.id}")
         return MEDIAN_S * max(drawn.lognormvariate(0.0, sigma) for _ in range(MEMBERS))
 
@@ -93,8 +93,8 @@ def _run(way: Way, sigma: float, seed: int) -> Run:
     )
     settings = LoopSettings(grpo=grpo, groups=GroupSettings(), n_rows=1000, max_length=64)
 
-    async def run() -> tuple[Ended, float]:
-        world = World()
+    async def run() -> tuple[RunResult, float]:
+        world = ScriptedRun()
         rollouts = ScriptedRollouts(world, seconds=seconds, turns=TURNS, size=MEMBERS)
         policy = ScriptedPolicy(world, train_s=TRAIN_S, send_s=SEND_S)
         ended = await Loop(settings, rollouts, policy, lambda _told: None, clock=now).run()

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 
-class Block(BaseModel):
+class SettingsBlock(BaseModel):
     """A block of the settings: strict, and as it was read."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -11,7 +11,7 @@ from paddock.errors import InfraError, PaddockError
 
 
 @contextmanager
-def calling(role: str, stage: str) -> Iterator[None]:
+def role_call(role: str, stage: str) -> Iterator[None]:
     """`role`: as a message names it."""
     try:
         yield

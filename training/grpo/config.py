@@ -14,19 +14,19 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from paddock.training.core.settings import GroupSettings, GrpoSettings, LossSettings
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.recipe_source import RecipeConfig
 
 
-class DataFile(Block):
+class DataFile(SettingsBlock):
     """`data.train`, `data.validation`."""
 
     data_path: str
     """JSONL of rows; found in the working directory, then in the installed package."""
 
 
-class DataConfig(Block):
+class DataConfig(SettingsBlock):
     """`data`."""
 
     train: DataFile
@@ -35,7 +35,7 @@ class DataConfig(Block):
     """Each epoch has the rows in an order of its own, drawn from `grpo.seed`; False: as in the file."""
 
 
-class DetectionConfig(Block):
+class DetectionConfig(SettingsBlock):
     """What of `env.nemo_gym` is the trainer's; the rest is the servers' config."""
 
     invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
@@ -43,13 +43,13 @@ class DetectionConfig(Block):
     thinking_tags: tuple[str, ...] = ("<think>", "</think>")
 
 
-class EnvConfig(Block):
+class EnvConfig(SettingsBlock):
     """`env`."""
 
     nemo_gym: DetectionConfig = DetectionConfig()
 
 
-class CheckpointConfig(Block):
+class CheckpointConfig(SettingsBlock):
     """`checkpointing`."""
 
     enabled: bool = True
@@ -89,7 +89,7 @@ class CheckpointConfig(Block):
         return "validation/accuracy" if name == "validation/total_reward/mean" else name
 
 
-class WandbConfig(Block):
+class WandbConfig(SettingsBlock):
     """`logger.wandb`."""
 
     project: str = "paddock"
@@ -97,7 +97,7 @@ class WandbConfig(Block):
     """None: the folder of the run."""
 
 
-class LoggerConfig(Block):
+class LoggerConfig(SettingsBlock):
     """`logger`."""
 
     log_dir: Path | None = None
@@ -109,7 +109,7 @@ class LoggerConfig(Block):
     """Between two lines of progress where there is no terminal."""
 
 
-class ClusterConfig(Block):
+class ClusterConfig(SettingsBlock):
     """`cluster`."""
 
     num_nodes: int = Field(default=1, ge=1)
@@ -119,7 +119,7 @@ class ClusterConfig(Block):
     are not counted out."""
 
 
-class PaddockConfig(Block):
+class PaddockConfig(SettingsBlock):
     """`paddock`: what NeMo-RL has no name for."""
 
     recipe: RecipeConfig | None = None
@@ -130,7 +130,7 @@ class PaddockConfig(Block):
     the run ends, to go on from its last checkpoint. A sending over NCCL to one engine has minutes (`sending`)."""
 
 
-class TrainConfig(Block):
+class TrainConfig(SettingsBlock):
     """The whole of a run's settings."""
 
     grpo: GrpoSettings = GrpoSettings()

@@ -32,7 +32,7 @@ LENGTHS = "journals.json"
 """In a checkpoint: how many bytes of each journal belong to it."""
 
 
-class Gathered:
+class GroupLines:
     """The lines of one group, until it has ended: a `Keeper`."""
 
     def __init__(self) -> None:
@@ -54,11 +54,11 @@ class Journals:
         self._folder = folder
         self._writer: Writer | None = None
 
-    async def group(self, group: Group, lines: Gathered) -> None:
+    async def group(self, group: Group, lines: GroupLines) -> None:
         """A group that has ended."""
         await self._put([*_parts(ROLLOUTS, lines), Part(GROUPS, orjson.dumps(_facts(group)) + b"\n")])
 
-    async def validation(self, lines: Gathered) -> None:
+    async def validation(self, lines: GroupLines) -> None:
         await self._put(_parts(VALIDATION, lines))
 
     async def checkpoint(self, folder: Path) -> None:
@@ -98,7 +98,7 @@ def cut(folder: Path, lengths: "dict[str, int]") -> None:
                 file.truncate(min(lengths.get(name, 0), path.stat().st_size))
 
 
-def _parts(name: str, lines: Gathered) -> list[Part]:
+def _parts(name: str, lines: GroupLines) -> list[Part]:
     return [Part(name, b"".join(lines.rollouts)), Part(FAILURES, b"".join(lines.failures))]
 
 

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 
 Size = Annotated[int, Field(ge=1)]
 
 
-class MegatronOptimizer(Block):
+class MegatronOptimizer(SettingsBlock):
     """`policy.megatron_cfg.optimizer`: Adam."""
 
     optimizer: Literal["adam"] = "adam"
@@ -50,7 +50,7 @@ class MegatronOptimizer(Block):
         return self
 
 
-class MegatronScheduler(Block):
+class MegatronScheduler(SettingsBlock):
     """`policy.megatron_cfg.scheduler`. Units: optimiser steps."""
 
     lr_warmup_iters: int = Field(default=0, ge=0)
@@ -78,7 +78,7 @@ class MegatronScheduler(Block):
         return self
 
 
-class MegatronDdp(Block):
+class MegatronDdp(SettingsBlock):
     """`policy.megatron_cfg.distributed_data_parallel_config`."""
 
     grad_reduce_in_fp32: bool = False
@@ -88,7 +88,7 @@ class MegatronDdp(Block):
     average_in_collective: bool = False
 
 
-class MegatronConfig(Block):
+class MegatronConfig(SettingsBlock):
     """`policy.megatron_cfg`."""
 
     enabled: bool = False

@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.types import JsonObject
 
 
-class TokenizerConfig(Block):
+class TokenizerConfig(SettingsBlock):
     """`policy.tokenizer`."""
 
     name: str | None = None
     """Folder or name; None: the model's."""
 
 
-class TorchConfig(Block):
+class TorchConfig(SettingsBlock):
     """`policy.torch_cfg`: where the policy is trained; of a policy on Megatron-core `device` and `threads` alone."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -34,7 +34,7 @@ class TorchConfig(Block):
     attention: Literal["sdpa", "eager"] = "sdpa"
 
 
-class DtensorConfig(Block):
+class DtensorConfig(SettingsBlock):
     """`policy.dtensor_cfg`."""
 
     enabled: bool = True
@@ -43,7 +43,7 @@ class DtensorConfig(Block):
     """Activations are computed anew for the gradient: less memory, more time."""
 
 
-class OptimizerKwargs(Block):
+class OptimizerKwargs(SettingsBlock):
     """`policy.optimizer.kwargs`."""
 
     lr: float = Field(default=5e-6, gt=0)
@@ -52,14 +52,14 @@ class OptimizerKwargs(Block):
     weight_decay: float = Field(default=0.01, ge=0)
 
 
-class OptimizerConfig(Block):
+class OptimizerConfig(SettingsBlock):
     """`policy.optimizer`."""
 
     name: Literal["torch.optim.AdamW"] = "torch.optim.AdamW"
     kwargs: OptimizerKwargs = OptimizerKwargs()
 
 
-class SchedulerPart(Block):
+class SchedulerPart(SettingsBlock):
     """One schedule of the learning rate; arguments are torch's own."""
 
     name: Literal[
@@ -70,7 +70,7 @@ class SchedulerPart(Block):
     kwargs: Mapping[str, int | float] = {}
 
 
-class SchedulerConfig(Block):
+class SchedulerConfig(SettingsBlock):
     """`policy.scheduler`: schedules one after the other; a list that ends in `{milestones: [...]}`."""
 
     parts: tuple[SchedulerPart, ...] = ()
@@ -104,7 +104,7 @@ class SchedulerConfig(Block):
         return [*parts, {"milestones": list(self.milestones)}] if parts else []
 
 
-class SequencePackingConfig(Block):
+class SequencePackingConfig(SettingsBlock):
     """`policy.sequence_packing`, of a policy on Megatron-core: rows one after the other in one sequence, in which each
     attends to itself alone."""
 
@@ -116,7 +116,7 @@ class SequencePackingConfig(Block):
     """The same where nothing is learned; None: `train_mb_tokens`."""
 
 
-class ColocatedConfig(Block):
+class ColocatedConfig(SettingsBlock):
     """`policy.generation.colocated`."""
 
     enabled: bool = False
@@ -129,7 +129,7 @@ class ColocatedConfig(Block):
         return value
 
 
-class GenerationConfig(Block):
+class GenerationConfig(SettingsBlock):
     """`policy.generation`: how training samples, and validation."""
 
     backend: Literal["vllm"] = "vllm"
@@ -166,7 +166,7 @@ class GenerationConfig(Block):
         return self
 
 
-class PolicyConfig(Block):
+class PolicyConfig(SettingsBlock):
     """`policy`."""
 
     model_name: str

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from paddock.training.core.records import Batch
-from paddock.training.grpo.roles import Policy, Replica, Sent, Trained
+from paddock.training.grpo.roles import Policy, ReplicaInfo, SendResult, TrainResult
 
 T = TypeVar("T")
 
@@ -21,10 +21,10 @@ class PolicyProcesses:
     def __init__(self, ranks: Sequence[Policy]) -> None:
         self._ranks = ranks
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         return await _first(one.train(batch) for one in self._ranks)
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await _first(one.send(version, replicas, clear_cache=clear_cache) for one in self._ranks)
 
     async def save(self, folder: Path) -> None:

@@ -3,12 +3,12 @@
 from typing import NamedTuple, Self
 
 from paddock.training.core.settings import LossSettings
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 
 
-class PolicySettings(Block):
+class PolicySettings(SettingsBlock):
     """Of a run's settings those that the policy knows."""
 
     policy: PolicyConfig
@@ -35,7 +35,7 @@ class PolicySettings(Block):
         return max(1, (n_rows + size // 2) // size)
 
 
-class Place(NamedTuple):
+class RankInfo(NamedTuple):
     """One process among those that hold the weights together."""
 
     rank: int = 0
@@ -46,4 +46,4 @@ class Place(NamedTuple):
     """Free there; without meaning for one process."""
 
 
-ALONE = Place()
+SINGLE_RANK = RankInfo()

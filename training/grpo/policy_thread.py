@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import torch
 
-from paddock.training.grpo.policy_settings import Place, PolicySettings
-from paddock.training.grpo.sending import Sender, vllm_sender
+from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.sharding import device_of
+from paddock.training.grpo.weight_sender import WeightSender, vllm_sender
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class ThreadedPolicy:
     """`sender` None: to vLLM, by NCCL from GPUs, else by gloo."""
 
-    def __init__(self, settings: PolicySettings, place: Place, sender: Sender | None) -> None:
+    def __init__(self, settings: PolicySettings, place: RankInfo, sender: WeightSender | None) -> None:
         self._settings = settings
         self._device = device_of(settings.policy.torch_cfg, place)
         self._sender = sender or vllm_sender(
@@ -39,7 +39,7 @@ class ThreadedPolicy:
         """In the thread, at last."""
         self._sender.close()
 
-    def _made(self, make: Callable[[], T]) -> T:
+    def _make_in_thread(self, make: Callable[[], T]) -> T:
         """In the thread, waiting for it."""
         return self._thread.submit(make).result()
 

@@ -36,12 +36,12 @@ STOP_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class _Answer(NamedTuple):
+class _CallResult(NamedTuple):
     value: Any
     error: PaddockError | None = None
 
 
-class _Host:
+class _RoleHost:
     """In a role's process: makes the role, and calls it."""
 
     def __init__(self, log: str, env: Mapping[str, str]) -> None:
@@ -49,25 +49,25 @@ class _Host:
         os.environ.update(env)
         self._role: Any = None
 
-    async def make(self, make: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> _Answer:
+    async def make(self, make: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> _CallResult:
         async def made() -> int:
             self._role = await make(*args)
             return os.getpid()
 
-        return await _answered(made())
+        return await _call_result(made())
 
-    async def call(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> _Answer:
-        return await _answered(getattr(self._role, name)(*args, **options))
+    async def call(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> _CallResult:
+        return await _call_result(getattr(self._role, name)(*args, **options))
 
 
-async def _answered(work: Awaitable[Any]) -> _Answer:
+async def _call_result(work: Awaitable[Any]) -> _CallResult:
     try:
-        return _Answer(await work)
+        return _CallResult(await work)
     except PaddockError as error:
-        return _Answer(None, error)
+        return _CallResult(None, error)
     except Exception as error:  # noqa: BLE001 - told to who called, whatever it is
         _log.exception("unexpected")
-        return _Answer(None, BugError(f"{type(error).__name__}: {error}", kind=type(error).__name__))
+        return _CallResult(None, BugError(f"{type(error).__name__}: {error}", kind=type(error).__name__))
 
 
 def _write_to(log: Path) -> None:
@@ -82,7 +82,7 @@ def _write_to(log: Path) -> None:
     )
 
 
-class Role:
+class RoleProcess:
     """A role in a process of its own; each call is one of its coroutines."""
 
     def __init__(self, name: str, log: Path, actor: Any) -> None:
@@ -112,7 +112,7 @@ class Role:
         import ray
 
         try:
-            answer: _Answer = await reference
+            answer: _CallResult = await reference
         except asyncio.CancelledError:
             ray.cancel(reference)
             raise
@@ -132,21 +132,21 @@ class Role:
         return f"{self._log} ends with: {lines[-1][:300]}" if lines else f"{self._log} is empty"
 
 
-class Processes:
+class RoleProcesses:
     """Where roles are started."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._roles: list[Role] = []
+        self._roles: list[RoleProcess] = []
 
-    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> Role:
+    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> RoleProcess:
         """A process for a role that `make` then makes. `env`: over this process's environment."""
         import ray
 
         self._logs.mkdir(parents=True, exist_ok=True)
         log = (self._logs / f"{name}.log").resolve()
-        host = ray.remote(_Host).options(num_cpus=0, max_concurrency=MAX_CALLS, max_restarts=0, max_task_retries=0)
-        role = Role(name, log, host.remote(str(log), dict(env or {})))
+        host = ray.remote(_RoleHost).options(num_cpus=0, max_concurrency=MAX_CALLS, max_restarts=0, max_task_retries=0)
+        role = RoleProcess(name, log, host.remote(str(log), dict(env or {})))
         self._roles.append(role)
         return role
 
@@ -157,7 +157,7 @@ class Processes:
 
 
 @contextmanager
-def local_ray(logs: Path) -> Iterator[Processes]:
+def local_ray(logs: Path) -> Iterator[RoleProcesses]:
     """A Ray of our own for the time of a run."""
     # Before its import: it reads them there.
     os.environ.update({**_ENV, "RAY_AUTH_TOKEN": secrets.token_urlsafe(32)})
@@ -168,7 +168,7 @@ def local_ray(logs: Path) -> Iterator[Processes]:
     with ray_folder(Path(tempfile.gettempdir())) as folder:
         try:
             _start(ray, folder)
-            yield Processes(logs)
+            yield RoleProcesses(logs)
         finally:
             ray.shutdown()
 

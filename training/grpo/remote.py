@@ -2,7 +2,7 @@
 
 Policy  one process, or several that hold the weights together, as one (`policy_processes`).
 Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
-Errors  those of `processes.Role`; InfraError when the worker is silent though it was asked little; `role_stuck`, not
+Errors  those of `RoleProcess`; InfraError when the worker is silent though it was asked little; `role_stuck`, not
         retryable, when the policy is silent for longer than it may take for anything.
 """
 
@@ -17,9 +17,9 @@ from paddock.errors import InfraError
 from paddock.ports import free_port
 from paddock.training.core.records import Batch, Group
 from paddock.training.grpo.policy_processes import PolicyProcesses
-from paddock.training.grpo.policy_settings import Place, PolicySettings
-from paddock.training.grpo.processes import Processes, Role
-from paddock.training.grpo.roles import Policy, Replica, Sent, Trained, Validated, Work
+from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses
+from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult, ValidationResult
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 
 REPLICAS_TIMEOUT_S = 120.0
@@ -29,21 +29,21 @@ REPLICAS_TIMEOUT_S = 120.0
 class RemoteRollouts:
     """`roles.Rollouts`."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: RoleProcess) -> None:
         self._role = role
 
-    async def run_group(self, work: Work, version: int) -> Group:
+    async def run_group(self, work: GroupJob, version: int) -> Group:
         group: Group = await self._role.call("run_group", work, version)
         return group
 
-    async def validate(self, step: int) -> Validated:
-        found: Validated = await self._role.call("validate", step)
+    async def validate(self, step: int) -> ValidationResult:
+        found: ValidationResult = await self._role.call("validate", step)
         return found
 
-    async def replicas(self) -> list[Replica]:
+    async def replicas(self) -> list[ReplicaInfo]:
         try:
             async with asyncio.timeout(REPLICAS_TIMEOUT_S):
-                found: list[Replica] = await self._role.call("replicas")
+                found: list[ReplicaInfo] = await self._role.call("replicas")
         except TimeoutError as error:
             text = f"the rollout worker did not say within {REPLICAS_TIMEOUT_S:g} s which engines are well"
             raise InfraError(text, kind="replicas_unknown") from error
@@ -62,16 +62,16 @@ class RemoteRollouts:
 class RemotePolicy:
     """`roles.Policy`. `timeout_s`: for each of its calls."""
 
-    def __init__(self, role: Role, timeout_s: float) -> None:
+    def __init__(self, role: RoleProcess, timeout_s: float) -> None:
         self._role = role
         self._timeout_s = timeout_s
 
-    async def train(self, batch: Batch) -> Trained:
-        trained: Trained = await self._call("train", batch._replace(groups=[]))
+    async def train(self, batch: Batch) -> TrainResult:
+        trained: TrainResult = await self._call("train", batch._replace(groups=[]))
         return trained
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
-        sent: Sent = await self._call("send", version, replicas, clear_cache=clear_cache)
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
+        sent: SendResult = await self._call("send", version, replicas, clear_cache=clear_cache)
         return sent
 
     async def save(self, folder: Path) -> None:
@@ -105,7 +105,7 @@ async def _in_time(process: str, what: str, timeout_s: float) -> AsyncIterator[N
 
 
 async def start_rollouts(
-    processes: Processes, config: Config, settings: WorkerSettings, env: Mapping[str, str]
+    processes: RoleProcesses, config: Config, settings: WorkerSettings, env: Mapping[str, str]
 ) -> RemoteRollouts:
     """Its servers run, and its engines, when this returns."""
     role = processes.start("rollouts", env=env)
@@ -114,11 +114,11 @@ async def start_rollouts(
 
 
 async def start_policy(
-    processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
+    processes: RoleProcesses, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
 ) -> RemotePolicy | PolicyProcesses:
     """Its model is loaded when this returns. `timeout_s`: for that, and for each call."""
     port = free_port() if world_size > 1 else 0
-    places = [Place(rank, world_size, master_port=port) for rank in range(world_size)]
+    places = [RankInfo(rank, world_size, master_port=port) for rank in range(world_size)]
     roles = [processes.start(f"policy-{place.rank}" if world_size > 1 else "policy", env=env) for place in places]
     making = (role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True))
     async with _in_time("policy", "make", timeout_s):
@@ -133,7 +133,7 @@ async def _make_worker(config: str, settings: WorkerSettings) -> RolloutWorker:
     return worker
 
 
-async def _make_policy(settings: PolicySettings, place: Place) -> Policy:
+async def _make_policy(settings: PolicySettings, place: RankInfo) -> Policy:
     # With torch: in that process alone.
     if settings.policy.megatron_cfg.enabled:
         from paddock.training.grpo.megatron.policy import make_policy as make_megatron_policy

@@ -21,7 +21,7 @@ from paddock.types.responses import new_id
 TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
 
 
-class Rows:
+class IndexedRows:
     """One file of rows. `sampling` is set on each row's request, over what the row says."""
 
     def __init__(self, config: Config, settings: EvalSettings, path: Path, sampling: JsonObject) -> None:

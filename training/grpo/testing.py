@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from paddock.training.core.records import Batch, Group, Member
 from paddock.training.core.testing import member, sample
-from paddock.training.grpo.roles import Replica, Sent, Trained, Validated, Work
+from paddock.training.grpo.roles import GroupJob, ReplicaInfo, SendResult, TrainResult, ValidationResult
 from paddock.types import Outcome
 
 ResultT = TypeVar("ResultT")
@@ -81,25 +81,25 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Engine:
+class EngineState:
     """One that samples."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.started = 0
+        self.n_starts = 0
         self.version: str | None = "default"
         self.is_well = True
 
     def restart(self) -> None:
-        self.started += 1
+        self.n_starts += 1
         self.version = "default"
 
     @property
-    def replica(self) -> Replica:
-        return Replica(self.name, f"http://{self.name}", self.started)
+    def replica(self) -> ReplicaInfo:
+        return ReplicaInfo(self.name, f"http://{self.name}", self.n_starts)
 
 
-class Event(NamedTuple):
+class RoleEvent(NamedTuple):
     """Something that was asked of a role, and when."""
 
     at_s: float
@@ -108,17 +108,17 @@ class Event(NamedTuple):
     """A group, a step, a version."""
 
 
-class World:
+class ScriptedRun:
     """What the roles of one run share, and a record of what was asked of them."""
 
     def __init__(self, engines: int = 1) -> None:
-        self.engines = [Engine(f"engine-{nth}") for nth in range(engines)]
-        self.events: list[Event] = []
+        self.engines = [EngineState(f"engine-{nth}") for nth in range(engines)]
+        self.events: list[RoleEvent] = []
         self.on_event: Callable[[str, int], None] = lambda what, of: None
         """Called at each event; may raise."""
 
     def note(self, what: str, of: int) -> None:
-        self.events.append(Event(now(), what, of))
+        self.events.append(RoleEvent(now(), what, of))
         self.on_event(what, of)
 
     def of(self, what: str) -> list[int]:
@@ -133,12 +133,12 @@ class ScriptedRollouts:
 
     def __init__(
         self,
-        world: World,
+        world: ScriptedRun,
         *,
-        seconds: Callable[[Work], float] = lambda work: 1.0,
+        seconds: Callable[[GroupJob], float] = lambda work: 1.0,
         turns: int = 2,
         size: int = 2,
-        failed: Callable[[Work, int], Outcome | None] = lambda work, nth: None,
+        failed: Callable[[GroupJob, int], Outcome | None] = lambda work, nth: None,
         validations: Mapping[int, float] | None = None,
         validate_s: float = 0.0,
     ) -> None:
@@ -153,7 +153,7 @@ class ScriptedRollouts:
         self._validate_s = validate_s
         self.restored: Path | None = None
 
-    async def run_group(self, work: Work, version: int) -> Group:
+    async def run_group(self, work: GroupJob, version: int) -> Group:
         self._world.note("begin", work.id)
         engine = self._world.engines[work.id % len(self._world.engines)]
         try:
@@ -168,14 +168,14 @@ class ScriptedRollouts:
         members = tuple(self._member(work, nth, sampled) for nth in range(self._size))
         return Group(work.id, work.row, work.epoch, members, self._size, version)
 
-    async def validate(self, step: int) -> Validated:
+    async def validate(self, step: int) -> ValidationResult:
         self._world.note("validate", step)
         await asyncio.sleep(self._validate_s)
         if step not in self._validations:
-            return Validated({}, 4, 0)
-        return Validated({"accuracy": self._validations[step]}, 4, 4)
+            return ValidationResult({}, 4, 0)
+        return ValidationResult({"accuracy": self._validations[step]}, 4, 4)
 
-    async def replicas(self) -> list[Replica]:
+    async def replicas(self) -> list[ReplicaInfo]:
         self._world.note("replicas", 0)
         return [engine.replica for engine in self._world.engines if engine.is_well]
 
@@ -191,7 +191,7 @@ class ScriptedRollouts:
     async def stop(self) -> None:
         raise AssertionError("who made it stops it")
 
-    def _member(self, work: Work, nth: int, sampled: Sequence[str | None]) -> Member:
+    def _member(self, work: GroupJob, nth: int, sampled: Sequence[str | None]) -> Member:
         outcome = self._failed(work, nth)
         if outcome is not None:
             return member(nth, None, outcome=outcome)
@@ -202,7 +202,7 @@ class ScriptedRollouts:
 class ScriptedPolicy:
     """`roles.Policy`: trains by counting."""
 
-    def __init__(self, world: World, *, train_s: float = 1.0, send_s: float = 0.0) -> None:
+    def __init__(self, world: ScriptedRun, *, train_s: float = 1.0, send_s: float = 0.0) -> None:
         self._world = world
         self._train_s = train_s
         self._send_s = send_s
@@ -212,15 +212,15 @@ class ScriptedPolicy:
         self.refusing: dict[str, int] = {}
         """How many sends to come an engine won't take, by its name."""
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         self._world.note("train", batch.step)
         await asyncio.sleep(self._train_s)
         self.steps += 1
         self.batches.append(batch)
         self._world.note("trained", batch.step)
-        return Trained({"loss": 1.0 / self.steps})
+        return TrainResult({"loss": 1.0 / self.steps})
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         self._world.note("send", version)
         self.kept_caches.append(not clear_cache)
         await asyncio.sleep(self._send_s)
@@ -231,7 +231,7 @@ class ScriptedPolicy:
             if engine.name in names - failed.keys():
                 engine.version = str(version)
         self._world.note("sent", version)
-        return Sent(version, tuple(sorted(names - failed.keys())), 0.0, self._send_s, 0.0, failed)
+        return SendResult(version, tuple(sorted(names - failed.keys())), 0.0, self._send_s, 0.0, failed)
 
     async def save(self, folder: Path) -> None:
         self._world.note("save", self.steps)

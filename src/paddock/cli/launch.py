@@ -136,11 +136,12 @@ def _asked(resolved: "Resolved", words: Words) -> tuple["Asked", Any]:
     if settings.trainer == "nemo_rl":
         file = Path(settings.nemo_rl_dir).expanduser() / config_file(settings)
         return Asked(words.overrides, reads=_reads(file, words.overrides)), None
-    reading, rows, train, lacking = (
-        importlib.import_module(f"paddock.training.grpo.{name}") for name in ("reading", "rows", "train", "lacking")
+    read_config, rows, train, preflight = (
+        importlib.import_module(f"paddock.training.grpo.{name}")
+        for name in ("read_config", "rows", "train", "preflight")
     )
-    read = reading.read_config([settings.config_path], overrides_of(settings, words.overrides))
-    lacking.require_one_machine(read.config)
+    read = read_config.read_config([settings.config_path], overrides_of(settings, words.overrides))
+    preflight.require_one_machine(read.config)
     if not settings.container:
         # What an image has elsewhere can't be looked for here.
         rows.rows_files(read.config.data)
@@ -153,8 +154,8 @@ def _reads(file: Path, overrides: list[str]) -> list[str]:
     """Variables that a config names, or those that it stands on."""
     from paddock.config.trees import strings
 
-    composing = importlib.import_module("paddock.training.grpo.composing")
-    written = [*overrides, *(text for _, text in strings(composing.compose([file], []).tree))]
+    compose = importlib.import_module("paddock.training.grpo.compose")
+    written = [*overrides, *(text for _, text in strings(compose.compose([file], []).tree))]
     return sorted({name for text in written for name in _READ.findall(text)})
 
 

@@ -16,8 +16,8 @@ from tests.e2e.learning import rooms
 from tests.e2e.learning.recording import Recorded
 
 from paddock.training.core.records import Batch, Group
-from paddock.training.grpo.reading import read_config
-from paddock.training.grpo.roles import Trained, Work
+from paddock.training.grpo.read_config import read_config
+from paddock.training.grpo.roles import GroupJob, TrainResult
 from paddock.training.grpo.train import Roles, train
 
 
@@ -28,9 +28,9 @@ class _Turned:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         rows = [row._replace(advantages=[-value for value in row.advantages]) for row in batch.rows]
-        trained: Trained = await self._policy.train(batch._replace(rows=rows))
+        trained: TrainResult = await self._policy.train(batch._replace(rows=rows))
         return trained
 
 
@@ -41,7 +41,7 @@ class _Shuffled:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rollouts, name)
 
-    async def run_group(self, work: Work, version: int) -> Group:
+    async def run_group(self, work: GroupJob, version: int) -> Group:
         group: Group = await self._rollouts.run_group(work, version)
         rewards = [member.reward for member in group.members]
         random.Random(work.id).shuffle(rewards)
@@ -79,7 +79,7 @@ def main() -> int:
         rooms.make(args.make_rooms, seed=args.seed)
         return 0
     read = read_config(args.config[:1], args.config[1:])
-    return train(read, args.out, resume=args.resume, around=lambda roles: around(roles, args))
+    return train(read, args.out, resume=args.resume, wrap_roles=lambda roles: around(roles, args))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from paddock.config import load
 from paddock.conformance.sandboxes.stage import marked
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.grpo.roles import Work
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 from paddock.types import JsonObject, Row
 from paddock.types.responses import call_item
@@ -62,7 +62,7 @@ async def _run(folder: Path, row: JsonObject, plays: list[Play], mark: str) -> G
     worker = RolloutWorker(load([], extra=tree), settings)
     try:
         await worker.start()
-        running = asyncio.create_task(worker.run_group(Work(id=0, row=0, epoch=0), 0))
+        running = asyncio.create_task(worker.run_group(GroupJob(id=0, row=0, epoch=0), 0))
         await _kill(mark)
         return await running
     finally:

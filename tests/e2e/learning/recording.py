@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.training.core.records import Batch, Group, TrainRow
-from paddock.training.grpo.roles import Trained
+from paddock.training.grpo.roles import TrainResult
 
 
 class Recorded:
@@ -18,10 +18,10 @@ class Recorded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         with self._path.open("a") as file:
             file.write(json.dumps(_told(batch)) + "\n")
-        trained: Trained = await self._policy.train(batch)
+        trained: TrainResult = await self._policy.train(batch)
         return trained
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from paddock.errors import InfraError, PaddockError
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings, Told
-from paddock.training.grpo.roles import Work
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 from paddock.types import Outcome
 
 STEPS = 6
@@ -45,20 +45,22 @@ def settings(
 class Run:
     """A loop with its roles, run to its end."""
 
-    def __init__(self, given: LoopSettings, world: World | None = None, *, policy: Any = None, **rollouts: Any) -> None:
+    def __init__(
+        self, given: LoopSettings, world: ScriptedRun | None = None, *, policy: Any = None, **rollouts: Any
+    ) -> None:
         self.settings = given
-        self.world = world or World()
+        self.world = world or ScriptedRun()
         self.rollouts = ScriptedRollouts(self.world, **rollouts)
         self.policy = policy(self.world) if policy else ScriptedPolicy(self.world)
-        self.told: list[Told] = []
+        self.told: list[StepReport] = []
 
-    async def main(self, meanwhile: Callable[["Run"], None] | None = None) -> Ended:
+    async def main(self, meanwhile: Callable[["Run"], None] | None = None) -> RunResult:
         loop = Loop(self.settings, self.rollouts, self.policy, self.told.append, clock=now)
         if meanwhile is not None:
             meanwhile(self)
         return await loop.run()
 
-    def run(self) -> Ended:
+    def run(self) -> RunResult:
         return virtually(self.main())
 
     def ages(self) -> list[int]:
@@ -69,7 +71,7 @@ class Run:
         return [[group.id for group in batch.groups] for batch in self.policy.batches]
 
 
-def slow(ids: set[int], seconds: float) -> Callable[[Work], float]:
+def slow(ids: set[int], seconds: float) -> Callable[[GroupJob], float]:
     return lambda work: seconds if work.id in ids else 1.0
 
 
@@ -241,7 +243,7 @@ def test_caches_are_kept_where_the_config_says(in_flight: bool, recompute: bool,
     assert set(one.policy.kept_caches) == {kept}
 
 
-def every_fifth(work: Work, nth: int) -> Outcome | None:
+def every_fifth(work: GroupJob, nth: int) -> Outcome | None:
     place = work.id * 4 + nth
     return None if place % 5 else ("infra", "verifier")[place % 2]
 
@@ -306,8 +308,8 @@ def test_rows_that_are_all_wrong_end_the_run() -> None:
 
 
 def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() -> None:
-    world = World(engines=2)
-    one = Run(settings(1)._replace(look_s=3.0), world, seconds=lambda work: 1.0)
+    world = ScriptedRun(engines=2)
+    one = Run(settings(1)._replace(poll_s=3.0), world, seconds=lambda work: 1.0)
 
     def restart(what: str, of: int) -> None:
         if (what, of) == ("train", 2):
@@ -322,8 +324,8 @@ def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() 
 
 
 def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -> None:
-    world = World(engines=2)
-    one = Run(settings(0)._replace(look_s=3.0), world, seconds=slow({2}, 100.0))
+    world = ScriptedRun(engines=2)
+    one = Run(settings(0)._replace(poll_s=3.0), world, seconds=slow({2}, 100.0))
 
     def restart(what: str, of: int) -> None:
         if (what, of) == ("begin", 3):
@@ -337,8 +339,8 @@ def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -
 
 
 def test_an_engine_that_was_started_anew_gets_weights_while_a_validation_runs() -> None:
-    world = World(engines=2)
-    one = Run(settings(1, val_period=3)._replace(look_s=3.0), world, validate_s=60.0, validations={3: 0.5})
+    world = ScriptedRun(engines=2)
+    one = Run(settings(1, val_period=3)._replace(poll_s=3.0), world, validate_s=60.0, validations={3: 0.5})
 
     def restart(what: str, of: int) -> None:
         if (what, of) == ("validate", 3):
@@ -372,7 +374,7 @@ def test_a_sending_that_goes_on_failing_ends_the_run() -> None:
 
 
 def test_a_worker_that_says_nothing_any_more_is_not_waited_for_for_ever() -> None:
-    world = World()
+    world = ScriptedRun()
     one = Run(settings()._replace(send_deadline_s=600.0), world, seconds=slow(set(range(4, 99)), 1e9))
 
     def silent(what: str, of: int) -> None:
@@ -386,7 +388,7 @@ def test_a_worker_that_says_nothing_any_more_is_not_waited_for_for_ever() -> Non
 
 
 def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() -> None:
-    world = World(engines=2)
+    world = ScriptedRun(engines=2)
     one = Run(settings(2, failures=9), world)
 
     def refuse(what: str, of: int) -> None:
@@ -401,8 +403,8 @@ def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() ->
 
 
 def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_back() -> None:
-    world = World(engines=2)
-    one = Run(settings(0)._replace(look_s=0.5), world)
+    world = ScriptedRun(engines=2)
+    one = Run(settings(0)._replace(poll_s=0.5), world)
 
     def leave(what: str, of: int) -> None:
         if (what, of) in (("trained", 1), ("begin", 4)):
@@ -419,7 +421,7 @@ def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_ba
 
 
 def test_no_engine_at_all_is_waited_for() -> None:
-    world = World()
+    world = ScriptedRun()
     world.engines[0].is_well = False
     one = Run(settings()._replace(retry_s=10.0), world)
 
@@ -454,7 +456,7 @@ def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error
 def test_a_bug_is_raised_as_it_is_and_ends_all_groups() -> None:
     one = Run(settings(2))
 
-    def tell(told: Told) -> None:
+    def tell(told: StepReport) -> None:
         raise ZeroDivisionError("ours")
 
     async def main() -> None:
@@ -484,7 +486,7 @@ def test_a_run_ends_when_its_rows_are_used_up() -> None:
 
 
 def test_a_step_of_which_all_is_masked_is_told_and_trains_nothing() -> None:
-    world = World()
+    world = ScriptedRun()
     one = Run(settings(0), world)
 
     def label(what: str, of: int) -> None:

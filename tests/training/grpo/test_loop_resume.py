@@ -18,9 +18,9 @@ from paddock.training.core.order import EpochRow, RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.checkpoints import Checkpoints
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings, Told
-from paddock.training.grpo.roles import Work
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 from paddock.types import Outcome
 
 STEPS = 5
@@ -81,30 +81,30 @@ class Plan(NamedTuple):
     def checkpoints(self) -> Checkpoints:
         return Checkpoints(self.folder, keep_top_k=self.keep_top_k)
 
-    def ends(self, work: Work, nth: int) -> Outcome | None:
+    def ends(self, work: GroupJob, nth: int) -> Outcome | None:
         return "infra" if self.failed and work.id % 4 == 2 else None
 
-    def seconds(self, work: Work) -> float:
+    def seconds(self, work: GroupJob) -> float:
         return 40.0 if self.slow and work.id % 5 == 1 else 1.0 + work.id % 3
 
 
 class Part(NamedTuple):
     """From a start to an end, or to the kill."""
 
-    world: World
-    told: list[Told]
+    world: ScriptedRun
+    told: list[StepReport]
     policy: ScriptedPolicy
     rollouts: ScriptedRollouts
-    ended: Ended | None
+    ended: RunResult | None
 
 
 def part(plan: Plan, *, resume: bool = False, kill_at: int | None = None) -> Part:
     """`kill_at`: the number of the event at which it is killed."""
-    world = World()
+    world = ScriptedRun()
     rollouts = ScriptedRollouts(world, seconds=plan.seconds, failed=plan.ends, validations=plan.validations)
-    policy, told = ScriptedPolicy(world), list[Told]()
+    policy, told = ScriptedPolicy(world), list[StepReport]()
 
-    async def main() -> Ended | None:
+    async def main() -> RunResult | None:
         loop = Loop(plan.settings, rollouts, policy, told.append, plan.checkpoints, clock=now)
         run = asyncio.ensure_future(loop.run(resume=resume))
 
@@ -126,7 +126,7 @@ class History:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.told: list[Told] = []
+        self.told: list[StepReport] = []
 
     def go(self, *, kill_at: int | None = None, resume: bool = True) -> Part:
         newest = self.plan.checkpoints.newest()
@@ -136,7 +136,7 @@ class History:
         self.told += one.told
         return one
 
-    def check(self, ended: Ended | None) -> None:
+    def check(self, ended: RunResult | None) -> None:
         assert ended is not None
         assert (ended.why, ended.steps, ended.n_trained) == ("steps", STEPS, STEPS * PROMPTS)
         assert [told.steps for told in self.told] == list(range(1, STEPS + 1))
@@ -182,7 +182,7 @@ def _id(place: Group | LostGroup) -> int:
     return place.id
 
 
-def _counters(ended: Ended | None) -> tuple[int, int, int, dict[str, int]]:
+def _counters(ended: RunResult | None) -> tuple[int, int, int, dict[str, int]]:
     assert ended is not None
     return ended.steps, ended.n_started, ended.n_trained, ended.lost
 
@@ -285,7 +285,7 @@ def test_a_run_that_has_to_save_by_then_saves_and_ends(quick: Path) -> None:
 
 def test_an_error_says_from_where_to_go_on(quick: Path) -> None:
     plan = Plan(quick)
-    world = World()
+    world = ScriptedRun()
     policy = ScriptedPolicy(world)
 
     def die(what: str, of: int) -> None:
@@ -294,7 +294,7 @@ def test_an_error_says_from_where_to_go_on(quick: Path) -> None:
 
     world.on_event = die
 
-    async def main() -> Ended:
+    async def main() -> RunResult:
         return await Loop(plan.settings, ScriptedRollouts(world), policy, lambda told: None, plan.checkpoints).run()
 
     with pytest.raises(InfraError) as raised:
@@ -315,4 +315,4 @@ def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
     history.go(kill_at=40, resume=False)
     newest = history.plan.checkpoints.newest()
     assert newest is not None
-    assert set(newest.read().books) == {"ledger", "in_a_row"}
+    assert set(newest.read().fields) == {"ledger", "in_a_row"}

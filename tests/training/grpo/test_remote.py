@@ -11,12 +11,12 @@ from paddock.errors import InfraError
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.processes import Processes, Role
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses
 from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteRollouts, start_policy
 from paddock.training.grpo.testing import now, virtually
 
 
-class Silent(Role):
+class Silent(RoleProcess):
     """Its process is there, and says nothing."""
 
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
@@ -26,10 +26,10 @@ class Silent(Role):
         await asyncio.Event().wait()
 
 
-class Starting(Processes):
+class Starting(RoleProcesses):
     """Starts none but silent ones."""
 
-    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> Role:
+    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> RoleProcess:
         return Silent(name, Path("log"), None)
 
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.claiming import CONFIG, claim
-from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
+from paddock.training.grpo.run_lock import CONFIG, claim
 from paddock.training.grpo.train import devices_of, train, worker_settings
 
 AGENT = {
@@ -37,13 +37,13 @@ def read(tmp_path: Path) -> Any:
     config = tmp_path / "run.yaml"
     config.write_text(yaml.safe_dump({**TREE, "data": {"train": {"data_path": str(rows)}}}))
 
-    def read(*overrides: str) -> ReadConfig:
+    def read(*overrides: str) -> RunConfig:
         return read_config(config, overrides)
 
     return read
 
 
-def begun(folder: Path, read: ReadConfig) -> None:
+def begun(folder: Path, read: RunConfig) -> None:
     """Claimed, and something was done."""
     claim(read, folder, resume=False)
     (folder / "metrics.jsonl").write_text("{}\n")

@@ -10,8 +10,8 @@ from pytest import MonkeyPatch
 from paddock.config.late import Resolver
 from paddock.config.reading import parse
 from paddock.config.trees import get_at, split
-from paddock.training.grpo.composing import compose
-from paddock.training.grpo.reading import ReadConfig, read_config, register_resolvers
+from paddock.training.grpo.compose import compose
+from paddock.training.grpo.read_config import RunConfig, read_config, register_resolvers
 
 FOLDER = Path(__file__).parents[3] / "configs/recipes"
 SHARED = "no recipe itself"
@@ -35,7 +35,7 @@ class Recipe:
         """As written, with what it inherits."""
 
     @cached_property
-    def read(self) -> ReadConfig:
+    def read(self) -> RunConfig:
         """As it is where a user has given all but a model."""
         with MonkeyPatch.context() as patch:
             for variable, value in GIVEN.items():
@@ -71,6 +71,6 @@ def recipe(name: str) -> Recipe:
     return Recipe(files()[name])
 
 
-def written(read: ReadConfig) -> Mapping[str, Any]:
+def written(read: RunConfig) -> Mapping[str, Any]:
     """The servers' config, unresolved."""
     return parse(read.environment.to_yaml(), "composed config").tree

@@ -11,7 +11,7 @@ from huggingface_hub import snapshot_download
 from paddock.errors import ConfigError
 from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.megatron.conversion import Conversion
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 
@@ -49,10 +49,10 @@ def make_conversion(policy: PolicyConfig) -> Conversion:
         raise ConfigError(f"policy.megatron_cfg: {error}", kind="layout") from error
 
 
-def layout_of(policy: PolicyConfig) -> Layout:
+def layout_of(policy: PolicyConfig) -> ParallelLayout:
     config = policy.megatron_cfg
     own = {name: getattr(config, name) for name in _FIELDS if getattr(config, name) is not None}
-    return Layout(
+    return ParallelLayout(
         tensor_model_parallel_size=config.tensor_model_parallel_size,
         pipeline_model_parallel_size=config.pipeline_model_parallel_size,
         context_parallel_size=config.context_parallel_size,

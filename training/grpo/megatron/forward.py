@@ -20,7 +20,7 @@ from megatron.core import parallel_state
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.tensor_parallel import vocab_parallel_cross_entropy
 
-from paddock.training.grpo.megatron.inputs import Form, Inputs, inputs_of, keywords, placed, whole_length
+from paddock.training.grpo.megatron.inputs import InputForm, Inputs, inputs_of, keywords, own_indices, whole_length
 from paddock.training.grpo.microbatches import MicroBatch
 
 Loss = Callable[[MicroBatch, torch.Tensor], tuple[torch.Tensor, Any]]
@@ -30,7 +30,7 @@ Loss = Callable[[MicroBatch, torch.Tensor], tuple[torch.Tensor, Any]]
 class Forward:
     """By one form, and at one temperature."""
 
-    def __init__(self, form: Form, temperature: float) -> None:
+    def __init__(self, form: InputForm, temperature: float) -> None:
         self._form = form
         self._temperature = temperature
 
@@ -39,24 +39,24 @@ class Forward:
         are in the models' buffers afterwards."""
         if not micros:
             return []
-        given = [inputs_of(one, self._form) for one in micros]
+        inputs_by_micro = [inputs_of(one, self._form) for one in micros]
 
         def step(batches: Iterator[Any], model: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
             micro, inputs = next(batches)
-            return model(**keywords(inputs)), partial(told, micro, inputs)
+            return model(**keywords(inputs)), partial(loss_of_logits, micro, inputs)
 
-        def told(micro: MicroBatch, inputs: Inputs, logits: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        def loss_of_logits(micro: MicroBatch, inputs: Inputs, logits: torch.Tensor) -> tuple[torch.Tensor, Any]:
             return loss(micro, self._log_probs(logits, micro, inputs))
 
         schedule = get_forward_backward_func()
         with torch.set_grad_enabled(learn):
             found: list[Any] = schedule(
                 forward_step_func=step,
-                data_iterator=iter(zip(micros, given, strict=True)),
+                data_iterator=iter(zip(micros, inputs_by_micro, strict=True)),
                 model=models,
                 num_microbatches=len(micros),
-                seq_length=max(one.ids.shape[1] for one in given),
-                micro_batch_size=max(one.ids.shape[0] for one in given),
+                seq_length=max(one.ids.shape[1] for one in inputs_by_micro),
+                micro_batch_size=max(one.ids.shape[0] for one in inputs_by_micro),
                 forward_only=not learn,
             )
         return found
@@ -66,7 +66,7 @@ class Forward:
         flat, targets = logits.flatten(0, 1), micro.ids[micro.row, micro.at]
         if inputs.own is None:
             return self._chosen(flat, inputs.at, targets)
-        places = placed(inputs, whole_length(inputs))[inputs.at]
+        places = own_indices(inputs, whole_length(inputs))[inputs.at]
         here = places >= 0
         own = torch.zeros(len(targets), device=flat.device)
         own = own.masked_scatter(here, self._chosen(flat, places[here], targets[here]))

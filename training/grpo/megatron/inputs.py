@@ -32,7 +32,7 @@ class Inputs(NamedTuple):
     """Indices of the whole sequence that this process has; None: all."""
 
 
-class Form(NamedTuple):
+class InputForm(NamedTuple):
     """How micro-batches are given to the model."""
 
     divisor: int
@@ -43,7 +43,7 @@ class Form(NamedTuple):
     context_rank: int = 0
 
 
-def inputs_of(micro: MicroBatch, form: Form) -> Inputs:
+def inputs_of(micro: MicroBatch, form: InputForm) -> Inputs:
     return _packed(micro, form) if form.packed else _side_by_side(micro, form)
 
 
@@ -51,7 +51,7 @@ def padded(length: int, divisor: int) -> int:
     return -(-length // divisor) * divisor
 
 
-def _side_by_side(micro: MicroBatch, form: Form) -> Inputs:
+def _side_by_side(micro: MicroBatch, form: InputForm) -> Inputs:
     length = padded(micro.ids.shape[1], form.divisor)
     ids = torch.nn.functional.pad(micro.ids, (0, length - micro.ids.shape[1]))
     positions = torch.arange(length, device=ids.device).expand_as(ids)
@@ -59,7 +59,7 @@ def _side_by_side(micro: MicroBatch, form: Form) -> Inputs:
     return Inputs(ids, positions, mask, None, micro.row * length + micro.at - 1, None)
 
 
-def _packed(micro: MicroBatch, form: Form) -> Inputs:
+def _packed(micro: MicroBatch, form: InputForm) -> Inputs:
     device = micro.ids.device
     lengths = [padded(one, form.divisor) for one in micro.lengths]
     ends = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
@@ -83,12 +83,12 @@ def _unseen(at: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
     return ((at[:, None] < at) | (row[:, None] != row))[None, None]
 
 
-def _pieces(length: int, form: Form, device: torch.device) -> torch.Tensor:
+def _pieces(length: int, form: InputForm, device: torch.device) -> torch.Tensor:
     pieces = torch.arange(length, device=device).chunk(2 * form.context_size)
     return torch.cat([pieces[form.context_rank], pieces[-1 - form.context_rank]])
 
 
-def placed(inputs: Inputs, n_tokens: int) -> torch.Tensor:
+def own_indices(inputs: Inputs, n_tokens: int) -> torch.Tensor:
     """For each index of the whole sequence, where this process has it; -1: it has not."""
     found = torch.full((n_tokens,), -1, device=inputs.ids.device)
     if inputs.own is not None:

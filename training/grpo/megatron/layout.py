@@ -31,7 +31,7 @@ FUSED = (
 """Kernels of TransformerEngine, Apex and CUDA."""
 
 
-class Layout(NamedTuple):
+class ParallelLayout(NamedTuple):
     """Of one model."""
 
     tensor_model_parallel_size: int = 1

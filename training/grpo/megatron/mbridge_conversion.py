@@ -25,7 +25,7 @@ from transformers import AutoConfig
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.megatron.conversion import HfWeight
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 
 ARCHITECTURES = ("qwen2", "qwen3", "qwen3_moe")
 _ONE_EXPERT = re.compile(r"\.mlp\.experts\.local_experts\.(\d+)\.(linear_fc[12])\.weight$")
@@ -33,7 +33,7 @@ _GROUPED = re.compile(r"\.mlp\.experts\.(linear_fc[12])\.weight(\d+)$")
 _LAYER = re.compile(r"^decoder\.layers\.(\d+)\.")
 
 
-class Part(NamedTuple):
+class StageTensor(NamedTuple):
     """One tensor of a stage, as all stages are told of it."""
 
     name: str
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 class MbridgeConversion:
     """`Conversion` of a folder."""
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
+    def __init__(self, folder: Path, layout: ParallelLayout) -> None:
         self._files = SafeTensorIO(str(folder))
         self._bridge = _bridge(folder, layout)
 
@@ -58,17 +58,17 @@ class MbridgeConversion:
     def load(self, models: list[Any]) -> None:
         with torch.no_grad():
             for model in models:
-                for own, parameter in _own(model):
-                    name = _of_all(own, self._n_experts_here, parallel_state.get_expert_model_parallel_rank())
+                for own, parameter in _named_parameters(model):
+                    name = _global_name(own, self._n_experts_here, parallel_state.get_expert_model_parallel_rank())
                     parameter.copy_(self._part(name, parameter))
 
     def export(self, models: list[Any]) -> Iterator[HfWeight]:
         for model in models:
             twice = "output_layer.weight" if _whole_model(model).share_embeddings_and_output_weights else None
-            own = [(name, one) for name, one in _own(model) if name != twice]
+            own = [(name, one) for name, one in _named_parameters(model) if name != twice]
             group = parallel_state.get_pipeline_model_parallel_group()
             stages: list[Any] = [None] * dist.get_world_size(group)
-            dist.all_gather_object(stages, [_told(name, one) for name, one in own], group=group)
+            dist.all_gather_object(stages, [_describe(name, one) for name, one in own], group=group)
             for stage, parts in enumerate(stages):
                 here = stage == parallel_state.get_pipeline_model_parallel_rank()
                 for at, part in enumerate(parts):
@@ -84,7 +84,7 @@ class MbridgeConversion:
         names = self._bridge._weight_name_mapping_mcore_to_hf(name)
         read = self._files.load_some_hf_weight(names)
         whole = self._bridge._weight_to_mcore_format(name, [read[one] for one in names])
-        size, rank = _place(name)
+        size, rank = _shard_of(name)
         if whole.shape == parameter.shape:
             return whole.to(parameter.dtype)
         dim = next(dim for dim, (a, b) in enumerate(zip(whole.shape, parameter.shape, strict=True)) if a != b)
@@ -93,7 +93,7 @@ class MbridgeConversion:
         gate, up = whole.chunk(2)
         return torch.cat([gate.chunk(size)[rank], up.chunk(size)[rank]]).to(parameter.dtype)
 
-    def _gathered(self, part: Part, own: torch.Tensor | None, stage: int) -> Iterator[HfWeight]:
+    def _gathered(self, part: StageTensor, own: torch.Tensor | None, stage: int) -> Iterator[HfWeight]:
         value = _from_stage(part, own, stage)
         if ".mlp.experts.linear_fc" not in part.name:
             yield from self._converted(
@@ -101,7 +101,7 @@ class MbridgeConversion:
             )
             return
         for rank, one in enumerate(_all_of(value, parallel_state.get_expert_model_parallel_group())):
-            name = _of_all(part.name, self._n_experts_here, rank)
+            name = _global_name(part.name, self._n_experts_here, rank)
             yield from self._converted(name, _joined(part, one, parallel_state.get_expert_tensor_parallel_group()))
 
     def _converted(self, name: str, whole: torch.Tensor) -> Iterator[HfWeight]:
@@ -110,7 +110,7 @@ class MbridgeConversion:
             yield HfWeight(one, tensor.contiguous())
 
 
-def _bridge(folder: Path, layout: Layout) -> Any:
+def _bridge(folder: Path, layout: ParallelLayout) -> Any:
     try:
         config = AutoConfig.from_pretrained(folder)
     except (OSError, ValueError) as error:
@@ -121,10 +121,10 @@ def _bridge(folder: Path, layout: Layout) -> Any:
     # Where mbridge looks for it: Transformers before 5 had it there.
     config.rope_theta = _rotary(config).get("rope_theta", getattr(config, "rope_theta", None))
     kind = _MODEL_REGISTRY[config.model_type]
-    return type(f"Laid{kind.__name__}", (_Laid, kind), {})(config, layout)
+    return type(f"Laid{kind.__name__}", (_BridgeWithLayout, kind), {})(config, layout)
 
 
-def _refused(config: Any, layout: Layout) -> str | None:
+def _refused(config: Any, layout: ParallelLayout) -> str | None:
     """Why a model can't be read; None: it can."""
     tensor, scaling = layout.tensor_model_parallel_size, _rotary(config).get("rope_type", "default")
     if config.model_type not in ARCHITECTURES:
@@ -148,12 +148,12 @@ def _rotary(config: Any) -> Mapping[str, Any]:
     return getattr(config, "rope_parameters", None) or {}
 
 
-class _Laid:
+class _BridgeWithLayout:
     """Over a bridge of mbridge: made by our layout, of core's local layers where TransformerEngine is missing."""
 
     _DIRECT_MAPPING: Mapping[str, str]
 
-    def __init__(self, config: Any, layout: Layout) -> None:
+    def __init__(self, config: Any, layout: ParallelLayout) -> None:
         self._fields = layout.fields(fused=HAVE_TE)
         if not HAVE_TE:
             self._fields["persist_layer_norm"] = False
@@ -170,7 +170,7 @@ class _Laid:
         return get_gpt_decoder_block_spec(self.config, use_transformer_engine=HAVE_TE, vp_stage=vp_stage)  # type: ignore[attr-defined]
 
 
-def _own(model: Any) -> Iterator[tuple[str, Any]]:
+def _named_parameters(model: Any) -> Iterator[tuple[str, Any]]:
     """Its parameters."""
     model = _whole_model(model)
     numbers = {nth: layer.layer_number - 1 for nth, layer in enumerate(model.decoder.layers)}
@@ -191,21 +191,21 @@ def _whole_model(model: Any) -> Any:
     return model
 
 
-def _of_all(name: str, n_here: int, rank: int) -> str:
+def _global_name(name: str, n_here: int, rank: int) -> str:
     """An expert's number among all, for that among a rank's."""
     return _GROUPED.sub(lambda found: f".mlp.experts.{found[1]}.weight{int(found[2]) + n_here * rank}", name)
 
 
-def _told(name: str, value: torch.Tensor) -> Part:
+def _describe(name: str, value: torch.Tensor) -> StageTensor:
     cut = None
     if ".mlp.experts.linear_fc" in name:
         cut = 1 if "linear_fc2" in name else 0
     elif getattr(value, "tensor_model_parallel", False):
         cut = value.partition_dim
-    return Part(name, tuple(value.shape), value.dtype, cut)
+    return StageTensor(name, tuple(value.shape), value.dtype, cut)
 
 
-def _place(name: str) -> tuple[int, int]:
+def _shard_of(name: str) -> tuple[int, int]:
     """Into how many parts the tensor is cut, and which is this rank's."""
     if ".mlp.experts.linear_fc" in name:
         return (
@@ -215,7 +215,7 @@ def _place(name: str) -> tuple[int, int]:
     return parallel_state.get_tensor_model_parallel_world_size(), parallel_state.get_tensor_model_parallel_rank()
 
 
-def _from_stage(part: Part, own: torch.Tensor | None, stage: int) -> torch.Tensor:
+def _from_stage(part: StageTensor, own: torch.Tensor | None, stage: int) -> torch.Tensor:
     group = parallel_state.get_pipeline_model_parallel_group()
     if dist.get_world_size(group) == 1:
         assert own is not None
@@ -236,7 +236,7 @@ def _all_of(value: torch.Tensor, group: Any) -> list[torch.Tensor]:
     return found
 
 
-def _joined(part: Part, value: torch.Tensor, group: Any) -> torch.Tensor:
+def _joined(part: StageTensor, value: torch.Tensor, group: Any) -> torch.Tensor:
     """The parts of all ranks of tensor parallelism as one."""
     if part.cut is None:
         return value

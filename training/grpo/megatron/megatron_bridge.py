@@ -21,13 +21,13 @@ from megatron.core.process_groups_config import ProcessGroupCollection
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.megatron.conversion import HfWeight
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 
 
 class MegatronBridge:
     """`conversion.Conversion`."""
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
+    def __init__(self, folder: Path, layout: ParallelLayout) -> None:
         self._bridge = _auto_bridge(folder)
         self._provider = _provider(self._bridge, folder, layout)
 
@@ -63,7 +63,7 @@ def _auto_bridge(folder: Path) -> Any:
         raise ConfigError(f"policy.model_name: {folder}: {error}", kind="model") from error
 
 
-def _provider(bridge: Any, folder: Path, layout: Layout) -> Any:
+def _provider(bridge: Any, folder: Path, layout: ParallelLayout) -> Any:
     found = bridge.to_megatron_provider(load_weights=False)
     for name, value in layout.fields(fused=HAVE_TE).items():
         if not hasattr(found, name):

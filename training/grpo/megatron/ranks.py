@@ -13,14 +13,14 @@ from megatron.core import parallel_state
 from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
 
 from paddock.training.grpo.megatron_config import MegatronConfig
-from paddock.training.grpo.policy_settings import Place
+from paddock.training.grpo.policy_settings import RankInfo
 from paddock.training.grpo.sharding import meet
 
 
 class Ranks:
     """All processes are there when this is made."""
 
-    def __init__(self, config: MegatronConfig, place: Place, device: torch.device, seed: int) -> None:
+    def __init__(self, config: MegatronConfig, place: RankInfo, device: torch.device, seed: int) -> None:
         self.place = place
         self.device = device
         meet(place, device)

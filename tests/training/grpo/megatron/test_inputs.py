@@ -9,7 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import HERE, ROOT
+from tests.training.grpo.megatron.launch import HERE, ROOT
 
 CAPACITY, N_ROWS = 48, 6
 pytestmark = pytest.mark.vllm

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import launched, make_models
+from tests.training.grpo.megatron.launch import launched, make_models
 
 LOG_PROBS = 1e-5
 GRADIENTS = 1e-5

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import launched, make_models
+from tests.training.grpo.megatron.launch import launched, make_models
 
 VARIABLE = "PADDOCK_MEGATRON_BRIDGE_PYTHON"
 HOOK = "tests.training.grpo.megatron.without_transformer_engine:prepare"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import launched, make_models
+from tests.training.grpo.megatron.launch import launched, make_models
 
 SAME = 1e-6
 ROUNDING = 5e-4

@@ -9,7 +9,7 @@ import yaml
 
 from paddock.errors import ConfigError
 from paddock.server.sampling import merged
-from paddock.training.grpo.reading import ReadConfig, read_config, register_of
+from paddock.training.grpo.read_config import RunConfig, read_config, register_of
 
 SERVERS: dict[str, Any] = {
     "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
@@ -44,7 +44,7 @@ def write(folder: Path, name: str, tree: Any) -> Path:
     return path
 
 
-def read(folder: Path, changes: Any = None, *overrides: str, strict: bool = False) -> ReadConfig:
+def read(folder: Path, changes: Any = None, *overrides: str, strict: bool = False) -> RunConfig:
     base = write(folder, "base.yaml", SMALL)
     child = write(folder, "child.yaml", {"defaults": "base.yaml", **(changes or {})})
     return read_config(child if changes else base, overrides, strict=strict)
@@ -56,7 +56,7 @@ def refused(folder: Path, changes: Any, *overrides: str) -> str:
     return str(error.value)
 
 
-def vllm(found: ReadConfig) -> dict[str, Any]:
+def vllm(found: RunConfig) -> dict[str, Any]:
     tree = yaml.safe_load(found.environment.to_yaml())
     block: dict[str, Any] = tree[found.model_server]["models_servers"]["vllm"]
     return block

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from paddock.cli import main
-from paddock.training.grpo.lacking import DRIVER, NEEDED
+from paddock.training.grpo.preflight import DRIVER, PACKAGES
 
 SERVERS = {
     "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
@@ -35,7 +35,7 @@ RUN: dict[str, Any] = {
     "env": {"nemo_gym": SERVERS},
 }
 
-HAS_ALL = all(find_spec(name) is not None for name in NEEDED)
+HAS_ALL = all(find_spec(name) is not None for name in PACKAGES)
 PLANNED = 0 if HAS_ALL else 2
 """How a plan that is made ends in this interpreter."""
 
@@ -128,7 +128,7 @@ def test_missing_packages_are_named_with_where_they_are(run_file: Path, capsys: 
     assert main(["train", str(run_file)]) == 2
     told = capsys.readouterr().err
     assert planned.err.strip() in told, "a plan ends as a start does"
-    for name in NEEDED:
+    for name in PACKAGES:
         assert (f"package {name}, in " in planned.out) is (find_spec(name) is None)
     assert "says nothing here" in told
     assert "paddock[train]" in told
@@ -169,7 +169,7 @@ def test_the_transfer_is_that_of_the_devices_which_the_recipe_asks_for(
     assert main(["train", str(run_file), "--dry-run", *auto]) == PLANNED
     plan = capsys.readouterr().out
     assert "weights come by nccl" in plan
-    assert ("GPUs: cluster.gpus_per_node is 8, and this machine has none" in plan) is not DRIVER.exists()
+    assert ("GPUs: cluster.gpus_per_node is 8, and this machine has no NVIDIA GPUs" in plan) is not DRIVER.exists()
     assert main(["train", str(run_file), "--dry-run", *auto[1:], "policy.torch_cfg.device=cpu"]) == PLANNED
     assert "weights come by gloo" in capsys.readouterr().out
 

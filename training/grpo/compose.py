@@ -26,7 +26,7 @@ _SERVERS: KeyPath = ("env", "nemo_gym")
 
 
 @dataclass
-class Composed:
+class ConfigTree:
     """One tree of all sources."""
 
     tree: JsonObject = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Composed:
         found = (self.origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.origins)
         return next(found, "config")
 
-    def given(self, path: KeyPath) -> bool:
+    def has(self, path: KeyPath) -> bool:
         try:
             get_at(self.tree, path)
         except KeyError:
@@ -48,23 +48,23 @@ class Composed:
         return True
 
 
-def compose(paths: Sequence[str | Path], overrides: Sequence[Override]) -> Composed:
+def compose(paths: Sequence[str | Path], overrides: Sequence[Override]) -> ConfigTree:
     """The tree of `paths` with `overrides` carried out."""
-    composed = Composed()
+    composed = ConfigTree()
     for path in paths:
         _file(composed, find_file(path), ())
     for change in overrides:
         if change.delete:
             _delete(composed, change)
             continue
-        composed.tree = _laid(composed.tree, nested(change.path, change.value))
+        composed.tree = _merge_over(composed.tree, nested(change.path, change.value))
         for below, _ in walk(change.value):
             composed.origins[(*change.path, *below)] = change.origin
             composed.overridden.add((*change.path, *below))
     return composed
 
 
-def _file(composed: Composed, path: Path, active: tuple[Path, ...]) -> None:
+def _file(composed: ConfigTree, path: Path, active: tuple[Path, ...]) -> None:
     path = Path(os.path.normpath(path))
     key = path.resolve()
     if key in active:
@@ -76,7 +76,7 @@ def _file(composed: Composed, path: Path, active: tuple[Path, ...]) -> None:
     for parent in _defaults(tree.pop("defaults", None), origin):
         _file(composed, find_file(parent, beside=path.parent), (*active, key))
     _anchor(tree, path.parent)
-    composed.tree = _laid(composed.tree, tree)
+    composed.tree = _merge_over(composed.tree, tree)
     composed.origins |= {place: f"{origin}:{line}" for place, line in document.lines.items()}
 
 
@@ -104,7 +104,7 @@ def _beside(path: Any, folder: Path) -> Any:
     return str(found.resolve()) if found is not None and found.is_file() else path
 
 
-def _laid(base: Any, over: Any) -> Any:
+def _merge_over(base: Any, over: Any) -> Any:
     if not isinstance(over, dict):
         return copied(over)
     own = {key: value for key, value in over.items() if key != _REPLACES}
@@ -113,16 +113,16 @@ def _laid(base: Any, over: Any) -> Any:
     if isinstance(base, list):
         return merge(base, own)
     below = base if isinstance(base, dict) else {}
-    return {**below, **{key: _laid(below.get(key), value) for key, value in own.items()}}
+    return {**below, **{key: _merge_over(below.get(key), value) for key, value in own.items()}}
 
 
-def _delete(composed: Composed, change: Override) -> None:
+def _delete(composed: ConfigTree, change: Override) -> None:
     try:
         delete_in_place(composed.tree, change.path)
     except KeyError as error:
         have = keys_of(composed.tree)
         for depth in range(len(change.path)):
-            if composed.given(change.path[:depth]):
+            if composed.has(change.path[:depth]):
                 have = keys_of(get_at(composed.tree, change.path[:depth]))
         hint = suggestion(str(error.args[0]), have)
         raise ConfigError(f"{change.origin}: no key `{dotted(change.path)}`{hint}", kind="override") from None

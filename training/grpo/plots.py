@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.training.grpo.metrics_log import Line
+from paddock.training.grpo.metrics_log import MetricsLine
 
 
 class Plot(NamedTuple):
@@ -62,7 +62,7 @@ class _Curve(NamedTuple):
     values: list[float]
 
 
-def draw(lines: Sequence[Line], folder: Path) -> list[Path]:
+def draw(lines: Sequence[MetricsLine], folder: Path) -> list[Path]:
     """The files that were written."""
     import matplotlib
 
@@ -84,7 +84,7 @@ def draw(lines: Sequence[Line], folder: Path) -> list[Path]:
     return written
 
 
-def _curves(plot: Plot, lines: Sequence[Line]) -> Iterator[_Curve]:
+def _curves(plot: Plot, lines: Sequence[MetricsLine]) -> Iterator[_Curve]:
     for metric, label in plot.curves:
         yield _curve(metric, label, lines)
     for prefix in plot.prefixes:
@@ -94,7 +94,7 @@ def _curves(plot: Plot, lines: Sequence[Line]) -> Iterator[_Curve]:
                 yield found
 
 
-def _curve(metric: str, label: str, lines: Sequence[Line]) -> _Curve:
+def _curve(metric: str, label: str, lines: Sequence[MetricsLine]) -> _Curve:
     """A validation beside steps repeats what the last step told of training: only its own figures are new."""
     own = [line for line in lines if metric in line.metrics and (line.trained or metric.startswith("validation/"))]
     last = {line.step: line.metrics[metric] for line in own}

@@ -37,15 +37,15 @@ def with_gradients(models: list[Any], config: MegatronConfig) -> list[Any]:
 
 def make_optimizer(models: list[Any], policy: PolicyConfig) -> Any:
     config = policy.megatron_cfg
-    told = config.optimizer.model_dump()
-    told["clip_grad"] = told["clip_grad"] or policy.max_grad_norm or math.inf
+    fields = config.optimizer.model_dump()
+    fields["clip_grad"] = fields["clip_grad"] or policy.max_grad_norm or math.inf
     dtype = DTYPES[policy.precision]
     try:
         own = OptimizerConfig(
             bf16=policy.precision == "bfloat16",
             params_dtype=dtype,
             overlap_param_gather=config.distributed_data_parallel_config.overlap_param_gather,
-            **told,
+            **fields,
         )
         return get_megatron_optimizer(own, models, use_gloo_process_groups=config.use_gloo_process_groups)
     except (AssertionError, ImportError, ValueError) as error:

@@ -27,13 +27,13 @@ from paddock.training.grpo.megatron.ranks import Ranks
 from paddock.training.grpo.megatron.torch_adam import loadable
 from paddock.training.grpo.megatron.weights import whole_weights
 from paddock.training.grpo.policy_config import PolicyConfig
-from paddock.training.grpo.saving import copy_tokenizer
+from paddock.training.grpo.policy_state import copy_tokenizer
 
 STATE = "megatron"
 _FORMAT = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True}
 
 
-class _Here(torch_format.TorchDistSaveShardedStrategy):  # type: ignore[misc]
+class _LocalSaveStrategy(torch_format.TorchDistSaveShardedStrategy):  # type: ignore[misc]
     """Core's format, written by this process."""
 
     def save(self, sharded_state_dict: Any, checkpoint_dir: Any) -> None:
@@ -55,7 +55,7 @@ def save_state(folder: Path, ranks: Ranks, learner: MegatronLearner) -> None:
         dist_checkpointing.save(
             _state(learner, loading=False),
             str(place),
-            sharded_strategy=_Here("torch_dist", 1),
+            sharded_strategy=_LocalSaveStrategy("torch_dist", 1),
             content_metadata=_FORMAT,
         )
     except OSError as error:
@@ -100,10 +100,10 @@ def _copy_generation(model: str, folder: Path) -> None:
 
 
 def _state(learner: MegatronLearner, *, loading: bool) -> dict[str, Any]:
-    told = dict(_FORMAT)  # core notes its groups in it
+    metadata = dict(_FORMAT)  # core notes its groups in it
     found: dict[str, Any] = {
-        f"model{nth}": model.module.sharded_state_dict(metadata=told) for nth, model in enumerate(learner.models)
+        f"model{nth}": model.module.sharded_state_dict(metadata=metadata) for nth, model in enumerate(learner.models)
     }
     shards = found["model0"] if len(learner.models) == 1 else dict(found)
-    found["optimizer"] = learner.optimizer.sharded_state_dict(shards, is_loading=loading, metadata=told)
+    found["optimizer"] = learner.optimizer.sharded_state_dict(shards, is_loading=loading, metadata=metadata)
     return {**found, "scheduler": learner.scheduler.state_dict()}

@@ -21,18 +21,18 @@ from paddock.config.late import Resolver
 from paddock.config.overrides import Override, parse_overrides
 from paddock.config.problems import raise_all
 from paddock.config.trees import REFERENCE, KeyPath, dotted, get_at, split, strings
-from paddock.training.grpo.composing import Composed, compose
+from paddock.training.grpo.compose import ConfigTree, compose
 from paddock.training.grpo.config import DetectionConfig, TrainConfig
-from paddock.training.grpo.lacking import Unset, stand_in
 from paddock.training.grpo.model_server import compose_servers
+from paddock.training.grpo.preflight import UnsetVariable, replace_unset
 from paddock.training.grpo.recipe import in_recipes, recipe_keys, rule_for, translate
-from paddock.training.grpo.recipe_source import Unread, deviation_lines, deviation_problems, unread
+from paddock.training.grpo.recipe_source import UnreadKey, deviation_lines, deviation_problems, unread_keys
 from paddock.types import JsonObject
 
 _SERVERS: KeyPath = ("env", "nemo_gym")
 
 
-class ReadConfig(NamedTuple):
+class RunConfig(NamedTuple):
     """What `paddock train` is told."""
 
     config: TrainConfig
@@ -44,11 +44,11 @@ class ReadConfig(NamedTuple):
     """The instance that samples."""
     name: str
     """Of the first file."""
-    unread: list[Unread]
+    unread_keys: list[UnreadKey]
     """What the trainer that the recipe was written for does not read."""
     deviations: list[str]
     """Lines about what differs from the recipe's source; empty: it names none."""
-    unset: list[Unset]
+    unset_variables: list[UnsetVariable]
     """Variables that stand as `$NAME`, in a plan alone."""
 
 
@@ -58,13 +58,13 @@ def read_config(
     *,
     strict: bool = False,
     plan: bool = False,
-) -> ReadConfig:
+) -> RunConfig:
     """`strict` refuses keys that say nothing here; `plan` bears variables that are not set."""
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     changes = parse_overrides(overrides)
     composed = compose(files, [change for change in changes if not _of_servers(change)])
     register_resolvers()
-    unset = stand_in(composed.tree) if plan else []
+    unset_variables = replace_unset(composed.tree) if plan else []
     parts = _parts(composed.tree)
     translated = translate(parts.own, composed, Resolver(composed.tree))
     config = _validated(translated.tree, composed, translated.problems)
@@ -80,15 +80,15 @@ def read_config(
     notes = [*translated.notes, *served.notes]
     if strict:
         raise_all(f"{note}; --strict refuses it" for note in notes if note.kind == "inert")
-    return ReadConfig(
+    return RunConfig(
         config,
         served.environment,
         notes,
         served.model_server,
         Path(files[0]).stem,
-        unread(composed.tree),
+        unread_keys(composed.tree),
         list(deviation_lines(recipe, composed.tree)) if recipe is not None else [],
-        unset,
+        unset_variables,
     )
 
 
@@ -106,14 +106,14 @@ def _of_trainer(key: str) -> bool:
     return key in DetectionConfig.model_fields or rule_for((*_SERVERS, key)) is not None
 
 
-class _Parts(NamedTuple):
+class _TreeParts(NamedTuple):
     own: JsonObject
     """The trainer's part of the tree."""
     servers: JsonObject
     """What of `env.nemo_gym` is the servers'."""
 
 
-def _parts(tree: JsonObject) -> _Parts:
+def _parts(tree: JsonObject) -> _TreeParts:
     variables = set(_variables(tree))
     own = {key: value for key, value in tree.items() if key not in variables}
     env: Any = tree.get("env")
@@ -122,7 +122,7 @@ def _parts(tree: JsonObject) -> _Parts:
         raise_all(["`env.nemo_gym` is required: a config of servers, such as `config_paths: [...]`"])
     kept = {key: value for key, value in below.items() if _of_trainer(key) and value is not None}
     own["env"] = {**env, "nemo_gym": kept}
-    return _Parts(own, {key: value for key, value in below.items() if not _of_trainer(key)})
+    return _TreeParts(own, {key: value for key, value in below.items() if not _of_trainer(key)})
 
 
 def _variables(tree: JsonObject) -> Iterator[str]:
@@ -158,7 +158,7 @@ def register_of(api: Any) -> Callable[[str, Callable[..., Any]], None]:
     return register
 
 
-def _validated(tree: JsonObject, composed: Composed, problems: Sequence[str]) -> TrainConfig:
+def _validated(tree: JsonObject, composed: ConfigTree, problems: Sequence[str]) -> TrainConfig:
     try:
         config = TrainConfig.model_validate(tree)
     except ValidationError as error:
@@ -177,7 +177,7 @@ class _Problem(NamedTuple):
     key: str
 
 
-def _problems(error: ValidationError, tree: JsonObject, composed: Composed) -> Iterator[_Problem]:
+def _problems(error: ValidationError, tree: JsonObject, composed: ConfigTree) -> Iterator[_Problem]:
     explained = explain(error, TrainConfig, tree, ())
     for item, (path, text) in zip(error.errors(include_url=False), explained, strict=True):
         where = composed.origin(path)

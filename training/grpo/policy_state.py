@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from paddock.errors import InfraError
 from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.policy_config import PolicyConfig
-from paddock.training.grpo.sharding import Processes, part_as, whole, whole_weights
+from paddock.training.grpo.sharding import ShardGroup, part_as, whole, whole_weights
 
 STATE_FILE = "policy.pt"
 TOKENIZER_FILES = (
@@ -35,11 +35,11 @@ TOKENIZER_FILES = (
 )
 
 
-def save_state(folder: Path, processes: Processes, model: Any, optimizer: Any, scheduler: Any | None) -> None:
+def save_state(folder: Path, processes: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
     """Called by every process; rank 0 writes."""
     weights = dict(whole_weights(model, processes, torch.float32))
     states = {name: _whole_state(optimizer.state.get(value, {})) for name, value in model.named_parameters()}
-    groups = [{key: value for key, value in one.items() if key != "params"} for one in optimizer.param_groups]
+    groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
     random = processes.share(_random_state())
     if not processes.first:
         return
@@ -57,31 +57,31 @@ def save_state(folder: Path, processes: Processes, model: Any, optimizer: Any, s
         raise InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False) from error
 
 
-def load_state(folder: Path, processes: Processes, model: Any, optimizer: Any, scheduler: Any | None) -> None:
+def load_state(folder: Path, processes: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
     """Called by every process; each reads."""
     try:
         state = torch.load(folder / STATE_FILE, map_location="cpu", mmap=True, weights_only=True)
     except FileNotFoundError as error:
         raise InfraError(f"{folder} has no {STATE_FILE}: it is no state of a policy", kind="checkpoint") from error
     named = dict(model.named_parameters())
-    if (told := {name: tuple(value.shape) for name, value in state["weights"].items()}) != {
+    if (stored_shapes := {name: tuple(value.shape) for name, value in state["weights"].items()}) != {
         name: tuple(value.shape) for name, value in named.items()
     }:
-        raise InfraError(f"{folder} has {len(told)} weights, not those of this model", kind="checkpoint")
+        raise InfraError(f"{folder} has {len(stored_shapes)} weights, not those of this model", kind="checkpoint")
     with torch.no_grad():
         for name, value in named.items():
             value.copy_(part_as(value, state["weights"][name]))
-            kept = state["optimizer"][name]
-            optimizer.state[value] = {key: _placed(value, one) for key, one in kept.items()}
-    for group, stored in zip(optimizer.param_groups, state["groups"], strict=True):
-        group.update(stored)
+            stored = state["optimizer"][name]
+            optimizer.state[value] = {key: _part_for(value, part) for key, part in stored.items()}
+    for group, stored_group in zip(optimizer.param_groups, state["groups"], strict=True):
+        group.update(stored_group)
     if scheduler is not None and state["scheduler"] is not None:
         scheduler.load_state_dict(state["scheduler"])
     if len(state["random"]) == processes.place.world_size:
         _set_random_state(state["random"][processes.place.rank])
 
 
-def export_model(folder: Path, processes: Processes, model: Any, policy: PolicyConfig) -> None:
+def export_model(folder: Path, processes: ShardGroup, model: Any, policy: PolicyConfig) -> None:
     """Called by every process; rank 0 writes."""
     dtype = DTYPES[policy.precision]
     weights = dict(whole_weights(model, processes, dtype))
@@ -97,7 +97,7 @@ def export_model(folder: Path, processes: Processes, model: Any, policy: PolicyC
 
 
 def copy_tokenizer(source: str, folder: Path) -> None:
-    """As it is, from a folder; of a name what transformers knows of it."""
+    """Copy the files of a tokenizer in a folder as they are; save that of a hub name by Transformers."""
     if not Path(source).is_dir():
         AutoTokenizer.from_pretrained(source).save_pretrained(folder)
         return
@@ -114,7 +114,7 @@ def _whole_state(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _placed(parameter: torch.Tensor, value: Any) -> Any:
+def _part_for(parameter: torch.Tensor, value: Any) -> Any:
     """A copy of the process's own: what was read is a view of the file. Counts are on the CPU, where torch has them."""
     return part_as(parameter, value.clone()) if isinstance(value, torch.Tensor) else value
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from paddock.errors import InfraError
 from paddock.training.grpo.replica_control import ReplicaControl
-from paddock.training.grpo.roles import Replica, Sent
-from paddock.training.grpo.sending import INCOMPLETE, Backend, Link, Sender, Weights
+from paddock.training.grpo.roles import ReplicaInfo, SendResult
+from paddock.training.grpo.weight_sender import INCOMPLETE, Backend, TransferLink, WeightSender, WeightsSource
 
 WEIGHTS: Mapping[str, Any] = {"a": 1, "b": 2}
 
@@ -74,7 +74,7 @@ class ScriptedReplica:
 class ScriptedLink:
     """In place of vLLM's transfer."""
 
-    def __init__(self, replica: ScriptedReplica, weights: Weights) -> None:
+    def __init__(self, replica: ScriptedReplica, weights: WeightsSource) -> None:
         self.replica, self.weights, self.closed = replica, weights, False
         replica.links += 1
 
@@ -100,7 +100,7 @@ class Site:
         self.started = [0] * len(replicas)
         self.workers: list[int] = []
         self.links: list[ScriptedLink] = []
-        self.sender = Sender(
+        self.sender = WeightSender(
             self._connect,
             backend=backend,
             stuck_after_s=stuck_after_s,
@@ -113,14 +113,14 @@ class Site:
             raise httpx.ConnectError("refused")
         return found[0].handle(request)
 
-    def send(self, version: int, *, clear_cache: bool = True, urls: Mapping[int, str] | None = None) -> Sent:
+    def send(self, version: int, *, clear_cache: bool = True, urls: Mapping[int, str] | None = None) -> SendResult:
         told = [
-            Replica(f"policy-{nth}", (urls or {}).get(nth, one.url), self.started[nth])
+            ReplicaInfo(f"policy-{nth}", (urls or {}).get(nth, one.url), self.started[nth])
             for nth, one in enumerate(self.replicas)
         ]
         return self.sender.send(version, WEIGHTS, told, clear_cache=clear_cache)
 
-    def _connect(self, url: str, n_workers: int, weights: Weights) -> Link:
+    def _connect(self, url: str, n_workers: int, weights: WeightsSource) -> TransferLink:
         replica = next(one for one in self.replicas if one.url == url)
         if replica.fails("connect"):
             raise RuntimeError("no rendezvous")
@@ -198,7 +198,7 @@ def test_a_connection_is_kept_until_the_replica_is_started_anew() -> None:
 def test_a_replica_that_is_gone_from_the_list_is_let_go() -> None:
     made = site()
     made.send(1)
-    made.sender.send(2, WEIGHTS, [Replica("policy-0", made.replicas[0].url, 0)], clear_cache=True)
+    made.sender.send(2, WEIGHTS, [ReplicaInfo("policy-0", made.replicas[0].url, 0)], clear_cache=True)
     assert [one.closed for one in made.links] == [False, True]
 
 

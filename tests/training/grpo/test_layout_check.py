@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.fitting import require_fitting
+from paddock.training.grpo.layout_check import require_layout
 from paddock.training.grpo.policy_config import PolicyConfig
 
 DENSE = {"vocab_size": 97}
@@ -30,11 +30,11 @@ def policy(folder: Path, model: dict[str, Any], **megatron: Any) -> PolicyConfig
 )
 def test_it_is_said_what_does_not_fit(tmp_path: Path, model: Any, megatron: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        require_fitting(policy(tmp_path, model, **megatron))
+        require_layout(policy(tmp_path, model, **megatron))
 
 
 def test_what_fits_is_taken(tmp_path: Path) -> None:
-    require_fitting(policy(tmp_path, DENSE))
+    require_layout(policy(tmp_path, DENSE))
     sharp = {"tensor_model_parallel_size": 2, "sequence_parallel": True, "expert_model_parallel_size": 3}
-    require_fitting(policy(tmp_path, EXPERTS, **sharp))
-    require_fitting(PolicyConfig(model_name="owner/model"))
+    require_layout(policy(tmp_path, EXPERTS, **sharp))
+    require_layout(PolicyConfig(model_name="owner/model"))

@@ -106,10 +106,10 @@ def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     progress = Progress(50, every_s=10, stream=stream, clock=lambda: now[0])
     for step in range(1, 50):
         now[0] = step * 4.0
-        progress.tell(step, {"train/total_reward/mean": 0.5})
+        progress.report(step, {"train/total_reward/mean": 0.5})
     shown = [text.split(" ")[1] for text in stream.getvalue().splitlines()]
     assert shown == [f"{step}/50" for step in range(1, 50, 3)]
-    progress.tell(50, {})
+    progress.report(50, {})
     progress.close()
     assert stream.getvalue().splitlines()[-1].startswith("step 50/50")
     assert "reward 0.500" in stream.getvalue()

@@ -7,10 +7,10 @@ from pathlib import Path
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from paddock.training.core.records import Batch
-from paddock.training.grpo.loop import Ended, Told
+from paddock.training.grpo.loop import RunResult, StepReport
 from paddock.training.grpo.metrics_log import MetricsLog
-from paddock.training.grpo.reading import read_config
-from paddock.training.grpo.telling import Teller
+from paddock.training.grpo.read_config import read_config
+from paddock.training.grpo.report import RunReporter
 
 CONFIG = """
 policy: {model_name: tiny, generation: {}}
@@ -23,26 +23,26 @@ env:
 """
 
 
-def told(step: int, *, again: bool = False) -> Told:
+def told(step: int, *, again: bool = False) -> StepReport:
     metrics = {"train/total_reward/mean": step / 6, "train/loss": 0.5 + again, "timing/step_s": 1.0}
     metrics |= {"train/logprob_error/current/mean_abs": 1e-7, "train/masked/infra": 1.0}
-    return Told(step, Batch(step - 1, [], [], [], []), (), metrics)
+    return StepReport(step, Batch(step - 1, [], [], [], []), (), metrics)
 
 
 def main(out: Path) -> None:
     (out / "run.yaml").write_text(CONFIG)
     read = read_config(out / "run.yaml")
-    first = Teller(read, out)
+    first = RunReporter(read, out)
     first.forget(-1)
-    first.tell(Told(0, None, (), {"validation/accuracy": 0.1}))
+    first.report(StepReport(0, None, (), {"validation/accuracy": 0.1}))
     for step in range(1, 6):
-        first.tell(told(step))
+        first.report(told(step))
     first.close()
-    second = Teller(read, out)
+    second = RunReporter(read, out)
     second.forget(3)
     for step in range(4, 7):
-        second.tell(told(step, again=True))
-    second.end(Ended("steps", 6, 12, 12, {}, 0, 0.1, None, None, None))
+        second.report(told(step, again=True))
+    second.end(RunResult("steps", 6, 12, 12, {}, 0, 0.1, None, None, None))
     second.close()
     events = EventAccumulator(str(out / "logs" / "tensorboard")).Reload()
     kept = {
