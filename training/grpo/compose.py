@@ -1,4 +1,4 @@
-"""Files and overrides of a training run, laid over each other as they are written: nothing is resolved or checked.
+"""Files and overrides of a training run, merged as they are written: nothing is resolved or checked.
 
 Order   a file's `defaults` (paths beside it, left to right), the file, the next file, then overrides: later wins.
         Mappings merge key by key, anything else replaces; a mapping with `_override_: true` replaces too.
@@ -27,7 +27,7 @@ _SERVERS: KeyPath = ("env", "nemo_gym")
 
 @dataclass
 class ConfigTree:
-    """One tree of all sources."""
+    """The merged tree of all files and overrides."""
 
     tree: JsonObject = field(default_factory=dict)
     origins: dict[KeyPath, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ConfigTree:
 
 
 def compose(paths: Sequence[str | Path], overrides: Sequence[Override]) -> ConfigTree:
-    """The tree of `paths` with `overrides` carried out."""
+    """The tree of `paths` with `overrides` applied."""
     composed = ConfigTree()
     for path in paths:
         _file(composed, find_file(path), ())

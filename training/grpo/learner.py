@@ -1,4 +1,4 @@
-"""What one process of the policy on torch computes: log-probs, loss, gradients, optimiser steps.
+"""The computation of one process of the policy on torch: log-probs, loss, gradients, optimiser steps.
 
 Law     each process takes its own rows of a batch (`training_step` says what is done with a batch). FSDP averages
         gradients over processes: the loss is multiplied by their number. A gradient that is not finite changes nothing:
@@ -29,10 +29,10 @@ class Learner:
     """`training_step.Backend`: the model, its optimiser, and a frozen copy of the first weights where the loss has a KL
     term."""
 
-    def __init__(self, settings: PolicySettings, processes: ShardGroup) -> None:
+    def __init__(self, settings: PolicySettings, shard_group: ShardGroup) -> None:
         self._settings = settings
-        self._processes = processes
-        torch.manual_seed(settings.seed + processes.place.rank)
+        self._shard_group = shard_group
+        torch.manual_seed(settings.seed + shard_group.rank_info.rank)
         self.model = self._language_model()
         self.optimizer = make_optimizer(self.model.model, settings.policy.optimizer)
         self.scheduler = make_scheduler(self.optimizer, settings.policy.scheduler)
@@ -50,7 +50,7 @@ class Learner:
         with torch.no_grad():
             for micro in self._micro_batches(rows, indices):
                 own |= micro.by_row(model.computing(partial(model.log_probs, micro.ids, micro.row, micro.at)))
-        return merge(self._processes.share(own))
+        return merge(self._shard_group.share(own))
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
         metrics, log_probs = self.gradient(rows, part, fixed)
@@ -60,28 +60,32 @@ class Learner:
     def gradient(
         self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
     ) -> tuple[LossMetrics, LogProbs]:
-        """Into the parameters; what is returned is of all processes."""
+        """Put the gradient into the parameters; the metrics and log-probs that are returned are of all processes."""
         totals = totals_of(rows, part)
         metrics, log_probs = LossMetrics(), LogProbs()
         self.optimizer.zero_grad(set_to_none=True)
         for micro in self._micro_batches(rows, part):
-            now, one = self.model.computing(partial(self._backward, micro, totals, fixed))
-            metrics += one
+            now, micro_metrics = self.model.computing(partial(self._backward, micro, totals, fixed))
+            metrics += micro_metrics
             log_probs |= micro.by_row(now)
-        every = self._processes.share((metrics, log_probs))
-        return sum((one for one, _ in every), LossMetrics()), merge(one for _, one in every)
+        every = self._shard_group.share((metrics, log_probs))
+        return sum((micro_metrics for micro_metrics, _ in every), LossMetrics()), merge(
+            micro_metrics for _, micro_metrics in every
+        )
 
     def _backward(
         self, micro: MicroBatch, totals: BatchTotals, fixed: FixedLogProbs
     ) -> tuple[torch.Tensor, LossMetrics]:
-        """The micro-batch's part of the gradient."""
+        """Add the micro-batch's part of the gradient; its log-probs `[tokens]` and metrics."""
         now = self.model.log_probs(micro.ids, micro.row, micro.at)
         loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
-        (loss * self._processes.place.world_size).backward()
+        (loss * self._shard_group.rank_info.world_size).backward()
         return now.detach(), metrics
 
     def _update(self) -> dict[str, float]:
-        parameters = [one for one in self.model.model.parameters() if one.grad is not None]
+        parameters = [
+            micro_metrics for micro_metrics in self.model.model.parameters() if micro_metrics.grad is not None
+        ]
         limit = self._settings.policy.max_grad_norm
         norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, math.inf if limit is None else limit)))
         skipped = not math.isfinite(norm)
@@ -93,17 +97,17 @@ class Learner:
         return {"train/grad_norm": norm, "train/skipped_updates": float(skipped)}
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> Iterable[MicroBatch]:
-        place = self._processes.place
+        rank_info = self._shard_group.rank_info
         return micro_batches(
             rows,
             indices,
             size=self._settings.policy.train_micro_batch_size,
-            rank=place.rank,
-            world_size=place.world_size,
-            device=self._processes.device,
+            rank=rank_info.rank,
+            world_size=rank_info.world_size,
+            device=self._shard_group.device,
         )
 
     def _language_model(self) -> LanguageModel:
         policy = self._settings.policy
-        model = self._processes.shard(load_model(policy), policy)
-        return LanguageModel(model, policy, sharded=self._processes.sharded)
+        model = self._shard_group.shard(load_model(policy), policy)
+        return LanguageModel(model, policy, sharded=self._shard_group.sharded)

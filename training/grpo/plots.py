@@ -89,9 +89,9 @@ def _curves(plot: Plot, lines: Sequence[MetricsLine]) -> Iterator[_Curve]:
         yield _curve(metric, label, lines)
     for prefix in plot.prefixes:
         for metric in sorted({name for line in lines for name in line.metrics if name.startswith(prefix)}):
-            found = _curve(metric, metric.removeprefix(prefix), lines)
-            if any(found.values):
-                yield found
+            curve = _curve(metric, metric.removeprefix(prefix), lines)
+            if any(curve.values):
+                yield curve
 
 
 def _curve(metric: str, label: str, lines: Sequence[MetricsLine]) -> _Curve:

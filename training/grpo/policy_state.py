@@ -35,13 +35,13 @@ TOKENIZER_FILES = (
 )
 
 
-def save_state(folder: Path, processes: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
+def save_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
     """Called by every process; rank 0 writes."""
-    weights = dict(whole_weights(model, processes, torch.float32))
+    weights = dict(whole_weights(model, shard_group, torch.float32))
     states = {name: _whole_state(optimizer.state.get(value, {})) for name, value in model.named_parameters()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    random = processes.share(_random_state())
-    if not processes.first:
+    random = shard_group.share(_random_state())
+    if not shard_group.first:
         return
     state = {
         "weights": weights,
@@ -57,7 +57,7 @@ def save_state(folder: Path, processes: ShardGroup, model: Any, optimizer: Any, 
         raise InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False) from error
 
 
-def load_state(folder: Path, processes: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
+def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
     """Called by every process; each reads."""
     try:
         state = torch.load(folder / STATE_FILE, map_location="cpu", mmap=True, weights_only=True)
@@ -77,15 +77,15 @@ def load_state(folder: Path, processes: ShardGroup, model: Any, optimizer: Any, 
         group.update(stored_group)
     if scheduler is not None and state["scheduler"] is not None:
         scheduler.load_state_dict(state["scheduler"])
-    if len(state["random"]) == processes.place.world_size:
-        _set_random_state(state["random"][processes.place.rank])
+    if len(state["random"]) == shard_group.rank_info.world_size:
+        _set_random_state(state["random"][shard_group.rank_info.rank])
 
 
-def export_model(folder: Path, processes: ShardGroup, model: Any, policy: PolicyConfig) -> None:
+def export_model(folder: Path, shard_group: ShardGroup, model: Any, policy: PolicyConfig) -> None:
     """Called by every process; rank 0 writes."""
     dtype = DTYPES[policy.precision]
-    weights = dict(whole_weights(model, processes, dtype))
-    if not processes.first:
+    weights = dict(whole_weights(model, shard_group, dtype))
+    if not shard_group.first:
         return
     folder.mkdir(parents=True, exist_ok=True)
     with torch.device("meta"):

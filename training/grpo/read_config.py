@@ -1,10 +1,10 @@
-"""From files and overrides to what a run is made of: the settings, and the config of its servers.
+"""Reads files and overrides into the settings of a run and the config of its servers.
 
 Forms   YAML in NeMo-RL's blocks. `env.nemo_gym` is a config of servers (`paddock.config`: `config_paths`, NeMo-Gym's
         names, directives); `policy.generation.vllm` is laid over its model server. An override is `key.path=value`,
         `+key.path=value` or `~key.path`; one of a server, or below `env.nemo_gym`, is carried out by that config.
-Law     every key is known: ours, or a recipe's with an entry in `recipe.yaml`. The environment in `env.nemo_gym` and
-        `policy.generation.vllm` is read when it is asked for; everywhere else now.
+Law     every key is known: ours, or a recipe's with an entry in `recipe.yaml`. Variables of the environment in
+        `env.nemo_gym` and `policy.generation.vllm` are read when servers start; everywhere else now.
 Errors  ConfigError with every problem: where, the key, and the nearest right one.
 """
 
@@ -33,23 +33,23 @@ _SERVERS: KeyPath = ("env", "nemo_gym")
 
 
 class RunConfig(NamedTuple):
-    """What `paddock train` is told."""
+    """What `paddock train` is given: the settings, and what was noted while they were read."""
 
     config: TrainConfig
     environment: Config
-    """Of the servers."""
+    """The config of the servers."""
     notes: list[Note]
-    """What was read other than written; `inert`: it says nothing here."""
+    """Keys that were read other than written; `inert`: the key has no effect here."""
     model_server: str
-    """The instance that samples."""
+    """The name of the model server that is trained."""
     name: str
-    """Of the first file."""
+    """The stem of the first file's name."""
     unread_keys: list[UnreadKey]
-    """What the trainer that the recipe was written for does not read."""
+    """Keys that the trainer that the recipe was written for does not read."""
     deviations: list[str]
-    """Lines about what differs from the recipe's source; empty: it names none."""
+    """Lines about what differs from the recipe's source; empty where the recipe names none."""
     unset_variables: list[UnsetVariable]
-    """Variables that stand as `$NAME`, in a plan alone."""
+    """Variables that are not set and stand as `$NAME`; in a plan alone."""
 
 
 def read_config(
@@ -59,7 +59,8 @@ def read_config(
     strict: bool = False,
     plan: bool = False,
 ) -> RunConfig:
-    """`strict` refuses keys that say nothing here; `plan` bears variables that are not set."""
+    """The config of a run. `strict` refuses keys that have no effect here; `plan` allows variables that are not set.
+    ConfigError with every problem."""
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     changes = parse_overrides(overrides)
     composed = compose(files, [change for change in changes if not _of_servers(change)])
@@ -67,24 +68,24 @@ def read_config(
     unset_variables = replace_unset(composed.tree) if plan else []
     parts = _parts(composed.tree)
     translated = translate(parts.own, composed, Resolver(composed.tree))
-    config = _validated(translated.tree, composed, translated.problems)
+    config = _validate(translated.tree, composed, translated.problems)
     recipe = config.paddock.recipe
     raise_all(deviation_problems(recipe, composed))
-    served = compose_servers(
+    servers = compose_servers(
         {key: value for key, value in composed.tree.items() if key != "env"},
         parts.servers,
         config,
         [text for text, change in zip(overrides, changes, strict=True) if _of_servers(change)],
         plan=plan,
     )
-    notes = [*translated.notes, *served.notes]
+    notes = [*translated.notes, *servers.notes]
     if strict:
         raise_all(f"{note}; --strict refuses it" for note in notes if note.kind == "inert")
     return RunConfig(
         config,
-        served.environment,
+        servers.environment,
         notes,
-        served.model_server,
+        servers.model_server,
         Path(files[0]).stem,
         unread_keys(composed.tree),
         list(deviation_lines(recipe, composed.tree)) if recipe is not None else [],
@@ -117,17 +118,17 @@ def _parts(tree: JsonObject) -> _TreeParts:
     variables = set(_variables(tree))
     own = {key: value for key, value in tree.items() if key not in variables}
     env: Any = tree.get("env")
-    below: Any = env.get("nemo_gym") if isinstance(env, dict) else None
-    if not isinstance(env, dict) or not isinstance(below, dict):
+    nemo_gym: Any = env.get("nemo_gym") if isinstance(env, dict) else None
+    if not isinstance(env, dict) or not isinstance(nemo_gym, dict):
         raise_all(["`env.nemo_gym` is required: a config of servers, such as `config_paths: [...]`"])
-    kept = {key: value for key, value in below.items() if _of_trainer(key) and value is not None}
+    kept = {key: value for key, value in nemo_gym.items() if _of_trainer(key) and value is not None}
     own["env"] = {**env, "nemo_gym": kept}
-    return _TreeParts(own, {key: value for key, value in below.items() if not _of_trainer(key)})
+    return _TreeParts(own, {key: value for key, value in nemo_gym.items() if not _of_trainer(key)})
 
 
 def _variables(tree: JsonObject) -> Iterator[str]:
     """Top-level keys of no block of settings that an interpolation reads."""
-    read = {split(found)[0] for _, text in strings(tree) for found in REFERENCE.findall(text)}
+    read = {split(reference)[0] for _, text in strings(tree) for reference in REFERENCE.findall(text)}
     for key in tree:
         if key in read and key not in TrainConfig.model_fields and not in_recipes((key,)):
             yield key
@@ -137,36 +138,39 @@ def register_resolvers() -> None:
     """The functions that recipes use in interpolations."""
     from omegaconf import OmegaConf
 
-    known: dict[str, Callable[..., Any]] = {
+    resolvers: dict[str, Callable[..., Any]] = {
         "add": lambda a, b: a + b,
         "mul": lambda a, b: a * b,
         "div": lambda a, b: a / b,
         "max": lambda a, b: a if a > b else b,
     }
     register = register_of(OmegaConf)
-    for name, function in known.items():
+    for name, function in resolvers.items():
         if not OmegaConf.has_resolver(name):
             register(name, function)
 
 
 def register_of(api: Any) -> Callable[[str, Callable[..., Any]], None]:
     """OmegaConf's registration of functions that get their arguments with their types: since 2.4 `register_resolver`.
-    In 2.3 that is the old one, which gives strings and knows no `replace`, and theirs is `register_new_resolver`."""
-    usual = api.register_resolver
-    is_typed = "replace" in signature(usual).parameters
-    register: Callable[[str, Callable[..., Any]], None] = usual if is_typed else api.register_new_resolver
+    In 2.3 that name is an older function, which gives strings and has no `replace`; there it is
+    `register_new_resolver`."""
+    register_resolver = api.register_resolver
+    is_typed = "replace" in signature(register_resolver).parameters
+    register: Callable[[str, Callable[..., Any]], None] = register_resolver if is_typed else api.register_new_resolver
     return register
 
 
-def _validated(tree: JsonObject, composed: ConfigTree, problems: Sequence[str]) -> TrainConfig:
+def _validate(tree: JsonObject, composed: ConfigTree, problems: Sequence[str]) -> TrainConfig:
     try:
         config = TrainConfig.model_validate(tree)
     except ValidationError as error:
-        found = _problems(error, tree, composed)
-        # What could not be resolved is no value: that it is none of the right type would be noise.
-        raise_all(
-            [*problems, *(one.text for one in found if not any(known.startswith(f"`{one.key}`") for known in problems))]
-        )
+        # A key that could not be resolved has no value: that its type is wrong would be noise.
+        invalid = [
+            problem.text
+            for problem in _problems(error, tree, composed)
+            if not any(text.startswith(f"`{problem.key}`") for text in problems)
+        ]
+        raise_all([*problems, *invalid])
         raise
     raise_all(problems)
     return config
@@ -185,14 +189,14 @@ def _problems(error: ValidationError, tree: JsonObject, composed: ConfigTree) ->
             for stray in _strays(path, get_at(tree, path)):
                 yield _Problem(f"{composed.origin(stray)}: unknown key `{dotted(stray)}`{_hint(stray)}", dotted(stray))
         elif item["type"] == "value_error":
-            said = str(item["ctx"]["error"]) if "ctx" in item else item["msg"]
-            yield _Problem(f"{where}: `{dotted(path)}`: {said}" if path else said, dotted(path))
+            reason = str(item["ctx"]["error"]) if "ctx" in item else item["msg"]
+            yield _Problem(f"{where}: `{dotted(path)}`: {reason}" if path else reason, dotted(path))
         else:
             yield _Problem(f"{where}: {text}", dotted(path))
 
 
 def _strays(path: KeyPath, node: Any) -> Iterator[KeyPath]:
-    """The keys that nobody knows: below a block of the recipes, its own; else the key itself."""
+    """The unknown keys: those below a block of the recipes, else the key itself."""
     if isinstance(node, dict) and in_recipes(path):
         for key, value in node.items():
             yield from _strays((*path, key), value)

@@ -33,24 +33,24 @@ LOOPBACK = "127.0.0.1"
 class ShardGroup:
     """The processes that shard a policy, as one of them sees them; there may be one alone."""
 
-    def __init__(self, place: RankInfo, device: torch.device) -> None:
-        self.place = place
+    def __init__(self, rank_info: RankInfo, device: torch.device) -> None:
+        self.rank_info = rank_info
         self.device = device
         self._mesh: Any = None
 
     @property
     def first(self) -> bool:
-        return self.place.rank == 0
+        return self.rank_info.rank == 0
 
     @property
     def sharded(self) -> bool:
-        return self.place.world_size > 1
+        return self.rank_info.world_size > 1
 
     def join(self) -> None:
         """Wait for the other processes."""
         if self.sharded:
-            meet(self.place, self.device)
-            self._mesh = init_device_mesh(self.device.type, (self.place.world_size,))
+            meet(self.rank_info, self.device)
+            self._mesh = init_device_mesh(self.device.type, (self.rank_info.world_size,))
 
     def shard(self, model: Any, policy: PolicyConfig) -> Any:
         """The model on this process's device, its layers sharded one by one."""
@@ -69,7 +69,7 @@ class ShardGroup:
         """The values of all processes, in order of ranks; every process has to call it."""
         if not self.sharded:
             return [own]
-        values: list[Any] = [None] * self.place.world_size
+        values: list[Any] = [None] * self.rank_info.world_size
         dist.all_gather_object(values, own)
         return values
 
@@ -78,22 +78,22 @@ class ShardGroup:
             dist.destroy_process_group()
 
 
-def meet(place: RankInfo, device: torch.device) -> None:
+def meet(rank_info: RankInfo, device: torch.device) -> None:
     """Make torch's process group of all ranks; waits for the others."""
-    if place.master_address == LOOPBACK and sys.platform == "linux":
+    if rank_info.master_address == LOOPBACK and sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else the interface of the machine's name
     timeout = timedelta(seconds=TIMEOUT_S)
     # Objects go over gloo in either case.
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    store = _store(place, timeout)
-    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=timeout)
+    store = _store(rank_info, timeout)
+    dist.init_process_group(backend, store=store, rank=rank_info.rank, world_size=rank_info.world_size, timeout=timeout)
 
 
-def _store(place: RankInfo, timeout: timedelta) -> Any:
-    address, port = place.master_address, place.master_port
-    if place.world_size == 1:
+def _store(rank_info: RankInfo, timeout: timedelta) -> Any:
+    address, port = rank_info.master_address, rank_info.master_port
+    if rank_info.world_size == 1:
         return dist.HashStore()
-    if place.rank:
+    if rank_info.rank:
         return dist.TCPStore(address, port, is_master=False, timeout=timeout)
     listening = socket.create_server((address, port))  # torch's own listens on every address
     return dist.TCPStore(
@@ -101,14 +101,14 @@ def _store(place: RankInfo, timeout: timedelta) -> Any:
     )
 
 
-def device_of(config: TorchConfig, place: RankInfo) -> torch.device:
+def device_of(config: TorchConfig, rank_info: RankInfo) -> torch.device:
     """The device of a process; of several visible GPUs the one of its rank."""
     has_gpus = torch.cuda.is_available()
     if config.device == "cuda" and not has_gpus:
         raise ConfigError("policy.torch_cfg.device is cuda, and torch finds none: set it to auto or cpu", kind="device")
     if config.device == "cpu" or not has_gpus:
         return torch.device("cpu")
-    return torch.device("cuda", place.rank % torch.cuda.device_count())
+    return torch.device("cuda", rank_info.rank % torch.cuda.device_count())
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:
@@ -125,11 +125,11 @@ def part_as(like: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return value.to(like.device) if value.dim() else value
 
 
-def whole_weights(model: Any, processes: ShardGroup, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
+def whole_weights(model: Any, shard_group: ShardGroup, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and whole tensor of each parameter; with several processes in memory of the CPU, and for rank 0 alone."""
     for name, value in model.named_parameters():
         weight = whole(value)
-        if not processes.sharded:
+        if not shard_group.sharded:
             yield name, weight.to(dtype)
-        elif processes.first:
+        elif shard_group.first:
             yield name, weight.to("cpu", dtype)

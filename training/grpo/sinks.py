@@ -133,7 +133,7 @@ class Sinks:
             try:
                 sink.write(step, metrics)
             except Exception as error:  # noqa: BLE001 - a run is worth more than one of its logs
-                _log.warning("%s is told no more: %s", type(sink).__name__, error)
+                _log.warning("%s gets no more metrics: %s", type(sink).__name__, error)
                 self._sinks.remove(sink)
 
     def close(self) -> None:

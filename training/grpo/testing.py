@@ -23,56 +23,56 @@ ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")
 
 
-class _Skipping(selectors.DefaultSelector):
-    """Waits for nothing but what comes from outside: where a timer is next, it is then."""
+class _VirtualSelector(selectors.DefaultSelector):
+    """Waits only for events from outside: where a timer is next, its time comes at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.threads = 0
-        """At work; no time goes by meanwhile."""
+        """How many threads work; virtual time stands still meanwhile."""
 
     def select(self, timeout: float | None = None) -> "list[tuple[selectors.SelectorKey, int]]":
         if self.threads and timeout != 0:
             timeout = None
-        found = super().select(None if timeout is None else 0)
-        if not found and timeout is not None and timeout > 0:
+        ready = super().select(None if timeout is None else 0)
+        if not ready and timeout is not None and timeout > 0:
             self.now += timeout
-        return found
+        return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time is only what was slept."""
 
     def __init__(self) -> None:
-        self._skipping = _Skipping()
-        super().__init__(self._skipping)
+        self._selector = _VirtualSelector()
+        super().__init__(self._selector)
 
     def time(self) -> float:
-        return self._skipping.now
+        return self._selector.now
 
     def run_in_executor(
         self, executor: Executor | None, func: "Callable[[Unpack[Ts]], ResultT]", *args: "Unpack[Ts]"
     ) -> "asyncio.Future[ResultT]":
         future = super().run_in_executor(executor, func, *args)
-        self._skipping.threads += 1
+        self._selector.threads += 1
         future.add_done_callback(self._thread_ended)
         return future
 
     def _thread_ended(self, _: object) -> None:
-        self._skipping.threads -= 1
+        self._selector.threads -= 1
 
     async def shutdown_default_executor(self, *args: "float | None") -> None:
         """Waits for the executor's threads in real time: asyncio bounds that by a timer of the loop (Python 3.12)."""
-        self._skipping.threads += 1
+        self._selector.threads += 1
         try:
             await super().shutdown_default_executor(*args)
         finally:
-            self._skipping.threads -= 1
+            self._selector.threads -= 1
 
 
 def virtually(main: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Runs it to its end, in virtual time."""
+    """Run a coroutine to its end, in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
 
@@ -82,7 +82,7 @@ def now() -> float:
 
 
 class EngineState:
-    """One that samples."""
+    """The state of one scripted engine."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -100,7 +100,7 @@ class EngineState:
 
 
 class RoleEvent(NamedTuple):
-    """Something that was asked of a role, and when."""
+    """One call of a role, and when it came."""
 
     at_s: float
     what: str
@@ -109,7 +109,7 @@ class RoleEvent(NamedTuple):
 
 
 class ScriptedRun:
-    """What the roles of one run share, and a record of what was asked of them."""
+    """The state that the scripted roles of one run share, and a record of their calls."""
 
     def __init__(self, engines: int = 1) -> None:
         self.engines = [EngineState(f"engine-{nth}") for nth in range(engines)]

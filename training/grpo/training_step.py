@@ -19,7 +19,7 @@ from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.core.settings import LossSettings
-from paddock.training.grpo.microbatches import MicroBatch, check, step_parts, trained
+from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts, trained
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
 from paddock.training.grpo.torch_arrays import TorchArrays
@@ -62,7 +62,7 @@ class Backend(Protocol):
 def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResult:
     """Train on a batch: the result of the whole step."""
     rows, threshold = batch.rows, settings.seq_logprob_error_threshold
-    check(rows, settings.policy.max_total_sequence_length)
+    require_trainable(rows, settings.policy.max_total_sequence_length)
     active = [nth for nth, row in enumerate(rows) if any(row.loss_mask)]
     n_steps = settings.optimizer_steps(len(active))
     old = backend.score(rows, active) if n_steps > 1 or threshold is not None else None

@@ -32,7 +32,7 @@ _FIELDS = (
     "gradient_accumulation_fusion",
     "attention_backend",
 )
-"""Of the settings, what is core's under the same name; None: as the bridge has it."""
+"""Settings that core has under the same name; None: the bridge's own value."""
 
 
 def make_conversion(policy: PolicyConfig) -> Conversion:
@@ -74,7 +74,7 @@ def _recomputing(config: MegatronConfig) -> dict[str, Any]:
 
 
 def _folder(name: str) -> Path:
-    """Of a name, where the hub's client has it or puts it."""
+    """The folder of a model; that of a hub name is where the hub's client has it or puts it."""
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
     try:

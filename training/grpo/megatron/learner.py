@@ -1,4 +1,4 @@
-"""What one process of the policy on Megatron-core computes: log-probs, loss, gradients, optimiser steps.
+"""The computation of one process of the policy on Megatron-core: log-probs, loss, gradients, optimiser steps.
 
 Law     as on torch (`training_step`), with the same loss and the same metrics. Weights are loaded before the optimizer
         is made, which keeps its own of them; routers are frozen before both. A gradient that is not finite changes
@@ -43,14 +43,14 @@ class MegatronLearner:
         policy = settings.policy
         self._forward = Forward(_form(policy), policy.generation.temperature)
         self.conversion = make_conversion(policy)
-        stages = in_precision(self._loaded(), policy)
+        stages = in_precision(self._load_stages(), policy)
         self.models = with_gradients(stages, policy.megatron_cfg)
         self.optimizer = make_optimizer(self.models, policy)
         self.scheduler = make_scheduler(self.optimizer, policy.megatron_cfg)
         self._configure_schedule()
         self._reference = self.models
         if settings.loss.reference_policy_kl_penalty:
-            self._reference = in_precision(self._loaded(), policy)
+            self._reference = in_precision(self._load_stages(), policy)
             for model in self._reference:
                 model.requires_grad_(requires_grad=False)
 
@@ -58,12 +58,12 @@ class MegatronLearner:
         return training_step.train(self, batch, self._settings)
 
     def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
-        def report(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, LogProbs]:
+        def evaluate(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, LogProbs]:
             return now.sum(), micro.by_row(now)
 
         models = self._reference if reference else self.models
-        found = self._forward.run(models, self._micro_batches(rows, indices, learn=False), report, learn=False)
-        return merge(one for own in self._answers(found) for one in own)
+        answers = self._forward.run(models, self._micro_batches(rows, indices, learn=False), evaluate, learn=False)
+        return merge(one for own in self._answers(answers) for one in own)
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
         metrics, log_probs = self.gradient(rows, part, fixed)
@@ -73,18 +73,19 @@ class MegatronLearner:
     def gradient(
         self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
     ) -> tuple[LossMetrics, LogProbs]:
-        """Into the models' buffers; what is returned is of all processes."""
+        """Put the gradient into the models' buffers; the metrics and log-probs that are returned are of all
+        processes."""
         totals, micros = totals_of(rows, part), self._micro_batches(rows, part, learn=True)
         scale = self._ranks.data_size * len(micros)
 
-        def report(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
+        def evaluate(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
             loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
             return loss * scale, (metrics, micro.by_row(now))
 
         self._zero()
-        own = self._forward.run(self.models, micros, report, learn=True)
-        found = [one for answers in self._answers(own) for one in answers]
-        return sum((one for one, _ in found), LossMetrics()), merge(one for _, one in found)
+        own = self._forward.run(self.models, micros, evaluate, learn=True)
+        answers = [one for answers in self._answers(own) for one in answers]
+        return sum((one for one, _ in answers), LossMetrics()), merge(one for _, one in answers)
 
     def _update(self) -> dict[str, float]:
         self.optimizer.prepare_grads()
@@ -101,9 +102,9 @@ class MegatronLearner:
             model.zero_grad_buffer()
         self.optimizer.zero_grad()
 
-    def _answers(self, found: list[Any]) -> list[list[Any]]:
-        """Of each data-parallel group, in order; the same on every process."""
-        return self._ranks.share(found if self._ranks.answers else [])
+    def _answers(self, answers: list[Any]) -> list[list[Any]]:
+        """The answers of each data-parallel group, in order; the same on every process."""
+        return self._ranks.share(answers if self._ranks.answers else [])
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int], *, learn: bool) -> list[MicroBatch]:
         policy, packing = self._settings.policy, self._settings.policy.sequence_packing
@@ -119,7 +120,7 @@ class MegatronLearner:
             capacity = packing.logprob_mb_tokens or capacity
         return list(packed_batches(rows, indices, capacity=capacity, **mine))
 
-    def _loaded(self) -> list[Any]:
+    def _load_stages(self) -> list[Any]:
         config = self._settings.policy.megatron_cfg
         models = self.conversion.models()
         if models[0].config.num_moe_experts and config.tensor_model_parallel_size > 1 and not config.sequence_parallel:

@@ -1,7 +1,7 @@
 """`Conversion` by mbridge: core 0.16.1 on Python 3.11.
 
 Source  mbridge 0.15.1: the architecture's settings, which tensors of a checkpoint are one of core's, and their layouts.
-        Who holds which part of what is settled here: also experts one by one (core's local layers, where
+        Which process holds which part is decided here: also experts one by one (core's local layers, where
         TransformerEngine is missing), and experts that are spread otherwise than the other layers.
 Names   core's own, as TransformerEngine's layers have them: `...mlp.experts.linear_fc1.weight3` is the third expert of
         all, `...linear_qkv.layer_norm_weight` the norm before it.
@@ -34,26 +34,26 @@ _LAYER = re.compile(r"^decoder\.layers\.(\d+)\.")
 
 
 class StageTensor(NamedTuple):
-    """One tensor of a stage, as all stages are told of it."""
+    """The description of one tensor of a stage, which all stages get."""
 
     name: str
     """With the number of its layer in the whole model; an expert's is that among its rank's."""
     shape: tuple[int, ...]
     dtype: torch.dtype
     cut: int | None
-    """The dimension that tensor parallelism cuts; None: it is whole."""
+    """The dimension that tensor parallelism splits; None: the tensor is whole."""
 
 
 class MbridgeConversion:
-    """`Conversion` of a folder."""
+    """The `Conversion` of a folder."""
 
     def __init__(self, folder: Path, layout: ParallelLayout) -> None:
         self._files = SafeTensorIO(str(folder))
         self._bridge = _bridge(folder, layout)
 
     def models(self) -> list[Any]:
-        found: list[Any] = self._bridge.get_model(bf16=False)
-        return found
+        models: list[Any] = self._bridge.get_model(bf16=False)
+        return models
 
     def load(self, models: list[Any]) -> None:
         with torch.no_grad():
@@ -80,7 +80,7 @@ class MbridgeConversion:
         return int(experts // parallel_state.get_expert_model_parallel_world_size())
 
     def _part(self, name: str, parameter: torch.Tensor) -> torch.Tensor:
-        """This rank's of a weight in the files."""
+        """This rank's part of a weight in the files; `parameter` has its shape."""
         names = self._bridge._weight_name_mapping_mcore_to_hf(name)
         read = self._files.load_some_hf_weight(names)
         whole = self._bridge._weight_to_mcore_format(name, [read[one] for one in names])
@@ -149,7 +149,8 @@ def _rotary(config: Any) -> Mapping[str, Any]:
 
 
 class _BridgeWithLayout:
-    """Over a bridge of mbridge: made by our layout, of core's local layers where TransformerEngine is missing."""
+    """Mixed into a bridge of mbridge: it makes the model by our layout, with core's local layers where
+    TransformerEngine is missing."""
 
     _DIRECT_MAPPING: Mapping[str, str]
 
@@ -171,13 +172,13 @@ class _BridgeWithLayout:
 
 
 def _named_parameters(model: Any) -> Iterator[tuple[str, Any]]:
-    """Its parameters."""
+    """The names, as TransformerEngine's layers have them, and parameters of a model."""
     model = _whole_model(model)
     numbers = {nth: layer.layer_number - 1 for nth, layer in enumerate(model.decoder.layers)}
     dense = model.config.num_moe_experts is None
     for name, parameter in model.named_parameters():
-        name = _LAYER.sub(lambda found: f"decoder.layers.{numbers[int(found[1])]}.", name)
-        name = _ONE_EXPERT.sub(lambda found: f".mlp.experts.{found[2]}.weight{found[1]}", name)
+        name = _LAYER.sub(lambda match: f"decoder.layers.{numbers[int(match[1])]}.", name)
+        name = _ONE_EXPERT.sub(lambda match: f".mlp.experts.{match[2]}.weight{match[1]}", name)
         name = name.replace(".input_layernorm.weight", ".self_attention.linear_qkv.layer_norm_weight")
         if dense:
             name = name.replace(".pre_mlp_layernorm.weight", ".mlp.linear_fc1.layer_norm_weight")
@@ -185,15 +186,15 @@ def _named_parameters(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _whole_model(model: Any) -> Any:
-    """Without what it is wrapped in."""
+    """The model without its wrappers."""
     while hasattr(model, "module"):
         model = model.module
     return model
 
 
 def _global_name(name: str, n_here: int, rank: int) -> str:
-    """An expert's number among all, for that among a rank's."""
-    return _GROUPED.sub(lambda found: f".mlp.experts.{found[1]}.weight{int(found[2]) + n_here * rank}", name)
+    """The name with an expert's number among all, in place of that among a rank's."""
+    return _GROUPED.sub(lambda match: f".mlp.experts.{match[1]}.weight{int(match[2]) + n_here * rank}", name)
 
 
 def _describe(name: str, value: torch.Tensor) -> StageTensor:
@@ -206,7 +207,7 @@ def _describe(name: str, value: torch.Tensor) -> StageTensor:
 
 
 def _shard_of(name: str) -> tuple[int, int]:
-    """Into how many parts the tensor is cut, and which is this rank's."""
+    """Into how many parts the tensor is split, and the index of this rank's part."""
     if ".mlp.experts.linear_fc" in name:
         return (
             parallel_state.get_expert_tensor_parallel_world_size(),
@@ -227,13 +228,13 @@ def _from_stage(part: StageTensor, own: torch.Tensor | None, stage: int) -> torc
 
 
 def _all_of(value: torch.Tensor, group: Any) -> list[torch.Tensor]:
-    """In order of ranks."""
+    """The values of all ranks of the group, in order."""
     size = dist.get_world_size(group)
     if size == 1:
         return [value]
-    found = [torch.empty_like(value) for _ in range(size)]
-    dist.all_gather(found, value.contiguous(), group=group)
-    return found
+    values = [torch.empty_like(value) for _ in range(size)]
+    dist.all_gather(values, value.contiguous(), group=group)
+    return values
 
 
 def _joined(part: StageTensor, value: torch.Tensor, group: Any) -> torch.Tensor:

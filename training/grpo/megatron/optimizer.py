@@ -21,18 +21,18 @@ from paddock.training.grpo.policy_config import PolicyConfig
 
 
 def in_precision(models: list[Any], policy: PolicyConfig) -> list[Any]:
-    """Weights that were loaded, as the computation needs them."""
+    """The loaded models in the precision of the computation."""
     if policy.precision == "float32":
         return models
-    return [Float16Module(get_model_config(one), one) for one in models]
+    return [Float16Module(get_model_config(model), model) for model in models]
 
 
 def with_gradients(models: list[Any], config: MegatronConfig) -> list[Any]:
-    """With buffers of gradients that data-parallel processes add up."""
+    """The models with buffers of gradients, which data-parallel processes sum."""
     own = config.distributed_data_parallel_config
     distributed = config.optimizer.use_distributed_optimizer
     ddp = DistributedDataParallelConfig(use_distributed_optimizer=distributed, **own.model_dump())
-    return [DistributedDataParallel(get_model_config(one), ddp, one) for one in models]
+    return [DistributedDataParallel(get_model_config(model), ddp, model) for model in models]
 
 
 def make_optimizer(models: list[Any], policy: PolicyConfig) -> Any:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from paddock.training.grpo.megatron.ranks import Ranks
 
 
-async def make_policy(settings: PolicySettings, place: RankInfo = SINGLE_RANK) -> "MegatronPolicy":
+async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "MegatronPolicy":
     """In this process; with several of them it waits for the others."""
-    return await asyncio.to_thread(MegatronPolicy, settings, place)
+    return await asyncio.to_thread(MegatronPolicy, settings, rank_info)
 
 
 class _RankState(NamedTuple):
@@ -35,10 +35,10 @@ class MegatronPolicy(ThreadedPolicy):
     """`roles.Policy`. Made with the model loaded."""
 
     def __init__(
-        self, settings: PolicySettings, place: RankInfo = SINGLE_RANK, *, sender: WeightSender | None = None
+        self, settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK, *, sender: WeightSender | None = None
     ) -> None:
-        super().__init__(settings, place, sender)
-        self._place = place
+        super().__init__(settings, rank_info, sender)
+        self._rank_info = rank_info
         self._ranks, self._learner = self._make_in_thread(self._make)
 
     async def train(self, batch: Batch) -> TrainResult:
@@ -70,7 +70,7 @@ class MegatronPolicy(ThreadedPolicy):
         from paddock.training.grpo.megatron.learner import MegatronLearner
         from paddock.training.grpo.megatron.ranks import Ranks
 
-        ranks = Ranks(config, self._place, self._device, self._settings.seed)
+        ranks = Ranks(config, self._rank_info, self._device, self._settings.seed)
         return _RankState(ranks, MegatronLearner(self._settings, ranks))
 
     def _send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:

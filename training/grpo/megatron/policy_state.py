@@ -34,7 +34,7 @@ _FORMAT = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_av
 
 
 class _LocalSaveStrategy(torch_format.TorchDistSaveShardedStrategy):  # type: ignore[misc]
-    """Core's format, written by this process."""
+    """Core's format, written by this process alone, without a writer process."""
 
     def save(self, sharded_state_dict: Any, checkpoint_dir: Any) -> None:
         state, *_ = torch_format._replace_state_dict_keys_with_sharded_keys(
@@ -47,34 +47,34 @@ class _LocalSaveStrategy(torch_format.TorchDistSaveShardedStrategy):  # type: ig
 
 def save_state(folder: Path, ranks: Ranks, learner: MegatronLearner) -> None:
     """Called by every process; each writes."""
-    place = folder / STATE
+    target = folder / STATE
     try:
         if ranks.first:
-            place.mkdir(parents=True, exist_ok=True)
+            target.mkdir(parents=True, exist_ok=True)
         dist.barrier()
         dist_checkpointing.save(
             _state(learner, loading=False),
-            str(place),
+            str(target),
             sharded_strategy=_LocalSaveStrategy("torch_dist", 1),
             content_metadata=_FORMAT,
         )
     except OSError as error:
-        raise InfraError(f"{place}: can't be written: {error}", kind="disk", retryable=False) from error
+        raise InfraError(f"{target}: can't be written: {error}", kind="disk", retryable=False) from error
 
 
 def load_state(folder: Path, learner: MegatronLearner) -> None:
     """Called by every process; each reads its part."""
-    place = folder / STATE
-    if not place.is_dir():
+    target = folder / STATE
+    if not target.is_dir():
         raise InfraError(f"{folder} has no {STATE}: it is no state of a policy on Megatron-core", kind="checkpoint")
     try:
         with loadable(learner.optimizer):
-            state = dist_checkpointing.load(_state(learner, loading=True), str(place))
+            state = dist_checkpointing.load(_state(learner, loading=True), str(target))
             for nth, model in enumerate(learner.models):
                 model.module.load_state_dict(state[f"model{nth}"])
             learner.optimizer.load_state_dict(state["optimizer"])
     except (CheckpointingException, KeyError, RuntimeError) as error:
-        raise InfraError(f"{place} is not of this model: {error}", kind="checkpoint") from error
+        raise InfraError(f"{target} is not of this model: {error}", kind="checkpoint") from error
     learner.scheduler.load_state_dict(state["scheduler"])
 
 
@@ -93,7 +93,7 @@ def export_model(folder: Path, ranks: Ranks, learner: MegatronLearner, policy: P
 
 
 def _copy_generation(model: str, folder: Path) -> None:
-    """What the model says of sampling, where it says something."""
+    """Copy the model's generation config, where it has one."""
     file = Path(model).expanduser() / "generation_config.json"
     if file.is_file():
         shutil.copyfile(file, folder / file.name)
@@ -101,9 +101,9 @@ def _copy_generation(model: str, folder: Path) -> None:
 
 def _state(learner: MegatronLearner, *, loading: bool) -> dict[str, Any]:
     metadata = dict(_FORMAT)  # core notes its groups in it
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         f"model{nth}": model.module.sharded_state_dict(metadata=metadata) for nth, model in enumerate(learner.models)
     }
-    shards = found["model0"] if len(learner.models) == 1 else dict(found)
-    found["optimizer"] = learner.optimizer.sharded_state_dict(shards, is_loading=loading, metadata=metadata)
-    return {**found, "scheduler": learner.scheduler.state_dict()}
+    shards = state["model0"] if len(learner.models) == 1 else dict(state)
+    state["optimizer"] = learner.optimizer.sharded_state_dict(shards, is_loading=loading, metadata=metadata)
+    return {**state, "scheduler": learner.scheduler.state_dict()}

@@ -1,4 +1,4 @@
-"""Core's distributed optimizer over torch's Adam (TransformerEngine and Apex are missing): so that it can be loaded.
+"""Core's distributed optimizer over torch's Adam (TransformerEngine and Apex are missing): made loadable.
 
 Source  Megatron-core 0.16.1 and 0.19.2, `optimizer/distrib_optimizer.py`: its state can't be told before a first step;
         the count of steps, which torch has for each tensor, is not among what is stored for a tensor, and missed when
@@ -17,7 +17,7 @@ _STEP = "step"
 
 @contextmanager
 def loadable(optimizer: Any) -> Iterator[None]:
-    """For the time of a load. What the optimizer knows before is lost."""
+    """Makes the optimizer able to load a state while this is open. Its state before is lost."""
     own = [one for one in getattr(optimizer, "chained_optimizers", [optimizer]) if _is_torch_s(one)]
     for one in own:
         if not one.optimizer.state:
