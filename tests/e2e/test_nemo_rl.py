@@ -27,7 +27,7 @@ from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
 from paddock.tokens.export import inline
-from paddock.training.nemo_rl.checking import check_results
+from paddock.training.nemo_rl.checks import check_results
 from paddock.types import JsonObject, Rollout, Row, Session, Stamp, Verdict
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]

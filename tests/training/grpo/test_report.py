@@ -143,7 +143,7 @@ def test_a_sink_that_breaks_ends_itself_and_not_the_run(caplog: pytest.LogCaptur
     sinks.write(6, {})
     sinks.close()
     assert (good.steps, bad.steps) == ([4, 5, 6, -2], [4])
-    assert caplog.text.count("told no more") == 1
+    assert caplog.text.count("gets no more metrics") == 1
 
 
 def test_a_missing_package_is_named_before_anything_starts(tmp_path: Path) -> None:

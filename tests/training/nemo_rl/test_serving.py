@@ -12,16 +12,16 @@ import pytest
 from tests.training.nemo_rl.trainer import Trainer, failing, rows
 
 from paddock.errors import ConfigError, InfraError
-from paddock.training.nemo_rl.checking import check_group, check_result
+from paddock.training.nemo_rl.checks import check_group, check_result
 from paddock.training.nemo_rl.records import Result
-from paddock.training.nemo_rl.serving import Service
-from paddock.training.nemo_rl.streaming import Done, StatusError, Stream
+from paddock.training.nemo_rl.serving import EnvironmentService
+from paddock.training.nemo_rl.streaming import ResultStream, RowResult, StatusError
 from paddock.types import JsonObject
 
 
 @asynccontextmanager
-async def serving(trainer: Trainer, **more: Any) -> AsyncIterator[Service]:
-    service = Service()
+async def serving(trainer: Trainer, **more: Any) -> AsyncIterator[EnvironmentService]:
+    service = EnvironmentService()
     service.start(trainer.dictionary(**more))
     try:
         yield service
@@ -29,9 +29,9 @@ async def serving(trainer: Trainer, **more: Any) -> AsyncIterator[Service]:
         await asyncio.to_thread(service.close)
 
 
-async def results(service: Service, given: list[JsonObject]) -> list[Result]:
+async def results(service: EnvironmentService, given: list[JsonObject]) -> list[Result]:
     """By row."""
-    done: list[Done] = [await one for one in service.run(given)]
+    done: list[RowResult] = [await one for one in service.run(given)]
     assert all(found.row is given[found.row["_rowidx"]] for found in done), "rows are the trainer's own"
     ordered = {found.row["_rowidx"]: found.result for found in done}
     return [ordered[nth] for nth in range(len(given))]
@@ -217,8 +217,8 @@ async def test_members_that_are_judged_together_are_let_in_together(trainer: Tra
 
 
 async def test_what_was_never_started_says_so() -> None:
-    service = Service()
-    with pytest.raises(InfraError, match="not started, or this is an actor that Ray made anew"):
+    service = EnvironmentService()
+    with pytest.raises(InfraError, match="not started, or this is an actor that Ray restarted"):
         service.poll()
     with pytest.raises(InfraError, match="not started"):
         service.run(rows("yes"))
@@ -237,7 +237,7 @@ async def test_what_fails_all_is_raised_with_a_status_and_ends_the_rest() -> Non
     work: list[asyncio.Future[Result]] = [loop.create_future(), loop.create_future()]
     work[0].set_exception(InfraError("the disk is full", kind="disk"))
     with pytest.raises(StatusError, match="disk: the disk is full") as raised:
-        await _first(Stream(rows("yes", "no"), work))
+        await _first(ResultStream(rows("yes", "no"), work))
     assert work[1].cancelled()
     again: StatusError = pickle.loads(pickle.dumps(raised.value))
     assert (again.status, str(again)) == (503, "disk: the disk is full")
@@ -247,9 +247,9 @@ async def test_what_fails_all_is_raised_with_a_status_and_ends_the_rest() -> Non
 async def test_a_folder_that_can_not_be_made_is_refused_before_anything_starts(trainer: Trainer) -> None:
     trainer.folder.write_text("a file")
     with pytest.raises(ConfigError, match=r"eval\.out"):
-        Service().start(trainer.dictionary())
+        EnvironmentService().start(trainer.dictionary())
 
 
-async def _first(stream: Any) -> Done:
-    done: Done = await next(stream)
+async def _first(stream: Any) -> RowResult:
+    done: RowResult = await next(stream)
     return done

@@ -14,9 +14,9 @@ from tests.training.nemo_rl.trainer import SCRIPTED, Tokens, Trainer, asking, ro
 from paddock.errors import ConfigError, InfraError
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.training.nemo_rl.actor import GymActor
-from paddock.training.nemo_rl.checking import check_group, check_result
-from paddock.training.nemo_rl.handing_on import Tensors
-from paddock.training.nemo_rl.postprocessing import postprocess
+from paddock.training.nemo_rl.checks import check_group, check_result
+from paddock.training.nemo_rl.message_log import TensorMakers
+from paddock.training.nemo_rl.postprocess import postprocess
 from paddock.types import JsonObject
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,7 @@ async def stream(actor: GymActor, given: list[JsonObject]) -> Streamed:
 
 
 async def by_actor(trainer: Trainer, given: list[JsonObject], **more: Any) -> Streamed:
-    actor = GymActor(config(trainer, **more), Tensors(list, list))
+    actor = GymActor(config(trainer, **more), TensorMakers(list, list))
     actor._spinup()
     actor.set_tokenizer(Tokens())
     try:
@@ -139,7 +139,7 @@ async def test_flags_are_raised_by_the_patterns_that_were_given(trainer: Trainer
 
 async def test_a_stream_that_is_left_ends_its_rollouts(trainer: Trainer) -> None:
     trainer.engine.gate = asyncio.Event()
-    actor = GymActor(config(trainer), Tensors(list, list))
+    actor = GymActor(config(trainer), TensorMakers(list, list))
     actor._spinup()
     actor.set_tokenizer(Tokens())
     task = asyncio.create_task(stream(actor, rows("something quite long to say", size=3)))
@@ -155,17 +155,17 @@ async def test_a_stream_that_is_left_ends_its_rollouts(trainer: Trainer) -> None
 
 
 async def test_an_actor_that_was_made_anew_says_what_happened(trainer: Trainer) -> None:
-    actor = GymActor(config(trainer), Tensors(list, list))
+    actor = GymActor(config(trainer), TensorMakers(list, list))
     actor.set_tokenizer(Tokens())
-    with pytest.raises(InfraError, match="Ray made anew"):
+    with pytest.raises(InfraError, match="Ray restarted"):
         await stream(actor, rows("yes"))
-    with pytest.raises(InfraError, match="Ray made anew"):
+    with pytest.raises(InfraError, match="Ray restarted"):
         actor.health_check()
     actor.shutdown()
 
 
 async def test_without_a_tokenizer_or_rows_there_is_no_rollout(trainer: Trainer) -> None:
-    actor = GymActor(config(trainer), Tensors(list, list))
+    actor = GymActor(config(trainer), TensorMakers(list, list))
     actor._spinup()
     try:
         with pytest.raises(InfraError, match="set_tokenizer"):

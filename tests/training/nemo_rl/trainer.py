@@ -12,7 +12,7 @@ from paddock.testing.engines import Said, ScriptedEngine
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
-from paddock.training.nemo_rl.composing import policy_keys
+from paddock.training.nemo_rl.compose import policy_keys
 from paddock.types import JsonObject
 
 SCRIPTED = "paddock.conformance.scripted:ScriptedEnvironment"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.tokens.test_export_inline import records, rollout
 
 from paddock.tokens import inline
-from paddock.training.nemo_rl.checking import check_result, check_results
-from paddock.training.nemo_rl.postprocessing import postprocess
+from paddock.training.nemo_rl.checks import check_result, check_results
+from paddock.training.nemo_rl.postprocess import postprocess
 from paddock.types import OUTCOMES, JsonObject, Outcome, TurnRecord
 
 SAMPLED = ("generation_token_ids", "generation_log_probs")

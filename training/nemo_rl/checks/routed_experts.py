@@ -2,7 +2,7 @@
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/utils/routed_experts_codec.py`: `nrlre1:<dtype>:<tokens>x<layers>x<k>:<base64>`, or
         nested lists.
-Errors  none: what can't be read is said.
+Errors  none: the reason why something can't be read is returned.
 """
 
 import base64
@@ -15,7 +15,7 @@ ITEM_BYTES = {"int8": 1, "int16": 2, "int32": 4}
 
 
 def routes_shape(given: Any) -> tuple[int, int, int] | str:
-    """Tokens, layers and k; or what is wrong."""
+    """The sizes of tokens, layers and k; or why they can't be read."""
     shape = _envelope(given) if isinstance(given, str) else _shape(given)
     if isinstance(shape, str):
         return shape
@@ -23,7 +23,7 @@ def routes_shape(given: Any) -> tuple[int, int, int] | str:
 
 
 def _envelope(text: str) -> tuple[int, ...] | str:
-    """Its shape, or what is wrong."""
+    """The shape of an envelope, or why it can't be read."""
     parts = text.split(":", 3)
     if len(parts) != 4 or parts[0] != MAGIC:
         return f"no envelope `{MAGIC}:<dtype>:<tokens>x<layers>x<k>:<base64>`"
@@ -41,7 +41,7 @@ def _envelope(text: str) -> tuple[int, ...] | str:
 
 
 def _shape(given: Any) -> tuple[int, ...] | str:
-    """Of nested lists."""
+    """The shape of nested lists, or why it can't be read."""
     if isinstance(given, bool) or not isinstance(given, list | int):
         return "neither an envelope nor lists of integers"
     if isinstance(given, int):

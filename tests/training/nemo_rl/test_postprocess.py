@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.training.core.flaws import FlawRules
-from paddock.training.nemo_rl.postprocessing import RefusedError, postprocess
+from paddock.training.nemo_rl.postprocess import RefusedResultError, postprocess
 from paddock.training.nemo_rl.records import LoggedMessage
 from paddock.types import JsonObject
 
@@ -88,7 +88,7 @@ def test_patterns_are_those_of_the_config_and_none_are_the_defaults() -> None:
     ],
 )
 def test_what_nemo_rl_refuses_is_refused_with_the_rule(refused: JsonObject, rule: str) -> None:
-    with pytest.raises(RefusedError, match=rule) as caught:
+    with pytest.raises(RefusedResultError, match=rule) as caught:
         postprocess(refused)
     assert pickle.loads(pickle.dumps(caught.value)).violation == caught.value.violation
 
@@ -96,5 +96,5 @@ def test_what_nemo_rl_refuses_is_refused_with_the_rule(refused: JsonObject, rule
 def test_what_nemo_rl_takes_silently_is_taken() -> None:
     found = postprocess(result(item([1], [-2, 3], generation_log_probs=[float("-inf")]), mask_sample=True))
     assert found.messages[1].token_ids == [-2, 3]
-    with pytest.raises(RefusedError, match="routed_experts"):
+    with pytest.raises(RefusedResultError, match="routed_experts"):
         postprocess(result(item([1], [2])), require_routed_experts=True)

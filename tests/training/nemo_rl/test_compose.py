@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.training.nemo_rl.composing import compose, policy_keys
+from paddock.training.nemo_rl.compose import compose, policy_keys
 from paddock.types import JsonObject
 
 SINGLE = "single_step_tool_use_with_argument_comparison"
@@ -84,9 +84,9 @@ def test_every_key_that_says_nothing_is_named() -> None:
 def test_attempts_are_set_and_rows_are_the_trainers() -> None:
     said = {"max_attempts": 2, "rollout_timeout_s": 60, "concurrency": 8, "repeats": 4}
     composed = compose({**SWE1, **SPUN_UP, "eval": said})
-    assert (composed.attempts.max_attempts, composed.attempts.rollout_timeout_s, composed.at_once) == (2, 60, 8)
+    assert (composed.attempts.max_attempts, composed.attempts.rollout_timeout_s, composed.max_in_flight) == (2, 60, 8)
     assert "eval.repeats" in {note.key for note in composed.notes}
-    assert compose({**SWE1, **SPUN_UP}).at_once is None, "as many as the trainer asks for"
+    assert compose({**SWE1, **SPUN_UP}).max_in_flight is None, "as many as the trainer asks for"
 
 
 INHERITED: JsonObject = {"code_gen": {"resources_servers": {"code_gen": {"num_processes": 1024}}}}

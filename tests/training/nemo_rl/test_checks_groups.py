@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.training.nemo_rl.checking import check_results
+from paddock.training.nemo_rl.checks import check_results
 from paddock.types import JsonObject
 
 FAILED = 99

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.training.nemo_rl.installing import spinup_gym_actor, use_actor, use_shim
+from paddock.training.nemo_rl.install import spinup_gym_actor, use_actor, use_shim
 
 ROOT = Path(__file__).parents[3]
 FILES = {

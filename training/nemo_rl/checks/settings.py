@@ -1,4 +1,4 @@
-"""What the rules have to know of a recipe; without it they check what holds for each."""
+"""Settings of a recipe that rules depend on; without them rules check what holds for every recipe."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class CheckSettings(BaseModel):
-    """None: not known, and so not checked."""
+    """The settings of a check; None: unknown, and so not checked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

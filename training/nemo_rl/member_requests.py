@@ -1,9 +1,9 @@
-"""Rows as NeMo-RL sends them, as members of groups.
+"""The rows that NeMo-RL sends, as members of groups.
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/experience/rollouts.py` (`_prepare_nemo_gym_rows`): copies of one row stand together;
         `_rowidx` numbers them; the asynchronous collector gives a group its `_ng_task_index`, the other callers none.
 Law     neighbours with one `_ng_task_index`, or where there is none with the same content, are a group: member 0, 1,
-        ... of so many. What is drawn for a row is drawn from its index, or content, so for all its members alike.
+        ... of so many. Random choices for a row depend on its index or content, so all its members share them.
         Each call makes new groups: members that are sent again do not meet those that were sent before.
 Errors  a row that can't run is a group with its RowError.
 """
@@ -25,8 +25,8 @@ TASK_INDEX = "_ng_task_index"
 _SOURCE = Source(Path("nemo_rl"))
 
 
-class Asked(NamedTuple):
-    """One rollout that is asked for."""
+class MemberRequest(NamedTuple):
+    """One rollout that the trainer asks for."""
 
     given: JsonObject
     """The trainer's own row."""
@@ -34,9 +34,9 @@ class Asked(NamedTuple):
     member: int
 
 
-def asked(rows: Sequence[JsonObject], router: Router, *, run_id: str) -> list[Asked]:
-    """One for each row, in order."""
-    found: list[Asked] = []
+def member_requests(rows: Sequence[JsonObject], router: Router, *, run_id: str) -> list[MemberRequest]:
+    """One request for each row, in order."""
+    requests: list[MemberRequest] = []
     for members in _groups(rows):
         stamp = {
             "_paddock_run_id": run_id,
@@ -44,15 +44,15 @@ def asked(rows: Sequence[JsonObject], router: Router, *, run_id: str) -> list[As
             "_paddock_cohort": new_id("cohort"),
         }
         for nth, row in enumerate(members):
-            own = {**_bare(row), **stamp, "_ng_rollout_index": nth}
-            found.append(Asked(row, _group(own, len(found), len(members), router), nth))
-    return found
+            wire = {**_bare(row), **stamp, "_ng_rollout_index": nth}
+            requests.append(MemberRequest(row, _group(wire, len(requests), len(members), router), nth))
+    return requests
 
 
 def _groups(rows: Sequence[JsonObject]) -> Iterator[list[JsonObject]]:
     current: list[JsonObject] = []
     for row in rows:
-        if current and not _together(current[0], row):
+        if current and not _same_group(current[0], row):
             yield current
             current = []
         current.append(row)
@@ -60,7 +60,7 @@ def _groups(rows: Sequence[JsonObject]) -> Iterator[list[JsonObject]]:
         yield current
 
 
-def _together(first: JsonObject, row: JsonObject) -> bool:
+def _same_group(first: JsonObject, row: JsonObject) -> bool:
     index = first.get(TASK_INDEX)
     if index is not None or row.get(TASK_INDEX) is not None:
         return bool(index == row.get(TASK_INDEX))

@@ -1,4 +1,4 @@
-"""What is wrong between results: NeMo-RL makes groups by first prompt, whatever a row's index says.
+"""Rules that results of a group break together: NeMo-RL makes groups by first prompt, whatever a row's index is.
 
 Shapes  a group is the results with one `_ng_task_index` (of one run, epoch and cohort, where those are stamped). Where
         no result has an index there are no groups, and each is checked by itself alone.
@@ -13,34 +13,36 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from paddock.training.nemo_rl.checking.results import DEFAULTS, check_result, is_masked, shape_flaw
-from paddock.training.nemo_rl.checking.rules import broken
-from paddock.training.nemo_rl.checking.settings import CheckSettings
-from paddock.training.nemo_rl.checking.turns import turns_of
+from paddock.training.nemo_rl.checks.results import DEFAULTS, check_result, is_masked, shape_violation
+from paddock.training.nemo_rl.checks.rules import breach
+from paddock.training.nemo_rl.checks.settings import CheckSettings
+from paddock.training.nemo_rl.checks.turns import turns_of
 from paddock.training.nemo_rl.records import Result, Violation
 
 TASK, MEMBER, SIZE = "_ng_task_index", "_ng_rollout_index", "_paddock_group_size"
-APART = ("_paddock_run_id", "_paddock_epoch", "_paddock_cohort")
-"""With these a task's index comes again, of another group."""
+GROUP_STAMPS = ("_paddock_run_id", "_paddock_epoch", "_paddock_cohort")
+"""Where these differ, results with one task index are of different groups."""
 
 
-class Finding(NamedTuple):
-    """A rule that is broken, and by which result."""
+class ResultFinding(NamedTuple):
+    """A broken rule, and the result that breaks it."""
 
     result: int
-    """Its place among the results, from 1."""
+    """The number of the result, from 1."""
     violation: Violation
 
     def __str__(self) -> str:
         return f"{self.result}: {self.violation}"
 
 
-class _Member(NamedTuple):
+class _MemberFacts(NamedTuple):
+    """The facts of one result that are compared in its group."""
+
     result: int
     nth: int | None
-    """Which member of its group it says that it is."""
+    """Its member number, as it is stamped."""
     size: int | None
-    """How many members it says that there are."""
+    """The size of its group, as it is stamped."""
     prompt: bytes
     """Digest of its first prompt; empty: it has none."""
     differs_at: int | None
@@ -50,12 +52,12 @@ class _Member(NamedTuple):
     sampling: tuple[Any, Any]
 
 
-class _Group:
-    """One group's members, as they come."""
+class _GroupMembers:
+    """The members of one group, added in any order."""
 
     def __init__(self) -> None:
-        self.members: list[_Member] = []
-        self.absent: set[int] = set()
+        self.members: list[_MemberFacts] = []
+        self.failed_members: set[int] = set()
         """Members that failed, and have no result."""
         self._prompt: Sequence[int] | None = None
         """Of the first member that did not fail."""
@@ -70,7 +72,7 @@ class _Group:
         params, ref = result["responses_create_params"], result.get("agent_ref")
         size = _integer(result.get(SIZE))
         self.members.append(
-            _Member(
+            _MemberFacts(
                 nth,
                 _integer(result.get(MEMBER)),
                 size,
@@ -85,21 +87,21 @@ class _Group:
             self._prompt = array("q")
 
     def fail(self, member: int) -> None:
-        """A member that has no result, or another attempt's."""
-        if member not in {one.nth for one in self.members}:
-            self.absent.add(member)
+        """Note a member that failed: it has no result, or that of another attempt."""
+        if member not in {known.nth for known in self.members}:
+            self.failed_members.add(member)
 
     @property
     def prompts(self) -> set[bytes]:
-        """Of those that are compared."""
+        """The digests of the first prompts of members that are compared."""
         return {member.prompt for member in self.members if not member.failed}
 
 
 def first_prompt(result: Result) -> list[int]:
-    """Empty: there is none that could be compared."""
+    """The ids of the first prompt; empty: there is none that could be compared."""
     first = next(turns_of(result), None)
     prompt = first.prompt if first else None
-    sound = isinstance(prompt, list) and all(type(one) is int and abs(one) < 2**63 for one in prompt)
+    sound = isinstance(prompt, list) and all(type(token) is int and abs(token) < 2**63 for token in prompt)
     return prompt if isinstance(prompt, list) and sound else []
 
 
@@ -113,10 +115,10 @@ def digest(prompt: Iterable[int]) -> bytes:
 
 
 class GroupChecker:
-    """Takes results in any order; what is wrong between them is known at the end."""
+    """Takes results in any order; which rules they break together is known at the end."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[Any, ...], _Group] = {}
+        self._groups: dict[tuple[Any, ...], _GroupMembers] = {}
         self._without: list[int] = []
         """Results without an index."""
 
@@ -125,37 +127,39 @@ class GroupChecker:
         return len(self._groups)
 
     def add(self, nth: int, result: Result) -> None:
-        """`nth`: what findings call it. The result has its shape."""
+        """Add a result, which has passed `shape_violation`. `nth`: its number in findings."""
         task = _integer(result.get(TASK))
         if task is None:
             self._without.append(nth)
             return
-        key = (*(_plain(result.get(name)) for name in APART), task)
-        self._groups.setdefault(key, _Group()).add(nth, result)
+        key = (*(_hashable(result.get(name)) for name in GROUP_STAMPS), task)
+        self._groups.setdefault(key, _GroupMembers()).add(nth, result)
 
     def fail(self, task: int, member: int) -> None:
-        """A member that has failed: its group does not miss it. It is known after all results."""
+        """Note a failed member, which its group then does not miss. To be called after all results are added."""
         for key, group in self._groups.items():
             if key[-1] == task:
                 group.fail(member)
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[ResultFinding]:
         if self._groups:
             for nth in self._without:
-                yield Finding(nth, broken("task_index", f"it has no `{TASK}`, and others have one"))
+                yield ResultFinding(nth, breach("task_index", f"it has no `{TASK}`, and others have one"))
         for group in self._groups.values():
-            yield from _check_members(group.members, len(group.absent))
-        yield from self._apart()
+            yield from _check_members(group.members, len(group.failed_members))
+        yield from self._check_prompts()
 
-    def _apart(self) -> Iterator[Finding]:
-        """What stands on one prompt, or on a failed one's."""
+    def _check_prompts(self) -> Iterator[ResultFinding]:
+        """Groups that have one first prompt, and failed members that have a group's."""
         owners: dict[bytes, tuple[Any, ...]] = {}
         for key, group in self._groups.items():
             for prompt in group.prompts - {b""}:
                 owner = owners.setdefault(prompt, key)
                 if owner[-1] != key[-1]:
-                    nth = next(one.result for one in group.members if one.prompt == prompt)
-                    yield Finding(nth, broken("groups_apart", f"tasks {owner[-1]} and {key[-1]} have one first prompt"))
+                    nth = next(member.result for member in group.members if member.prompt == prompt)
+                    yield ResultFinding(
+                        nth, breach("groups_apart", f"tasks {owner[-1]} and {key[-1]} have one first prompt")
+                    )
         for key, group in self._groups.items():
             for member in group.members:
                 if member.failed and member.prompt in owners:
@@ -163,86 +167,90 @@ class GroupChecker:
                     text = (
                         f"it failed in task {key[-1]}, and has the first prompt of task {task}: give it one of its own"
                     )
-                    yield Finding(member.result, broken("masked_apart", text))
+                    yield ResultFinding(member.result, breach("masked_apart", text))
 
 
 def check_group(results: Sequence[Result], *, size: int | None = None) -> list[Violation]:
-    """What is wrong between the results of one group; each by itself is another matter. `size`: how many there are to
-    be; None: as they say."""
-    group = _Group()
+    """The rules that the results of one group break together. `size`: the group's; None: as the results are stamped."""
+    group = _GroupMembers()
     for nth, result in enumerate(results, 1):
-        if shape_flaw(result) is None:
+        if shape_violation(result) is None:
             group.add(nth, result)
     members = [member._replace(size=size or member.size) for member in group.members]
-    found = list(_check_members(members))
+    violations = list(_check_members(members))
     for member in members:
         if member.failed and member.prompt in group.prompts:
-            found.append(Finding(member.result, broken("masked_apart", "it failed, and has its group's first prompt")))
-    return [one.violation._replace(text=f"result {one.result}: {one.violation.text}") for one in found]
+            violations.append(
+                ResultFinding(member.result, breach("masked_apart", "it failed, and has its group's first prompt"))
+            )
+    return [found.violation._replace(text=f"result {found.result}: {found.violation.text}") for found in violations]
 
 
 def check_results(
     results: Iterable[Result], settings: CheckSettings = DEFAULTS, *, failed: Iterable[tuple[int, int]] = ()
-) -> Iterator[Finding]:
-    """One result in memory at a time. First what is wrong with each by itself, then between them. `failed`: task and
-    member of those that failed and may have no result; asked for after all results."""
+) -> Iterator[ResultFinding]:
+    """All findings: first those of each result by itself, then those of groups. One result is in memory at a time.
+    `failed`: task and member of those that failed and may have no result; read after all results."""
     groups = GroupChecker()
     for nth, result in enumerate(results, 1):
-        found = check_result(result, settings)
-        yield from (Finding(nth, violation) for violation in found)
-        if not any(violation.rule == "result" for violation in found):
+        violations = check_result(result, settings)
+        yield from (ResultFinding(nth, violation) for violation in violations)
+        if not any(violation.rule == "result" for violation in violations):
             groups.add(nth, result)
     for task, member in failed:
         groups.fail(task, member)
     yield from groups.findings()
 
 
-def _check_members(members: Sequence[_Member], n_absent: int = 0) -> Iterator[Finding]:
-    yield from _complete(members, n_absent)
-    yield from _one_of_each(members)
+def _check_members(members: Sequence[_MemberFacts], n_absent: int = 0) -> Iterator[ResultFinding]:
+    yield from _check_complete(members, n_absent)
+    yield from _check_uniform(members)
     compared = [member for member in members if not member.failed and member.prompt]
     common = Counter(member.prompt for member in compared).most_common(1)
     for member in compared:
         if member.prompt != common[0][0]:
             token = _differs_at(member, compared, common[0][0])
-            yield Finding(member.result, broken("group_prompt", "it is not its group's first prompt", token=token))
-    meant = max((member.size or 0 for member in members), default=0) or len(members)
-    if meant > 1 and len(compared) == 1:
-        text = f"of {meant} members {meant - 1} failed or are missing"
-        yield Finding(compared[0].result, broken("group_alone", text))
+            yield ResultFinding(
+                member.result, breach("group_prompt", "it is not its group's first prompt", token=token)
+            )
+    expected = max((member.size or 0 for member in members), default=0) or len(members)
+    if expected > 1 and len(compared) == 1:
+        text = f"of {expected} members {expected - 1} failed or are missing"
+        yield ResultFinding(compared[0].result, breach("group_alone", text))
 
 
-def _complete(members: Sequence[_Member], n_absent: int) -> Iterator[Finding]:
+def _check_complete(members: Sequence[_MemberFacts], n_absent: int) -> Iterator[ResultFinding]:
     places = Counter(member.nth for member in members if member.nth is not None)
     for member in members:
         if member.nth is not None and places[member.nth] > 1:
-            yield Finding(
-                member.result, broken("group_complete", f"member {member.nth} is there {places[member.nth]} times")
+            yield ResultFinding(
+                member.result,
+                breach("group_complete", f"member {member.nth} is there {places[member.nth]} times"),
             )
             places[member.nth] = 1
     sizes = {member.size for member in members if member.size is not None}
     if len(sizes) > 1:
-        yield Finding(members[0].result, broken("group_complete", f"its members say sizes {sorted(sizes)}"))
+        yield ResultFinding(members[0].result, breach("group_complete", f"its members say sizes {sorted(sizes)}"))
     elif sizes and len(members) + n_absent < max(sizes):
         text = f"{len(members)} of {max(sizes)} members are there"
-        yield Finding(members[0].result, broken("group_complete", text))
+        yield ResultFinding(members[0].result, breach("group_complete", text))
 
 
-def _one_of_each(members: Sequence[_Member]) -> Iterator[Finding]:
+def _check_uniform(members: Sequence[_MemberFacts]) -> Iterator[ResultFinding]:
     first = members[0] if members else None
     for member in members:
         assert first is not None
         if member.agent != first.agent:
-            yield Finding(member.result, broken("group_agent", f"{member.agent!r}, and {first.agent!r} before"))
+            yield ResultFinding(member.result, breach("group_agent", f"{member.agent!r}, and {first.agent!r} before"))
         if member.sampling != first.sampling:
             names = "temperature, top_p"
-            yield Finding(
-                member.result, broken("group_sampling", f"{names} {member.sampling}, and {first.sampling} before")
+            yield ResultFinding(
+                member.result, breach("group_sampling", f"{names} {member.sampling}, and {first.sampling} before")
             )
 
 
-def _differs_at(member: _Member, compared: Sequence[_Member], common: bytes) -> int | None:
-    """The first that was seen may itself be the odd one."""
+def _differs_at(member: _MemberFacts, compared: Sequence[_MemberFacts], common: bytes) -> int | None:
+    """Where the member's first prompt differs from the common one; the group's first prompt may be the odd one."""
     if member.differs_at is not None:
         return member.differs_at
     return next((other.differs_at for other in compared if other.prompt == common), None)
@@ -259,5 +267,5 @@ def _integer(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _plain(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     return value if isinstance(value, str | int) else None

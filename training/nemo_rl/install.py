@@ -1,4 +1,4 @@
-"""Our environments in NeMo-RL, without a change to it: two ways, called in the driver before its set-up.
+"""Installs our environments in NeMo-RL without changing it: two ways, called in the driver before its set-up.
 
 Shim    `use_shim`: its own actor stays and imports `nemo_gym`, which is ours when `shims/` is on PYTHONPATH. The actor
         runs under the driver's interpreter, where this package is installed, and not in an environment of its own.
@@ -25,27 +25,27 @@ MAX_CALLS = 10_000
 """Calls of the actor at a time: one for each prompt in flight, and its health."""
 SHUTDOWN_TIMEOUT_S = 10.0
 SHIMS = "put the folder `shims` of Paddock's repository on PYTHONPATH, before others"
-OF_TRAINER = ("invalid_tool_call_patterns", "thinking_tags", "tokenizer_config", "pad_dynamic_image_shapes")
-"""Keys of `env.nemo_gym` that are the actor's, and not the environment's."""
+ACTOR_KEYS = ("invalid_tool_call_patterns", "thinking_tags", "tokenizer_config", "pad_dynamic_image_shapes")
+"""Keys of `env.nemo_gym` that are settings of the actor, not of the environment."""
 
 
 def use_shim() -> None:
-    """From now on NeMo-RL's actor runs where this package is."""
-    found = _import("nemo_gym", SHIMS)
-    if not hasattr(found, "OURS"):
-        raise ConfigError(f"`nemo_gym` is the one in {found.__file__}: {SHIMS}", kind="not_the_shim")
+    """Make NeMo-RL's actor run under the interpreter that has this package."""
+    module = _import("nemo_gym", SHIMS)
+    if not hasattr(module, "OURS"):
+        raise ConfigError(f"`nemo_gym` is the one in {module.__file__}: {SHIMS}", kind="not_the_shim")
     registry = _import(REGISTRY).ACTOR_ENVIRONMENT_REGISTRY
     registry[f"{ENVIRONMENTS}.NemoGym"] = _import(CLUSTER).PY_EXECUTABLES.SYSTEM
 
 
 def use_actor() -> None:
-    """From now on NeMo-RL makes our actor, also in modules that are imported already."""
+    """Make NeMo-RL use our actor, also in modules that are imported already."""
     original = _import(ENVIRONMENTS).spinup_nemo_gym_actor
     for module in list(sys.modules.values()):
         # Not `getattr`: some modules import others for each name that they are asked for.
-        own = getattr(module, "__dict__", {})
-        if own.get("spinup_nemo_gym_actor") is original:
-            own["spinup_nemo_gym_actor"] = spinup_gym_actor
+        namespace = getattr(module, "__dict__", {})
+        if namespace.get("spinup_nemo_gym_actor") is original:
+            namespace["spinup_nemo_gym_actor"] = spinup_gym_actor
 
 
 def spinup_gym_actor(
@@ -60,7 +60,7 @@ def spinup_gym_actor(
 ) -> Any:
     """In place of `spinup_nemo_gym_actor`; `env_configs`: `master_config.env`."""
     body = dict(env_configs["nemo_gym"])
-    own = {key: value for key in OF_TRAINER if (value := body.pop(key, None)) is not None}
+    actor_settings = {key: value for key in ACTOR_KEYS if (value := body.pop(key, None)) is not None}
     cfg = {
         "model_name": model_name,
         "base_urls": list(base_urls),
@@ -68,7 +68,7 @@ def spinup_gym_actor(
         "require_routed_experts": enable_router_replay,
         "routed_experts_dtype": routed_experts_dtype,
         "use_fastokens": use_fastokens,
-        **own,
+        **actor_settings,
     }
     return remote_actor(cfg, tokenizer)
 
@@ -101,8 +101,8 @@ def gym_actor(cfg: Mapping[str, Any], tokenizer: Any, **options: Any) -> Iterato
             ray.kill(actor)
 
 
-def _import(name: str, would_do: str = "it has to be installed beside this package") -> Any:
+def _import(name: str, remedy: str = "it has to be installed beside this package") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ConfigError(f"`{name}` can't be imported: {error}; {would_do}", kind="not_importable") from error
+        raise ConfigError(f"`{name}` can't be imported: {error}; {remedy}", kind="not_importable") from error

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paddock.collect.routing import Router
 from paddock.config import load
-from paddock.training.nemo_rl.grouping import asked
+from paddock.training.nemo_rl.member_requests import member_requests
 from paddock.types import JsonObject
 
 REFERS = {
@@ -42,7 +42,7 @@ def rows(sizes: list[int], *, indexed: bool, first: int) -> list[JsonObject]:
 @given(sizes=SIZES, indexed=st.booleans(), first=st.integers(0, 10**6))
 def test_groups_are_what_stands_together(sizes: list[int], indexed: bool, first: int) -> None:
     sent = rows(sizes, indexed=indexed, first=first)
-    found = asked(sent, ROUTER, run_id="run")
+    found = member_requests(sent, ROUTER, run_id="run")
     assert [one.given is row for one, row in zip(found, sent, strict=True)] == [True] * len(sent)
     stamps = [one.group.row.stamp for one in found if one.group.row is not None]
     groups = [list(members) for _, members in groupby(stamps, key=lambda stamp: stamp.cohort)]
@@ -59,7 +59,7 @@ def test_groups_are_what_stands_together(sizes: list[int], indexed: bool, first:
 @given(sizes=SIZES)
 def test_a_row_keeps_what_it_is_and_loses_only_its_number(sizes: list[int]) -> None:
     sent = rows(sizes, indexed=True, first=0)
-    for one in asked(sent, ROUTER, run_id="run"):
+    for one in member_requests(sent, ROUTER, run_id="run"):
         assert one.group.row is not None
         assert (one.group.row.task, one.group.error) == ({"answer": "a"}, None)
         assert one.group.row.responses_create_params == one.given["responses_create_params"]
@@ -70,6 +70,7 @@ def test_a_row_keeps_what_it_is_and_loses_only_its_number(sizes: list[int]) -> N
 def test_sent_again_it_is_another_group(sizes: list[int]) -> None:
     sent = rows(sizes, indexed=True, first=0)
     cohorts = [
-        {one.group.row.stamp.cohort for one in asked(sent, ROUTER, run_id="run") if one.group.row} for _ in range(2)
+        {one.group.row.stamp.cohort for one in member_requests(sent, ROUTER, run_id="run") if one.group.row}
+        for _ in range(2)
     ]
     assert not cohorts[0] & cohorts[1]

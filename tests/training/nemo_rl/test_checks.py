@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.training.nemo_rl.checking import RULES, CheckSettings, check_group, check_result, check_results
+from paddock.training.nemo_rl.checks import RULES, CheckSettings, check_group, check_result, check_results
 from paddock.types import JsonObject
 
 LONGEST = CheckSettings(max_total_sequence_length=12, overlong_filtering=True)
