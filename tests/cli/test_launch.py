@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.training.launch.launching import CONFIG, prepare
+from tests.training.launch.commands import CONFIG, prepare
 from tests.training.launch.one_node import await_that
 
 from paddock.cli import main

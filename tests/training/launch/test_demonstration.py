@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.training.launch.launching import CONFIG, ROOT, launch
+from tests.training.launch.commands import CONFIG, ROOT, launch
 from tests.training.launch.one_node import Cluster, await_that, missing, one_node
 
 STEPS = 8

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.launch.test_resolving import resolved
+from tests.training.launch.test_resolve import resolved
 
 from paddock.errors import ConfigError
 from paddock.training.launch.overrides import hydra_override
-from paddock.training.launch.plan import Asked, Plan, Where, plan, plan_text
+from paddock.training.launch.plan import LaunchHost, LaunchPlan, PlanInputs, plan, plan_text
 
 SITE = {
     "executor": "slurm",
@@ -34,16 +34,16 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(checkout: Path, command: dict[str, Any], overrides: list[str] | None = None) -> Plan:
+def planned(checkout: Path, command: dict[str, Any], overrides: list[str] | None = None) -> LaunchPlan:
     package = checkout.parent / "package"
     (package / "shims" / "nemo_gym").mkdir(parents=True, exist_ok=True)
     given = {"trainer": "nemo_rl", "NEMO_RL_DIR": str(checkout), "CONFIG_PATH": "stage.yaml", "MODEL_PATH": "own/model"}
     paths = {"EXP_NAME": "e", "TRAIN_PATH": "/d/t.jsonl", "VAL_PATH": "/d/v.jsonl"}
-    where = Where(checkout.parent, package, {"PATH": os.environ["PATH"]})
-    return plan(resolved({**given, **paths, **command}), Asked(overrides or []), where)
+    where = LaunchHost(checkout.parent, package, {"PATH": os.environ["PATH"]})
+    return plan(resolved({**given, **paths, **command}), PlanInputs(overrides or []), where)
 
 
-def driver_words(made: Plan) -> list[str]:
+def driver_words(made: LaunchPlan) -> list[str]:
     (text,) = [text for path, text in made.files.items() if path.name == "driver.sh"]
     return shlex.split(text.splitlines()[-1])
 
@@ -87,14 +87,14 @@ def test_its_job_is_told_what_to_run_on_which_nodes(checkout: Path) -> None:
         *(mount for mount in mounts.split(",")[-2:] if "3rdparty" in mount),
     ]
     assert (exported, folder) == ("none", str(checkout)), "its steps have all that it sets"
-    assert {"--nodes=4", "--exclusive", "--gres=gpu:8", "--account=a"} <= set(made.last.words)
+    assert {"--nodes=4", "--exclusive", "--gres=gpu:8", "--account=a"} <= set(made.start.words)
     assert not [step for step in made.before if "code_snapshot" in step.text()]
 
 
 def test_nodes_are_counted_by_whoever_says_so_last(checkout: Path) -> None:
-    assert "--nodes=9" in planned(checkout, SITE, ["cluster.num_nodes=9"]).last.words
+    assert "--nodes=9" in planned(checkout, SITE, ["cluster.num_nodes=9"]).start.words
     command = {**SITE, "SBATCH_NUM_NODES": "21"}
-    assert "--nodes=21" in planned(checkout, command, ["cluster.num_nodes=9"]).last.words
+    assert "--nodes=21" in planned(checkout, command, ["cluster.num_nodes=9"]).start.words
     (checkout / "base.yaml").write_text("defaults: stage.yaml\n")
     with pytest.raises(ConfigError, match=r"SBATCH_NUM_NODES: stage\.yaml"):
         planned(checkout, SITE)
@@ -122,7 +122,7 @@ def test_what_a_stage_asks_for_besides_is_added(checkout: Path) -> None:
 
 def test_what_only_images_and_sites_need_has_a_default_here(checkout: Path) -> None:
     made = planned(checkout, {})
-    assert made.last.words[0] == "bash"
+    assert made.start.words[0] == "bash"
     (text,) = made.files.values()
     assert "exec uv run --frozen python -m paddock.training.nemo_rl examples/nemo_gym/run_grpo_nemo_gym.py" in text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.launch.launching import HIDDEN, launch, prepare
+from tests.training.launch.commands import HIDDEN, launch, prepare
 from tests.training.launch.one_node import Cluster, await_that, missing, one_node
 
 pytestmark = [pytest.mark.slow]

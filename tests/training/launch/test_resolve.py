@@ -7,8 +7,8 @@ import pytest
 
 from paddock.errors import ConfigError
 from paddock.training.launch.profiles import read_profile
-from paddock.training.launch.resolving import Resolved, resolve
-from paddock.training.launch.settings import NEMO_RL_ALONE, VARIABLES, LaunchSettings
+from paddock.training.launch.resolve import ResolvedLaunch, resolve
+from paddock.training.launch.settings import NEMO_RL_FIELDS, VARIABLES, RunLaunchSettings
 
 SUPER_LAUNCH = {
     *("EXP_NAME", "CONFIG_PATH", "MODEL_PATH", "TRAIN_PATH", "VAL_PATH", "CONTAINER", "SANDBOX_CONTAINER"),
@@ -27,7 +27,7 @@ def resolved(
     toml: str = "",
     run: str | None = None,
     folder: Path | None = None,
-) -> Resolved:
+) -> ResolvedLaunch:
     file = folder / "env.toml" if folder is not None else None
     if file is not None:
         file.write_text(toml)
@@ -36,8 +36,8 @@ def resolved(
 
 def test_every_variable_of_the_published_launch_is_one_here() -> None:
     assert set(VARIABLES.values()) >= SUPER_LAUNCH
-    assert set(NEMO_RL_ALONE) <= set(LaunchSettings.model_fields)
-    assert all(field.description for field in LaunchSettings.model_fields.values())
+    assert set(NEMO_RL_FIELDS) <= set(RunLaunchSettings.model_fields)
+    assert all(field.description for field in RunLaunchSettings.model_fields.values())
 
 
 def test_the_command_line_wins_over_the_environment_over_the_profile_over_the_default(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_says_nothing_is_noted_and_not_refused() -> None:
     environ = {"TRAIN_PATHS": "x", "GYM_VENV_DIR": "/v", "MODULEPATH": "x", "SLURM_JOB_PARTITION": "x", "HF_TOKEN": "x"}
     first, second = resolved(environ=environ).notes
     assert first == "TRAIN_PATHS of the environment is no variable of a launch; TRAIN_PATH is"
-    assert second.startswith("GYM_VENV_DIR (environment) says nothing to the built-in loop")
+    assert second.startswith("GYM_VENV_DIR (environment) has no effect on the built-in loop")
 
 
 def test_a_run_has_the_name_of_its_config_and_a_model_no_slash_at_its_end() -> None:
