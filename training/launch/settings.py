@@ -208,8 +208,8 @@ def _local(settings: RunLaunchSettings) -> Iterator[str]:
 def _built_in(settings: RunLaunchSettings) -> Iterator[str]:
     if (settings.nodes or 1) > 1:
         yield (
-            f"{variable_of('nodes')} is {settings.nodes}: the built-in loop has all its processes on one node; several are "
-            "NeMo-RL's (--trainer nemo_rl)"
+            f"{variable_of('nodes')} is {settings.nodes}: the built-in loop has all its processes on one node; several "
+            "are NeMo-RL's (--trainer nemo_rl)"
         )
 
 

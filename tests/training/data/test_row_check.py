@@ -11,7 +11,7 @@ from tests.published_rows import swe_bench_row
 
 from paddock.cli import main
 from paddock.http import read_row
-from paddock.training.data.checking import prompt_digest
+from paddock.training.data.row_check import prompt_digest
 
 CALL = {"type": "function_call", "name": "bash", "arguments": '{"command": "ls"}'}
 PIVOT = "single_step_tool_use_with_argument_comparison_swe"

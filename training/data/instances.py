@@ -1,4 +1,4 @@
-"""What rows of instances need: their ids, and the images their sandboxes are made from.
+"""Ids of instances in rows, and the images from which their sandboxes are made.
 
 Source  a row's own keys, those of its `metadata` and of the `instance_dict` in it count as one, the outer ones first.
 Names   of images as `paddock.sandbox.images` has them; their files are named as NeMo-RL's scripts name them, so that
@@ -17,21 +17,21 @@ from paddock.types import JsonObject
 _PREFIXES = {"namanjain12": "r2egym_", "xingyaoww": "swegym_", "swebench": "swebench_"}
 
 
-class Image(NamedTuple):
-    """One image by its name and its file's."""
+class ImageFile(NamedTuple):
+    """An image: its name, and the name of its file."""
 
     name: str
     file: str
 
 
 def flat(row: JsonObject) -> JsonObject:
-    """A row with what it holds inside; RowError where that is no object."""
+    """The keys of a row with those of its instance; RowError where that is no object."""
     params = row.get("responses_create_params")
     metadata = params.get("metadata") if isinstance(params, dict) else None
     inner = metadata if isinstance(metadata, dict) else {}
-    said = inner.get("instance_dict") or row.get("instance_dict") or {}
+    text = inner.get("instance_dict") or row.get("instance_dict") or {}
     try:
-        instance = orjson.loads(said) if isinstance(said, str) else said
+        instance = orjson.loads(text) if isinstance(text, str) else text
     except orjson.JSONDecodeError as error:
         raise RowError(f"instance_dict: no JSON: {error.msg}", kind="row_invalid") from error
     if not isinstance(instance, dict):
@@ -40,19 +40,19 @@ def flat(row: JsonObject) -> JsonObject:
 
 
 def instance_id(row: JsonObject) -> str:
-    found = row.get("instance_id") or row.get("commit_hash")
-    if not isinstance(found, str) or not found:
+    value = row.get("instance_id") or row.get("commit_hash")
+    if not isinstance(value, str) or not value:
         raise RowError("has no instance_id, and no commit_hash", kind="row_invalid")
-    return found
+    return value
 
 
-def image(row: JsonObject, rule: Dataset | None) -> Image:
+def image_file(row: JsonObject, rule: Dataset | None) -> ImageFile:
     name = image_name(row, rule)
-    return Image(name, sif_name(name))
+    return ImageFile(name, sif_name(name))
 
 
 def sif_name(name: str) -> str:
-    """The file of an image: whose it is, then the last part of its name; the tag where it says something."""
+    """The name of an image's file: its owner, the last part of its name, and the tag where it is not `latest`."""
     path, _, last = name.rpartition("/")
     prefix = _PREFIXES.get(path.rpartition("/")[2], "")
     return f"{prefix}{re.sub('[:@]', '_', last.removesuffix(':latest'))}.sif"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.cli import main
-from paddock.training.data.splitting import split_last
+from paddock.training.data.split import split_last
 
 
 @settings(max_examples=40)

@@ -14,8 +14,8 @@ from paddock.training.data.tables import numbered_lines
 TRAIN, VALIDATION = "train-split.jsonl", "val-split.jsonl"
 
 
-class Split(NamedTuple):
-    """What a file became."""
+class RowSplit(NamedTuple):
+    """The two files that a file was split into."""
 
     train: Path
     n_train: int
@@ -24,8 +24,8 @@ class Split(NamedTuple):
     n_validation: int
 
 
-def split_last(source: Path, folder: Path, *, last: int) -> Split:
-    """Split one file into the folder of its name below `folder`."""
+def split_last(source: Path, folder: Path, *, last: int) -> RowSplit:
+    """Split one file into the folder of its name below `folder`; the last `last` rows are validation rows."""
     n_rows = sum(1 for _ in numbered_lines(source))
     if n_rows == 0:
         raise ConfigError(f"{source}: has no rows", kind="no_rows")
@@ -44,7 +44,7 @@ def split_last(source: Path, folder: Path, *, last: int) -> Split:
                     second.write(_line(text))
     if not held_out:
         validation.unlink(missing_ok=True)
-    return Split(train, n_rows - held_out, validation if held_out else None, held_out)
+    return RowSplit(train, n_rows - held_out, validation if held_out else None, held_out)
 
 
 def _line(text: bytes) -> bytes:

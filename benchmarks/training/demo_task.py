@@ -8,7 +8,9 @@ CONFIG = "configs/train_demo.yaml"
 TEACHING_STEPS = 100
 
 
-class Task(NamedTuple):
+class DemoTask(NamedTuple):
+    """Where the demonstration is, and the interpreter that runs it."""
+
     python: str
     """Interpreter with vLLM, torch and ray."""
     folder: Path
@@ -32,9 +34,9 @@ class Task(NamedTuple):
         ]
 
 
-def make(python: str, folder: Path) -> Task:
-    task = Task(python, folder)
-    made = str(task.model.parent)
-    command = [python, "scripts/train_demo.py", "make", made, "--small", "--steps", str(TEACHING_STEPS)]
+def make_demo(python: str, folder: Path) -> DemoTask:
+    task = DemoTask(python, folder)
+    folder_name = str(task.model.parent)
+    command = [python, "scripts/train_demo.py", "make", folder_name, "--small", "--steps", str(TEACHING_STEPS)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return task

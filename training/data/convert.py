@@ -1,4 +1,4 @@
-"""Instances of SWE data sets as rows: the form of the Nemotron SWE2 blend, which NeMo-Gym's agents and ours read.
+"""Converts instances of SWE data sets to rows of the Nemotron SWE2 blend, which NeMo-Gym's agents and ours read.
 
 Source  SWE-bench, SWE-Gym and R2E-Gym as published on the hub. The whole instance goes along as JSON text
         (`metadata.instance_dict`); `metadata` holds texts alone.
@@ -17,21 +17,21 @@ from paddock.server import ResourcesServer
 from paddock.types import JsonObject, patch_to_text
 
 
-class Form(NamedTuple):
-    """How one family of data sets looks."""
+class InstanceForm(NamedTuple):
+    """The form of one family of data sets."""
 
     columns: tuple[str, ...]
-    """That an instance must have."""
+    """The columns that an instance must have."""
     dataset: str
-    """Published name, where nobody says another."""
+    """The published name, used unless another is given."""
     split: str
 
 
 _TESTS = ("repo", "base_commit", "problem_statement", "patch", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS")
 FORMS = {
-    "swe_bench": Form(("instance_id", *_TESTS), "SWE-bench/SWE-bench", "test"),
-    "swe_gym": Form(("instance_id", *_TESTS), "SWE-Gym/SWE-Gym", "train"),
-    "r2e_gym": Form(
+    "swe_bench": InstanceForm(("instance_id", *_TESTS), "SWE-bench/SWE-bench", "test"),
+    "swe_gym": InstanceForm(("instance_id", *_TESTS), "SWE-Gym/SWE-Gym", "train"),
+    "r2e_gym": InstanceForm(
         (
             "repo_name",
             "commit_hash",
@@ -46,8 +46,8 @@ FORMS = {
 }
 
 
-class Target(NamedTuple):
-    """What converted rows say of themselves."""
+class RowTarget(NamedTuple):
+    """Fields that converted rows share."""
 
     form: str
     dataset: str
@@ -55,36 +55,37 @@ class Target(NamedTuple):
     agent: str
 
 
-def convert(instance: JsonObject, target: Target, server: ResourcesServer[Any, Any]) -> JsonObject:
-    """The row of an instance; `server` is the `swe` resources server."""
+def convert(instance: JsonObject, target: RowTarget, server: ResourcesServer[Any, Any]) -> JsonObject:
+    """The row of an instance. `server`: the `swe` resources server. ValueError where the instance can't be
+    converted."""
     missing = [name for name in FORMS[target.form].columns if instance.get(name) is None]
     if missing:
         others = [name for name, form in FORMS.items() if all(instance.get(key) is not None for key in form.columns)]
         hint = f"; it looks like {' or '.join(others)}" if others else ""
         raise ValueError(f"is no {target.form} instance: has no {', '.join(missing)}{hint}")
-    known_id = instance.get("instance_id") or _commit_id(instance)
+    instance_id = instance.get("instance_id") or _commit_id(instance)
     metadata = {
-        "instance_id": known_id,
+        "instance_id": instance_id,
         "base_commit": instance.get("base_commit") or "",
         "dataset_name": target.dataset,
         "split": target.split,
         "problem_statement": instance["problem_statement"],
-        "instance_dict": orjson.dumps({**instance, "instance_id": known_id}).decode(),
+        "instance_dict": orjson.dumps({**instance, "instance_id": instance_id}).decode(),
     }
     row = {
         "responses_create_params": {"input": [], "metadata": metadata},
         "agent_ref": {"type": "responses_api_agents", "name": target.agent},
     }
     try:
-        read = server.read_task(read_row(row)).instance
+        parsed = server.read_task(read_row(row)).instance
     except RowError as error:
         raise ValueError(error.message) from error
-    metadata["problem_statement"] = read.problem_statement
-    metadata["golden_patch"] = patch_to_text(read.gold_patch)
+    metadata["problem_statement"] = parsed.problem_statement
+    metadata["golden_patch"] = patch_to_text(parsed.gold_patch)
     return row
 
 
 def _commit_id(instance: JsonObject) -> str:
-    """`name__name-commit`: of that form NeMo-Gym and we find the image's file."""
+    """`name__name-commit`: the form from which the name of the image's file is made."""
     name = str(instance["repo_name"])
     return f"{name}__{name}-{instance['commit_hash']}"
