@@ -52,26 +52,26 @@ print(json.dumps(found))
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README.md": "A calculator.\n"}
 
 
-class Task(BaseModel):
+class TextTask(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
 
 
-class World(ResourcesServer[ServerConfig, Task]):
+class TextEnvironment(ResourcesServer[ServerConfig, TextTask]):
     """The same small repository for all; each rollout's text is its own."""
 
-    task_type = Task
+    task_type = TextTask
 
-    async def seed_session(self, task: Task, row: Row) -> Session:
+    async def seed_session(self, task: TextTask, row: Row) -> Session:
         visible = {"instance_id": f"calc-{task.number}", "problem_statement": f"add(1, {task.number}) is wrong."}
         return Session(image="calc", workdir=WORKDIR, visible=visible)
 
-    async def verify(self, task: Task, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: TextTask, row: Row, response: JsonObject) -> Verdict:
         return Verdict(reward=float(bool(response["model_patch"])), reason="changed")
 
 
-class Played(NamedTuple):
+class RolloutsRun(NamedTuple):
     rollouts: list[Rollout]
     seen: list[Seen]
     bodies: list[JsonObject]
@@ -90,7 +90,7 @@ class Played(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def played(real_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Played:
+def played(real_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> RolloutsRun:
     with sandbox_home() as home:
         try:
             repository_image(store_of(home), "calc", FILES)
@@ -99,7 +99,7 @@ def played(real_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Pla
         return asyncio.run(_play(real_vllm, home, tmp_path_factory.mktemp("turns")))
 
 
-async def _play(vllm: RealVllm, home: Path, folder: Path) -> Played:
+async def _play(vllm: RealVllm, home: Path, folder: Path) -> RolloutsRun:
     engine = VllmEngine(VllmConfig(model=str(vllm.model), base_url=vllm.engine_url), name="policy")
     vocabulary = Vocabulary.load(vllm.model)
     template = ChatTemplate((vocabulary.chat_template or "").replace(*RESPELLED), vocabulary.special_texts)
@@ -110,7 +110,7 @@ async def _play(vllm: RealVllm, home: Path, folder: Path) -> Played:
             answered = [chat.rendered(body) for body in chat.bodies]
             prompts = {tuple(seen.prompt) for seen in chat.seen}
             respelled = sum(tuple(ids) not in prompts for ids in answered)
-            return Played(rollouts, chat.seen, chat.bodies, chat.refused, respelled)
+            return RolloutsRun(rollouts, chat.seen, chat.bodies, chat.refused, respelled)
     finally:
         await engine.stop()
 
@@ -130,7 +130,7 @@ async def _rollouts(chat: NemoRlChat, vllm: RealVllm, home: Path, folder: Path) 
         limits=SandboxLimits(memory_mib=512),
     )
     servers = (
-        World(ServerConfig(), name="world", peers=peers),
+        TextEnvironment(ServerConfig(), name="world", peers=peers),
         OpenAIServer(OpenAIConfig.model_validate(given), name="policy", peers=peers),
         SweAgent(config, name="agent", peers=peers),
     )
@@ -146,14 +146,14 @@ async def _rollouts(chat: NemoRlChat, vllm: RealVllm, home: Path, folder: Path) 
         return await asyncio.gather(*(found["agent"].call(RUN, row, Call()) for row in rows))
 
 
-def test_rollouts_of_several_turns_end_with_a_reward(played: Played) -> None:
+def test_rollouts_of_several_turns_end_with_a_reward(played: RolloutsRun) -> None:
     assert [rollout.failure for rollout in played.rollouts if rollout.outcome not in REWARDED] == []
     assert played.refused == []
     assert sum(len(rollout.turns) >= 3 for rollout in played.rollouts) >= ROLLOUTS / 2
     assert sum(len(calls(turn.output)) for rollout in played.rollouts for turn in rollout.turns) > ROLLOUTS
 
 
-def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(played: Played) -> None:
+def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(played: RolloutsRun) -> None:
     exported = [
         (sample.ids[: span.start], sample.ids[span.start : span.end], sample.log_probs[span.start : span.end])
         for sample in played.samples
@@ -165,13 +165,13 @@ def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_eac
     assert not any(turn.splice_broken for rollout in played.rollouts for turn in rollout.turns)
 
 
-def test_the_template_alone_would_have_written_other_prompts(played: Played) -> None:
+def test_the_template_alone_would_have_written_other_prompts(played: RolloutsRun) -> None:
     """Else nothing was proven about splices."""
     assert played.respelled > ROLLOUTS
     assert played.respelled <= sum(seen.spliced for seen in played.seen)
 
 
-def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
+def test_the_inline_form_grows_from_item_to_item(played: RolloutsRun) -> None:
     for rollout in played.rollouts:
         seen: list[int] = []
         told = [item for item in inline(rollout)["response"]["output"] if item.get("generation_token_ids")]
@@ -182,7 +182,7 @@ def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
 
 
 def test_vllms_own_form_of_a_request_keeps_the_ids_where_the_real_server_looks_for_them(
-    played: Played, vllm_python: str, tmp_path: Path
+    played: RolloutsRun, vllm_python: str, tmp_path: Path
 ) -> None:
     """It drops what it does not know of some messages; NeMo-RL's server reads the messages that it has kept."""
     (tmp_path / "bodies.json").write_bytes(orjson.dumps(played.bodies))
@@ -200,7 +200,7 @@ def spliced_ids(body: JsonObject) -> list[int] | None:
     return [*last["prompt_token_ids"], *last["generation_token_ids"]] if "prompt_token_ids" in last else None
 
 
-def test_the_engine_scores_each_sample_as_it_sampled_it(played: Played, real_vllm: RealVllm) -> None:
+def test_the_engine_scores_each_sample_as_it_sampled_it(played: RolloutsRun, real_vllm: RealVllm) -> None:
     differences: list[float] = []
     with httpx.Client(base_url=real_vllm.engine_url, timeout=60) as client:
         for sample in played.samples:

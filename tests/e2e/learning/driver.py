@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.learning import rooms
-from tests.e2e.learning.recording import Recorded
+from tests.e2e.learning.batch_record import RecordingPolicy
 
 from paddock.training.core.records import Batch, Group
 from paddock.training.grpo.read_config import read_config
@@ -21,7 +21,7 @@ from paddock.training.grpo.roles import GroupJob, TrainResult
 from paddock.training.grpo.train import Roles, train
 
 
-class _Turned:
+class _NegatedAdvantages:
     def __init__(self, policy: Any) -> None:
         self._policy = policy
 
@@ -34,7 +34,7 @@ class _Turned:
         return trained
 
 
-class _Shuffled:
+class _ShuffledRewards:
     def __init__(self, rollouts: Any) -> None:
         self._rollouts = rollouts
 
@@ -50,11 +50,11 @@ class _Shuffled:
 
 
 def turned(roles: Roles) -> Roles:
-    return roles._replace(policy=_Turned(roles.policy))
+    return roles._replace(policy=_NegatedAdvantages(roles.policy))
 
 
 def shuffled(roles: Roles) -> Roles:
-    return roles._replace(rollouts=_Shuffled(roles.rollouts))
+    return roles._replace(rollouts=_ShuffledRewards(roles.rollouts))
 
 
 CONTROLS = {"none": lambda roles: roles, "turned": turned, "shuffled": shuffled}
@@ -62,7 +62,7 @@ CONTROLS = {"none": lambda roles: roles, "turned": turned, "shuffled": shuffled}
 
 def around(roles: Roles, args: argparse.Namespace) -> Roles:
     roles = CONTROLS[args.control](roles)
-    return roles._replace(policy=Recorded(roles.policy, args.record)) if args.record else roles
+    return roles._replace(policy=RecordingPolicy(roles.policy, args.record)) if args.record else roles
 
 
 def main() -> int:

@@ -26,10 +26,10 @@ OVERRIDES = (
     f"checkpointing.save_period={SAVED_EVERY}",
 )
 pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
-Pick = Callable[["Command"], psutil.Process]
+Pick = Callable[["TrainCommand"], psutil.Process]
 
 
-class Command:
+class TrainCommand:
     """A training command that runs."""
 
     def __init__(self, out: Path, arguments: list[str], env: Mapping[str, str]) -> None:
@@ -72,9 +72,9 @@ class Command:
 @contextmanager
 def running(
     out: Path, *overrides: str, resume: bool = False, env: Mapping[str, str] | None = None
-) -> Iterator[Command]:
+) -> Iterator[TrainCommand]:
     arguments = [runs.vllm_python(), "-m", "tests.e2e.learning.driver", *overrides, "--out", str(out)]
-    command = Command(out, [*arguments, *(["--resume"] if resume else [])], env or {})
+    command = TrainCommand(out, [*arguments, *(["--resume"] if resume else [])], env or {})
     try:
         yield command
     finally:
@@ -87,7 +87,7 @@ def running(
 def role(name: str) -> Pick:
     """The process whose output goes to that role's log."""
 
-    def pick(command: Command) -> psutil.Process:
+    def pick(command: TrainCommand) -> psutil.Process:
         log = str((command.out / "logs" / f"{name}.log").resolve())
         actors = [one for one in command.family() if one.cmdline()[:1] and one.cmdline()[0].startswith("ray::")]
         return next(one for one in actors if str(Path(f"/proc/{one.pid}/fd/1").readlink()) == log)

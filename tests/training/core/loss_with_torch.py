@@ -54,7 +54,7 @@ KLS: list[dict[str, Any]] = [
 ]
 
 
-class Case(NamedTuple):
+class PaddedCase(NamedTuple):
     """Padded: [rows, WIDTH]."""
 
     now: torch.Tensor
@@ -65,7 +65,7 @@ class Case(NamedTuple):
     mask: torch.Tensor
 
 
-def case(seed: int) -> Case:
+def case(seed: int) -> PaddedCase:
     random = torch.Generator().manual_seed(seed)
 
     def some(scale: float = 1.0) -> torch.Tensor:
@@ -73,10 +73,10 @@ def case(seed: int) -> Case:
 
     now = -some().abs()
     mask = torch.tensor([[float(at < length) for at in range(WIDTH)] for length in LENGTHS], dtype=torch.float64)
-    return Case(now, now + some(0.4), now + some(0.4), now + some(), some(2.0), mask)
+    return PaddedCase(now, now + some(0.4), now + some(0.4), now + some(), some(2.0), mask)
 
 
-def flat(one: Case, now: torch.Tensor, rows: list[int]) -> TrainedTokens[torch.Tensor]:
+def flat(one: PaddedCase, now: torch.Tensor, rows: list[int]) -> TrainedTokens[torch.Tensor]:
     on = one.mask[rows] > 0
     return TrainedTokens(
         log_probs=now[rows][on],
@@ -94,7 +94,7 @@ def plain(tokens: TrainedTokens[torch.Tensor]) -> TrainedTokens[Vector]:
     return TrainedTokens(*arrays)  # type: ignore[arg-type]
 
 
-def published(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
+def published(one: PaddedCase, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
     """NeMo-RL's `ClippedPGLossFn`, from its formulas, over padded rows."""
     mask = one.mask
     before = now.detach() if keys.force_on_policy_ratio else one.before
@@ -111,7 +111,9 @@ def published(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
     return loss
 
 
-def _surrogate(one: Case, now: torch.Tensor, before: torch.Tensor, row_mean: Any, keys: LossSettings) -> torch.Tensor:
+def _surrogate(
+    one: PaddedCase, now: torch.Tensor, before: torch.Tensor, row_mean: Any, keys: LossSettings
+) -> torch.Tensor:
     if keys.disable_ppo_ratio:
         return -one.advantages * now
     ratio = (now - before).exp()
@@ -124,7 +126,7 @@ def _surrogate(one: Case, now: torch.Tensor, before: torch.Tensor, row_mean: Any
     return torch.where(one.advantages < 0, torch.min(loss, -one.advantages * keys.ratio_clip_c), loss)
 
 
-def _weight(one: Case, before: torch.Tensor, row_mean: Any, keys: LossSettings) -> torch.Tensor:
+def _weight(one: PaddedCase, before: torch.Tensor, row_mean: Any, keys: LossSettings) -> torch.Tensor:
     log = (before - one.engine).detach()
     if not keys.use_importance_sampling_correction:
         return torch.ones_like(log)
@@ -141,7 +143,7 @@ def _weight(one: Case, before: torch.Tensor, row_mean: Any, keys: LossSettings) 
     return weight
 
 
-def _kl(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
+def _kl(one: PaddedCase, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
     weight = (now - (one.engine if keys.use_on_policy_kl_approximation else now.detach())).exp()
     raw = one.reference - now
     d = raw.clamp(-1, 1)

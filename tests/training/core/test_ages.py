@@ -20,7 +20,7 @@ def ended(begun: RunningGroup) -> Group:
     return Group(begun.id, begun.row, begun.epoch, members, SIZE, begun.version)
 
 
-class Run:
+class LedgerRun:
     """Books in a clock of their own: a group takes as long as the longest of its members, whose time is log-normal
     around 600 s times what is its row's own."""
 
@@ -66,19 +66,25 @@ class Run:
         self.now = at
 
 
-class Case(NamedTuple):
+class AgesCase(NamedTuple):
     age: int
     train_s: float
     spread_of_rows: float
 
 
-CASES = [Case(1, 300, 0.5), Case(2, 300, 0.5), Case(4, 300, 0.5), Case(1, 1000, 0.7), Case(1, 300, 0.0)]
+CASES = [
+    AgesCase(1, 300, 0.5),
+    AgesCase(2, 300, 0.5),
+    AgesCase(4, 300, 0.5),
+    AgesCase(1, 1000, 0.7),
+    AgesCase(1, 300, 0.0),
+]
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_no_row_of_an_epoch_is_lost_to_its_length(case: Case, retries: int) -> None:
-    run = Run(case.age, retries=retries, train_s=case.train_s, spread_of_rows=case.spread_of_rows)
+def test_no_row_of_an_epoch_is_lost_to_its_length(case: AgesCase, retries: int) -> None:
+    run = LedgerRun(case.age, retries=retries, train_s=case.train_s, spread_of_rows=case.spread_of_rows)
     run.run()
     turns = [(group.epoch, group.row) for group in run.trained]
     assert len(turns) == len(set(turns)) == STEPS * PROMPTS

@@ -39,7 +39,7 @@ def ended(begun: RunningGroup, oldest: int | None = None) -> Group:
     return whole._replace(id=begun.id, row=begun.row, epoch=begun.epoch, version=begun.version)
 
 
-class Books(RuleBasedStateMachine):
+class LedgerMachine(RuleBasedStateMachine):
     """Groups end in any order and at any time, steps are trained, weights sent, and the run is killed in between."""
 
     @initialize(prompts=st.integers(1, 3), age=st.integers(0, 3), again=st.integers(0, 2))
@@ -171,7 +171,7 @@ class Books(RuleBasedStateMachine):
             assert len(groups) <= 1 + self.groups.max_age_retries
 
 
-TestBooks = Books.TestCase
+TestBooks = LedgerMachine.TestCase
 TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 

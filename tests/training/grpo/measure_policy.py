@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import Kept, batch, make_experts, make_model, settings
+from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings
 from transformers import AutoModelForCausalLM
 
 from paddock.training.core.records import Batch, TrainRow
@@ -265,7 +265,7 @@ async def precision(folder: Path) -> dict[str, Any]:
 
 async def experts(folder: Path) -> dict[str, Any]:
     """A model whose weights transformers holds otherwise than a checkpoint does."""
-    place, kept = folder / "experts", Kept()
+    place, kept = folder / "experts", RecordingSender()
     make_experts(place)
     policy = TorchPolicy(settings(place), sender=kept)
     replica = ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import LENGTHS, Kept, batch, settings
+from tests.training.grpo.tiny_policy import LENGTHS, RecordingSender, batch, settings
 from transformers import AutoModelForCausalLM
 
 from paddock.training.grpo.policy import TorchPolicy
@@ -26,7 +26,7 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     # A process too many for the last rows, so that one of them computes without a row.
     lengths = LENGTHS[:5]
     own = settings(folder / "model", {"reference_policy_kl_penalty": 0.01}, threshold=1e6)
-    kept = Kept()
+    kept = RecordingSender()
     policy = await asyncio.to_thread(TorchPolicy, own, RankInfo(rank, n_processes, master_port=port), sender=kept)
     told = [await policy.train(batch(step, lengths)) for step in range(STEPS)]
     state = folder / f"shards-{n_processes}"

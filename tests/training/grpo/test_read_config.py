@@ -257,7 +257,7 @@ def test_a_variable_that_is_not_set_is_said_once(folder: Path) -> None:
     assert "`grpo.seed`" in said
 
 
-class Old:
+class OldOmegaConf:
     """OmegaConf 2.3's registrations: the shorter name is of functions that get strings."""
 
     @staticmethod
@@ -269,7 +269,7 @@ class Old:
         raise NotImplementedError(name)
 
 
-class New:
+class NewOmegaConf:
     """OmegaConf 2.4's: the longer name warns."""
 
     @staticmethod
@@ -281,7 +281,7 @@ class New:
         raise AssertionError(f"{name} is registered by a deprecated name")
 
 
-@pytest.mark.parametrize("api", [Old, New])
+@pytest.mark.parametrize("api", [OldOmegaConf, NewOmegaConf])
 def test_functions_of_interpolations_are_registered_where_they_get_their_arguments_with_types(api: type[Any]) -> None:
     with pytest.raises(NotImplementedError, match="mul"):
         register_of(api)("mul", int)

@@ -116,7 +116,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
 
 
 def test_a_sink_that_breaks_ends_itself_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    class Kept:
+    class ReportedRun:
         def __init__(self, *, broken: bool) -> None:
             self.broken, self.steps = broken, list[int]()
 
@@ -133,7 +133,7 @@ def test_a_sink_that_breaks_ends_itself_and_not_the_run(caplog: pytest.LogCaptur
                 raise OSError("full")
             self.steps.append(-2)
 
-    good, bad = Kept(broken=False), Kept(broken=True)
+    good, bad = ReportedRun(broken=False), ReportedRun(broken=True)
     Sinks([bad, good]).close()
     assert good.steps.pop() == -2
     caplog.clear()

@@ -25,7 +25,7 @@ MEAN, MAX = 2e-6, 1e-4
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
-class Policy:
+class PolicyProcess:
     """The process of `policy_by_lines.py`, and the version of its weights."""
 
     def __init__(self, process: asyncio.subprocess.Process, engine: VllmEngine) -> None:
@@ -76,7 +76,7 @@ async def engine(model: Path, vllm_python: str) -> AsyncIterator[VllmEngine]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def policy(engine: VllmEngine, model: Path, vllm_python: str) -> AsyncIterator[Policy]:
+async def policy(engine: VllmEngine, model: Path, vllm_python: str) -> AsyncIterator[PolicyProcess]:
     """A new one for each test: a server outlives its trainers."""
     script = str(Path(__file__).parent / "policy_by_lines.py")
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
@@ -84,7 +84,7 @@ async def policy(engine: VllmEngine, model: Path, vllm_python: str) -> AsyncIter
         vllm_python, script, str(model), stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 26, env=env
     )
     try:
-        yield Policy(child, engine)
+        yield PolicyProcess(child, engine)
     finally:
         assert child.stdin is not None
         child.stdin.close()
@@ -112,7 +112,7 @@ async def sampled(engine: VllmEngine, nth: int, ids: list[int]) -> dict[str, Any
     }
 
 
-async def in_flight(engine: VllmEngine, policy: Policy, **how: Any) -> list[dict[str, Any]]:
+async def in_flight(engine: VllmEngine, policy: PolicyProcess, **how: Any) -> list[dict[str, Any]]:
     """Answers in the middle of which the weights came."""
     ids: list[list[int]] = [[] for _ in PROMPTS]
     async with asyncio.TaskGroup() as group:
@@ -127,7 +127,9 @@ def error(told: Any, of: str = "current") -> tuple[float, float]:
     return told[f"train/logprob_error/{of}/mean_abs"], told[f"train/logprob_error/{of}/max_abs"]
 
 
-async def test_trainer_and_engine_agree_about_tokens_of_the_step_s_weights(engine: VllmEngine, policy: Policy) -> None:
+async def test_trainer_and_engine_agree_about_tokens_of_the_step_s_weights(
+    engine: VllmEngine, policy: PolicyProcess
+) -> None:
     sent = await policy.send()
     assert (sent["version"], sent["replicas"], sent["failed"]) == (0, ["policy-0"], {})
     rows = [await sampled(engine, nth, []) for nth in range(2)]
@@ -144,14 +146,14 @@ async def test_trainer_and_engine_agree_about_tokens_of_the_step_s_weights(engin
     assert error(second, "all")[0] > 10 * MEAN, "tokens of older weights are others"
 
 
-async def test_a_cache_that_was_not_cleared_shows_in_the_agreement(engine: VllmEngine, policy: Policy) -> None:
+async def test_a_cache_that_was_not_cleared_shows_in_the_agreement(engine: VllmEngine, policy: PolicyProcess) -> None:
     await policy.send()
     await policy.train([await sampled(engine, nth, []) for nth in range(2)])
     told = await policy.train(await in_flight(engine, policy, clear_cache=False))
     assert error(told)[0] > 10 * MEAN
 
 
-async def test_a_dead_engine_is_named_and_a_live_one_goes_on(engine: VllmEngine, policy: Policy) -> None:
+async def test_a_dead_engine_is_named_and_a_live_one_goes_on(engine: VllmEngine, policy: PolicyProcess) -> None:
     sent = await policy.send(url="http://127.0.0.1:9")
     assert sent["replicas"] == []
     assert "127.0.0.1:9" in sent["failed"]["policy-0"]

@@ -22,7 +22,7 @@ GRPO: dict[str, Any] = {"num_prompts_per_step": 2, "num_generations_per_prompt":
 Line = dict[str, Any]
 
 
-class Worker:
+class WorkerRun:
     """Running over scripted servers, and what it wrote."""
 
     def __init__(self, folder: Path, worker: RolloutWorker) -> None:
@@ -44,7 +44,7 @@ def start(tmp_path: Path) -> Start:
     @asynccontextmanager
     async def start(
         rows: list[Any], *, model: Line | None = None, groups: Line | None = None, **given: Any
-    ) -> AsyncIterator[Worker]:
+    ) -> AsyncIterator[WorkerRun]:
         listed = [_row(row) if isinstance(row, str) else row for row in rows]
         (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in listed))
         refers = {
@@ -72,7 +72,7 @@ def start(tmp_path: Path) -> Start:
         worker = RolloutWorker(load([], extra=tree), settings)
         try:
             await worker.start()
-            yield Worker(folder, worker)
+            yield WorkerRun(folder, worker)
         finally:
             await worker.stop()
 

@@ -43,7 +43,7 @@ def make_experts(folder: Path, vocabulary: int = VOCABULARY) -> None:
     Qwen3MoeForCausalLM(Qwen3MoeConfig(**size, **heads, **experts, vocab_size=vocabulary)).save_pretrained(folder)
 
 
-class Kept(WeightSender):
+class RecordingSender(WeightSender):
     """What is to be sent stays here."""
 
     def __init__(self) -> None:

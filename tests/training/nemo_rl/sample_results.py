@@ -9,7 +9,7 @@ from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 
 
-class Sampled(ExactServer[ExactConfig]):
+class WordCountServer(ExactServer[ExactConfig]):
     config_type = ExactConfig
 
     @property

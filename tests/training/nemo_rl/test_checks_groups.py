@@ -15,14 +15,14 @@ from paddock.types import JsonObject
 FAILED = 99
 
 
-class Run(NamedTuple):
+class IndexedResults(NamedTuple):
     task: int
     prompt: tuple[int, ...]
     failed: bool
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> list[Run]:
+def batches(draw: st.DrawFn) -> list[IndexedResults]:
     """Groups of two to four whose prompts may be alike; now and then a member with another's, or one that failed."""
     found = []
     prompts = st.lists(st.integers(1, 2), min_size=1, max_size=3).map(tuple)
@@ -31,11 +31,11 @@ def batches(draw: st.DrawFn) -> list[Run]:
         for _ in range(draw(st.integers(2, 4))):
             kind = draw(st.sampled_from(["like the others"] * 9 + ["other", "failed", "failed, and like the others"]))
             own = draw(prompts) if kind == "other" else (FAILED,) if kind == "failed" else prompt
-            found.append(Run(task, own, kind.startswith("failed")))
+            found.append(IndexedResults(task, own, kind.startswith("failed")))
     return draw(st.permutations(found))
 
 
-def result(run: Run, member: int, size: int) -> JsonObject:
+def result(run: IndexedResults, member: int, size: int) -> JsonObject:
     tokens = {
         "prompt_token_ids": list(run.prompt),
         "generation_token_ids": [5],
@@ -49,7 +49,7 @@ def result(run: Run, member: int, size: int) -> JsonObject:
 
 @settings(max_examples=60)
 @given(batches())
-def test_what_is_accepted_is_compared_as_it_is_meant_and_nothing_else_is_refused(batch: list[Run]) -> None:
+def test_what_is_accepted_is_compared_as_it_is_meant_and_nothing_else_is_refused(batch: list[IndexedResults]) -> None:
     by_prompt = defaultdict(set)
     by_task = defaultdict(set)
     for nth, run in enumerate(batch):

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.training.recipes.reading import FOLDER, GIVEN, SHARED, comment, files, recipe
+from tests.training.recipes.recipe_files import FOLDER, GIVEN, SHARED, comment, files, recipe
 
 from paddock.cli import main
 from paddock.training.grpo.preflight import PACKAGES

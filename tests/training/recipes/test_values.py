@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from tests.training.recipes.reading import FOLDER, GIVEN, Recipe, files, recipe, written
+from tests.training.recipes.recipe_files import FOLDER, GIVEN, RecipeFile, files, recipe, written
 
 from paddock.config import load
 
@@ -44,7 +44,7 @@ ELSEWHERE = {
 }
 
 
-class Row(NamedTuple):
+class ValueRow(NamedTuple):
     source: str
     key: str
     value: Any
@@ -56,7 +56,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def rows(name: str) -> Iterator[Row]:
+def rows(name: str) -> Iterator[ValueRow]:
     for table in TABLES:
         if name not in table["recipes"]:
             continue
@@ -64,10 +64,10 @@ def rows(name: str) -> Iterator[Row]:
         for key, value in table["values"].items():
             each = isinstance(value, dict) and list(value) == ["each"]
             assert not each or len(value["each"]) == len(table["recipes"]), key
-            yield Row(table["source"], key, value["each"][place] if each else value)
+            yield ValueRow(table["source"], key, value["each"][place] if each else value)
 
 
-def found(one: Recipe, key: str) -> Any:
+def found(one: RecipeFile, key: str) -> Any:
     try:
         return one.value(key)
     except KeyError:

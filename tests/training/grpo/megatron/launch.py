@@ -30,19 +30,19 @@ def launched(python: str, script: str, folder: Path, world_size: int, cases: Seq
     return json.loads(out.splitlines()[-1])
 
 
-class Started(NamedTuple):
+class MegatronRun(NamedTuple):
     process: subprocess.Popen[bytes]
     out: IO[bytes]
     err: IO[bytes]
 
 
-def _started(*command: str) -> Started:
+def _started(*command: str) -> MegatronRun:
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-    return Started(subprocess.Popen(command, stdout=out, stderr=err, env=env), out, err)
+    return MegatronRun(subprocess.Popen(command, stdout=out, stderr=err, env=env), out, err)
 
 
-def _ended(started: Sequence[Started]) -> str:
+def _ended(started: Sequence[MegatronRun]) -> str:
     """Output of the first; where one fails, the others would wait for it."""
     deadline = time.monotonic() + TIMEOUT_S
     try:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from safetensors.torch import load_file
 from tests.training.grpo.megatron.tiny import batch, settings
-from tests.training.grpo.tiny_policy import Kept
+from tests.training.grpo.tiny_policy import RecordingSender
 
 from paddock.training.grpo.language_model import checkpoint_form
 from paddock.training.grpo.learner import Learner
@@ -54,7 +54,7 @@ class Megatron:
     """A policy, whose work is looked at from inside."""
 
     def __init__(self, own: PolicySettings, place: RankInfo) -> None:
-        self.kept = Kept()
+        self.kept = RecordingSender()
         self.policy = MegatronPolicy(own, place, sender=self.kept)
         self.learner = self.policy._learner
 

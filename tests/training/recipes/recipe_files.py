@@ -26,7 +26,7 @@ GIVEN = {
 """What a user gives; the URLs of environments besides."""
 
 
-class Recipe:
+class RecipeFile:
     """One file."""
 
     def __init__(self, path: Path) -> None:
@@ -66,9 +66,9 @@ def comment(path: Path) -> str:
 
 
 @cache
-def recipe(name: str) -> Recipe:
+def recipe(name: str) -> RecipeFile:
     register_resolvers()
-    return Recipe(files()[name])
+    return RecipeFile(files()[name])
 
 
 def written(read: RunConfig) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from paddock.training.core.records import Batch, Group, TrainRow
 from paddock.training.grpo.roles import TrainResult
 
 
-class Recorded:
+class RecordingPolicy:
     """A policy."""
 
     def __init__(self, policy: Any, path: Path) -> None:

@@ -18,12 +18,12 @@ from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 from paddock.types import JsonObject
 
 
-class PlayedConfig(ExactConfig):
+class ScriptedPolicyConfig(ExactConfig):
     plays: list[list[list[JsonObject]]]
     """Of each rollout, of each of its turns: items."""
 
 
-class PlayedEngine(ScriptedEngine):
+class ScriptedPolicyEngine(ScriptedEngine):
     def __init__(self, vocabulary: Vocabulary, plays: Sequence[Sequence[str]]) -> None:
         super().__init__(vocabulary, lambda prompt: self._said, chunk_ids=64)
         self.version = "0"
@@ -47,8 +47,8 @@ class PlayedEngine(ScriptedEngine):
             yield chunk
 
 
-class PlayedPolicy(ExactServer[PlayedConfig]):
-    config_type = PlayedConfig
+class ScriptedPolicyServer(ExactServer[ScriptedPolicyConfig]):
+    config_type = ScriptedPolicyConfig
 
     @property
     def model_name(self) -> str:
@@ -58,7 +58,7 @@ class PlayedPolicy(ExactServer[PlayedConfig]):
         vocabulary = small_vocabulary()
         template = ChatTemplate(MADE["chatml"].source, vocabulary.special_texts)
         plays = [["".join(map(_text, items)) for items in play] for play in self.config.plays]
-        engine = PlayedEngine(vocabulary, plays)
+        engine = ScriptedPolicyEngine(vocabulary, plays)
         return Equipment(engine, vocabulary, Prompter(template, vocabulary), lambda tools, prompt_ids: PlainParser())
 
 
