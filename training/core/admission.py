@@ -1,10 +1,10 @@
-"""Which group may begin when, so that what it samples is young enough for a step to come.
+"""When a group may start, so that what it samples is young enough for a later step.
 
-Formula a group begun at version `v` is of use to steps `s <= v + max_age`. So that each has its step, at most
+Formula a group started at version `v` is of use to steps `s <= v + max_age`. So that each has its step, at most
         `(version + max_age + 1) * num_prompts_per_step` groups begin in all, and one more for each that was lost (given
         up or dropped). As each step uses `num_prompts_per_step`, that leaves room for
         `(version + max_age + 1 - step) * num_prompts_per_step` groups that run, have ended, or are being trained on.
-Ages    `step - version`, in versions of the weights. `max_age` 0: what step `s` trains on was begun after weights `s`
+Ages    `step - version`, in versions of the weights. `max_age` 0: what step `s` trains on was started after weights `s`
         were sent, and nothing runs while it trains.
 Law     nothing here remembers: the same numbers give the same answer, after a restart too.
 """

@@ -3,7 +3,7 @@
 Law     a verdict enters its group's baseline whether or not its tokens can be trained on; a failure never does. Each
         token is trained on at most once, with the advantage of its rollout, or it is masked for a reason that is given.
 Order   of the tokens' fates: no reward, no proven sample, cut by a budget (`overlong_filtering`), longer than the
-        trainer takes, weights that nobody knows, a turn with a flaw that the config masks.
+        trainer takes, unknown weights, a turn with a flaw that the config masks.
 Shares  samples of one rollout share its advantage, unless each step has its own (`step_credit`). With
         `token_level_loss` each of its tokens weighs the same, in however many samples it was split; with a mean per
         row, a rollout weighs as many times as it has samples.
@@ -118,12 +118,12 @@ def _mask_reason(sample: RolloutSample, rules: _BatchRules) -> MaskReason | None
 def _row(
     member_ref: _MemberRef,
     member: Member,
-    one: RolloutSample,
+    rollout_sample: RolloutSample,
     credit: Credit,
     rules: _BatchRules,
     masked: list[MaskEntry],
 ) -> TrainRow:
-    sample = one.sample
+    sample = rollout_sample.sample
     length = len(sample.ids)
     mask, advantages, log_probs = [0] * length, [0.0] * length, [0.0] * length
     versions: list[VersionSpan] = []
@@ -145,11 +145,11 @@ def _row(
         versions.append(VersionSpan(start, end, version))
     if not versions and not reasons:
         reasons.append("not_exact")
-    masked.extend(member_ref.masked(one.index, reason) for reason in dict.fromkeys(reasons))
+    masked.extend(member_ref.masked(rollout_sample.index, reason) for reason in dict.fromkeys(reasons))
     return TrainRow(
         group=member_ref.group,
         member=member_ref.member,
-        sample=one.index,
+        sample=rollout_sample.index,
         ids=sample.ids,
         loss_mask=mask,
         generation_log_probs=log_probs,

@@ -4,7 +4,7 @@ Formula sum of `weight * surrogate` over its trained tokens, divided by the trai
         (`token_level_loss`), or the sum over its rows of the mean over their tokens, divided by the rows of the whole
         batch; and `reference_policy_kl_penalty` times the KL likewise. Where the ratio is taken of the engine's
         log-probs (`ratio_against`), it is the correction, and there is no weight.
-Law     the divisors are the whole batch's, whoever has how much of it: the losses and gradients of micro-batches and of
+Law     the divisors are the whole batch's, however it is spread: the losses and gradients of micro-batches and of
         processes, added, are those of the batch in one piece, however it was split. An average over processes (as data
         parallelism makes) has to be multiplied by their number.
 Source  NeMo-RL, `ClippedPGLossFn` with `global_valid_toks` and `global_valid_seqs`.

@@ -1,6 +1,6 @@
-"""What the loss is made from: the trained tokens of a micro-batch, and how many the whole batch has.
+"""The inputs of the loss: the trained tokens of a micro-batch, and how many the whole batch has.
 
-Shapes  flat arrays, one entry per trained token (see `arrays`). What is masked is not here, so that no value there, not
+Shapes  flat arrays, one entry per trained token (see `arrays`). Masked tokens are left out, so that no value there, not
         even NaN, can reach the loss or a gradient.
 """
 

@@ -1,4 +1,4 @@
-"""What the loss was like, in numbers that can be added: of micro-batches, of processes.
+"""Metrics of the loss, which can be added over micro-batches and processes.
 
 Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penalty`, `token_mult_prob_error` (mean of
         exp |trainer - engine|), `gen_kl_error` and `policy_kl_error` (either way round), `sampling_importance_ratio`,

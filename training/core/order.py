@@ -1,7 +1,7 @@
-"""In which order a run takes the rows of its dataset.
+"""The order in which a run takes the rows of its dataset.
 
 Law     each epoch has every row once, in an order that seed and epoch alone decide; a position in it is two numbers.
-        None is put back here: what becomes of a row whose group was lost is the ledger's.
+        No row is put back here: the ledger decides what becomes of one whose group was lost.
 """
 
 import random

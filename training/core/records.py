@@ -3,7 +3,7 @@
 Shapes  per-token fields of a `TrainRow` have one entry per id; entries where `loss_mask` is 0 are without meaning (0).
 Law     a member has a reward exactly when its verdict may teach something (or a leak has its configured penalty); one
         without a reward enters no baseline, and none of its tokens is trained on.
-Versions weights are numbered from 0, the ones that a run starts with; None: the engine did not say, or said something
+Versions weights are numbered from 0, the ones that a run starts with; None: the engine gave no version, or one
         that no update of this run sent.
 """
 
@@ -29,13 +29,13 @@ MaskReason = Literal[
     "log_prob_error",
 ]
 """Why tokens are not trained on: the five failed outcomes; `not_exact`: no sample of it is proven; `overlong`: a budget
-cut it (overlong filtering); `unknown_weights`: nobody knows what sampled it; `too_long`: longer than
+cut it (overlong filtering); `unknown_weights`: the weights that sampled it are unknown; `too_long`: longer than
 `policy.max_total_sequence_length`; flaws, where the config masks them; `log_prob_error`: trainer and engine
 disagree."""
 
 
 class Flaw(NamedTuple):
-    """Something wrong in what one turn sampled."""
+    """A flaw in what one turn sampled."""
 
     turn: str
     kind: FlawKind
@@ -55,7 +55,7 @@ class Member(NamedTuple):
     """One rollout of a group that has ended."""
 
     nth: int
-    """In its group, from 0."""
+    """Its number in the group, from 0."""
     outcome: Outcome
     reward: float | None
     """None: there is no verdict."""
@@ -79,14 +79,14 @@ class Group(NamedTuple):
     """The rollouts of one row that are compared with each other."""
 
     id: int
-    """Counts the groups of a run, from 0; a re-rolled one keeps its id."""
+    """The number of the group in its run, from 0; a re-rolled group keeps it."""
     row: int
     """Index of its row in the dataset."""
     epoch: int
     members: tuple[Member, ...]
     """Those that have ended, in order."""
     size: int
-    """How many members were asked for."""
+    """How many members it is to have."""
     version: int
     """Version of the newest weights that had been sent when its first member started."""
 
@@ -141,7 +141,7 @@ class MaskEntry(NamedTuple):
     group: int
     member: int
     sample: int | None
-    """None: the whole member."""
+    """Index of the sample; None: the whole member is masked."""
     reason: MaskReason
     """For a flaw or unknown weights only the tokens concerned are masked, else the whole sample."""
 
@@ -165,5 +165,5 @@ class Batch(NamedTuple):
 
 
 def version_number(version: str | None) -> int | None:
-    """Of a version as the engine names it; None: not one of ours."""
+    """The number of a version as the engine names it; None: this run did not send it."""
     return int(version) if version is not None and version.isascii() and version.isdecimal() else None

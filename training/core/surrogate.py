@@ -1,4 +1,4 @@
-"""What is minimised per token: the clipped ratio times the advantage, or one of its plainer relatives.
+"""The loss of each token before weights: the clipped ratio times the advantage, or a variant of it.
 
 Formula `max(-A r, -A clip(r, 1 - ratio_clip_min, 1 + ratio_clip_max))`, r = exp(log-prob now - before the step):
         PPO (arXiv 1707.06347), GRPO (arXiv 2402.03300), the two bounds apart as in DAPO (arXiv 2503.14476).

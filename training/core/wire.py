@@ -1,6 +1,6 @@
 """Groups as JSON, for checkpoints and between processes: what is read is what was written, number by number.
 
-Wire    a group is one object, its members in `members`, their samples as `RolloutSample.to_wire` says them.
+Wire    a group is one object, its members in `members`, their samples as `RolloutSample.to_wire` makes them.
 Errors  what is none of ours raises KeyError, TypeError or ValidationError; numbers that JSON has no form for (NaN, the
         infinities) are a ValueError when they are written, because they would be read as nothing.
 """

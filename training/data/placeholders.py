@@ -52,7 +52,7 @@ class FilledFile(NamedTuple):
     n_filled: Counter[str]
     """How many rows were filled, by source."""
     problems: list[str]
-    """One for each row that was left out."""
+    """A line for each row that was left out."""
 
 
 class Answers:

@@ -20,7 +20,7 @@ class RowSplit(NamedTuple):
     train: Path
     n_train: int
     validation: Path | None
-    """None: too few rows to hold any out."""
+    """The file of validation rows; None: there were too few rows to hold any out."""
     n_validation: int
 
 

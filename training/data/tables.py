@@ -1,6 +1,6 @@
 """Reads published tables, JSON lines or Parquet, from the first row to the last.
 
-Shapes  an `TableEntry` is one row and where it stands; of a line that is no JSON object it has the problem in place of
+Shapes  a `TableEntry` is one row and where it stands; of a line that is no JSON object it has the problem in place of
         the row. Parquet rows are plain JSON values: times are ISO text.
 Memory  one line, or `BATCH_ROWS` rows of a Parquet file.
 Errors  ConfigError for a file that can't be read, is of another kind, or needs the package that reads it. Empty lines

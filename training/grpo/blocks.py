@@ -1,4 +1,4 @@
-"""What every block of the settings is."""
+"""The base class of all blocks of the settings."""
 
 from pydantic import BaseModel, ConfigDict
 

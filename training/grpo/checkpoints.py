@@ -76,9 +76,9 @@ class Checkpoints:
 
     def all(self) -> list[Checkpoint]:
         """The complete checkpoints, oldest first."""
-        found = (_read_checkpoint(folder) for folder in self._folders() if not folder.name.startswith("."))
+        checkpoints = (_read_checkpoint(folder) for folder in self._folders() if not folder.name.startswith("."))
         return sorted(
-            (checkpoint for checkpoint in found if checkpoint is not None), key=lambda checkpoint: checkpoint.step
+            (checkpoint for checkpoint in checkpoints if checkpoint is not None), key=lambda checkpoint: checkpoint.step
         )
 
     def newest(self) -> Checkpoint | None:

@@ -37,8 +37,8 @@ class ConfigTree:
 
     def origin(self, path: KeyPath) -> str:
         """Where the key, or the nearest one above it, was given."""
-        found = (self.origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.origins)
-        return next(found, "config")
+        origins = (self.origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.origins)
+        return next(origins, "config")
 
     def has(self, path: KeyPath) -> bool:
         try:
@@ -77,7 +77,7 @@ def _file(composed: ConfigTree, path: Path, active: tuple[Path, ...]) -> None:
         _file(composed, find_file(parent, beside=path.parent), (*active, key))
     _anchor(tree, path.parent)
     composed.tree = _merge_over(composed.tree, tree)
-    composed.origins |= {place: f"{origin}:{line}" for place, line in document.lines.items()}
+    composed.origins |= {path: f"{origin}:{line}" for path, line in document.lines.items()}
 
 
 def _defaults(value: Any, origin: str) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _anchor(tree: JsonObject, folder: Path) -> None:
 
 
 def _beside(path: Any, folder: Path) -> Any:
-    found = folder / path if isinstance(path, str) else None
-    return str(found.resolve()) if found is not None and found.is_file() else path
+    file = folder / path if isinstance(path, str) else None
+    return str(file.resolve()) if file is not None and file.is_file() else path
 
 
 def _merge_over(base: Any, over: Any) -> Any:

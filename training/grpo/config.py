@@ -1,11 +1,11 @@
 """The settings of a training run: NeMo-RL's blocks under their names, ours under `paddock` and `policy.torch_cfg`.
 
 Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `examples/nemo_gym/`; a default is ours where theirs
-        asks for what is not here (generation beside training on the same GPUs). `reading` makes it of files.
+        asks for what is not here (generation beside training on the same GPUs). `read_config` reads it from files.
 Units   tokens, rows (samples), rollouts, steps; seconds where a name ends in `_s`.
 Law     every key here has an effect; those of the recipes that have none are `recipe.yaml`'s. Values of the environment
         in `env.nemo_gym` and `policy.generation.vllm` are not here: the servers' config reads them late.
-Errors  a value, or values that can't be together, are a ValidationError that says what would be right.
+Errors  a value, or values that are not allowed together, are a ValidationError with what would be right.
 """
 
 from pathlib import Path
@@ -36,10 +36,10 @@ class DataConfig(SettingsBlock):
 
 
 class DetectionConfig(SettingsBlock):
-    """What of `env.nemo_gym` is the trainer's; the rest is the servers' config."""
+    """The trainer's part of `env.nemo_gym`; the rest is the servers' config."""
 
     invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
-    """Texts that, left in what was sampled, tell of a call that did not parse."""
+    """Texts that show, where they are left in a sampled text, that a tool call did not parse."""
     thinking_tags: tuple[str, ...] = ("<think>", "</think>")
 
 
@@ -54,12 +54,12 @@ class CheckpointConfig(SettingsBlock):
 
     enabled: bool = True
     checkpoint_dir: Path | None = None
-    """Of one run alone; None: `checkpoints` in the folder of the run."""
+    """Folder of the checkpoints of one run alone; None: `checkpoints` in the folder of the run."""
     metric_name: str | None = "train:total_reward/mean"
-    """By which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are."""
+    """The metric by which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are kept."""
     higher_is_better: bool = True
     keep_top_k: int | None = Field(default=3, ge=1)
-    """None: all. The newest is kept besides, to go on from."""
+    """How many checkpoints are kept; None: all. The newest is always kept, to go on from."""
     save_period: int = Field(default=10, ge=1)
     """Steps."""
     checkpoint_must_save_by: str | None = Field(default=None, pattern=r"^(\d+:){2,3}\d+$")
@@ -94,14 +94,14 @@ class WandbConfig(SettingsBlock):
 
     project: str = "paddock"
     name: str | None = None
-    """None: the folder of the run."""
+    """W&B's name of the run; None: the name of its folder."""
 
 
 class LoggerConfig(SettingsBlock):
     """`logger`."""
 
     log_dir: Path | None = None
-    """Of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
+    """Folder of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
     tensorboard_enabled: bool = False
     wandb_enabled: bool = False
     wandb: WandbConfig = WandbConfig()
@@ -115,19 +115,20 @@ class ClusterConfig(SettingsBlock):
     num_nodes: int = Field(default=1, ge=1)
     """Machines; a run with more than one is refused at its start, and only planned by `--dry-run`."""
     gpus_per_node: int = Field(default=0, ge=0)
-    """Of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0: they
-    are not counted out."""
+    """GPUs of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0:
+    they are not counted out."""
 
 
 class PaddockConfig(SettingsBlock):
     """`paddock`: what NeMo-RL has no name for."""
 
     recipe: RecipeConfig | None = None
-    """Where this one is from, and what of it differs from there; None: it is nobody else's."""
+    """The source of the recipe, and where it differs from it; None: it has no source."""
     groups: GroupSettings = GroupSettings()
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
-    the run ends, to go on from its last checkpoint. A sending over NCCL to one engine has minutes (`sending`)."""
+    the run ends, to go on from its last checkpoint. Sending over NCCL to one engine has its own limit, of minutes
+    (`weight_sender`)."""
 
 
 class TrainConfig(SettingsBlock):
@@ -154,12 +155,12 @@ class TrainConfig(SettingsBlock):
 
     @property
     def optimizer_steps(self) -> int:
-        """Of one step, where each rollout is one row."""
+        """Optimiser steps of one step, where each rollout is one row."""
         return self.rollouts_per_step // self.global_batch_size
 
     @property
     def groups_in_flight(self) -> int:
-        """Groups begun and not trained on, at most."""
+        """The most groups that are started and not trained on."""
         return self.grpo.num_prompts_per_step * (self.grpo.max_age + 1)
 
     @property

@@ -1,4 +1,4 @@
-"""Which engine has which weights, and how each healthy engine gets the newest.
+"""Keeps track of the weights of each engine, and sends the newest to every healthy one.
 
 Law     an engine that was restarted has none of the weights that were sent before, also under the same name. Weights
         are sent to the engines that lack them, and to none twice.

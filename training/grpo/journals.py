@@ -29,7 +29,7 @@ FAILURES = "failures.jsonl"
 GROUPS = "groups.jsonl"
 NAMES = (ROLLOUTS, VALIDATION, FAILURES, GROUPS)
 LENGTHS = "journals.json"
-"""In a checkpoint: how many bytes of each journal belong to it."""
+"""File of a checkpoint: how many bytes of each journal belong to it."""
 
 
 class GroupLines:

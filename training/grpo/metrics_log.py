@@ -24,7 +24,7 @@ METRICS = "metrics.jsonl"
 
 
 class MetricsLine(NamedTuple):
-    """One line, as far as curves and summaries need it."""
+    """The part of a line that curves and summaries need."""
 
     step: int
     trained: bool

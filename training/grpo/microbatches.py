@@ -63,7 +63,7 @@ def micro_batches(
 def packed_batches(
     rows: Sequence[TrainRow], indices: Sequence[int], *, capacity: int, rank: int, world_size: int, device: torch.device
 ) -> Iterator[MicroBatch]:
-    """The same by tokens: as many rows in each as there is room for, at least one."""
+    """As `micro_batches`, bounded by tokens: each has as many rows as fit into `capacity` tokens, at least one."""
     dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
     packed = [packs([len(rows[indices[nth]].ids) for nth in one], capacity) for one in dealt]
     for at in range(max(map(len, packed))):

@@ -67,7 +67,7 @@ def compose_servers(
 
 class _ModelServerBlock(NamedTuple):
     implementation: str | None
-    """None: there is no model server yet."""
+    """None: the config has no model server yet."""
     block: JsonObject
     """Unresolved."""
 
@@ -137,7 +137,7 @@ def _kept_fields(name: str, current: _ModelServerBlock) -> _KeptFields:
 
 
 def _settings_from_policy(config: TrainConfig, block: JsonObject, *, has_gpus: bool) -> JsonObject:
-    """What follows from the policy's settings and neither block says."""
+    """Settings of the model server that follow from the policy's and that neither block gives."""
     policy = config.policy
     fields: JsonObject = {"model": config.policy.model_name, "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}"}
     if policy.tokenizer.name not in (None, policy.model_name):
@@ -190,7 +190,8 @@ def _transfer(config: TrainConfig, launch: Any, has_gpus: bool) -> str:
 
 
 def _notes(environment: Config) -> list[Note]:
-    """Without those that tell an environment of its trainer; with what it says of a collection that is none here."""
+    """The notes of an environment: without those about its trainer, with its keys of a collection, which have no
+    effect here."""
     notes = [
         note._replace(where=_ORIGIN if note.where == "extra" else note.where)
         for note in environment.notes

@@ -18,7 +18,7 @@ def make_optimizer(model: Any, config: OptimizerConfig) -> Any:
 
 
 def make_scheduler(optimizer: Any, config: SchedulerConfig) -> Any | None:
-    """None: the learning rate stays."""
+    """The schedule of the learning rate; None: it is constant."""
     made = []
     for part in config.parts:
         try:

@@ -13,7 +13,7 @@ from paddock.training.grpo.metrics_log import MetricsLine
 
 
 class Plot(NamedTuple):
-    """One file: its curves by metric, each with what it is called."""
+    """One file with its curves: metric and label of each."""
 
     name: str
     y: str

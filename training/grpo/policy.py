@@ -19,12 +19,12 @@ from paddock.training.grpo.weight_sender import WeightSender
 
 
 async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "TorchPolicy":
-    """In this process; with several of them it waits for the others."""
+    """Make the policy in this process; of several, each waits for the others."""
     return await asyncio.to_thread(TorchPolicy, settings, rank_info)
 
 
 class TorchPolicy(ThreadedPolicy):
-    """`roles.Policy`. Made with the model loaded."""
+    """The role `roles.Policy`; its model is loaded when it is made."""
 
     def __init__(
         self, settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK, *, sender: WeightSender | None = None

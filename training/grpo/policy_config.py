@@ -2,7 +2,7 @@
 
 Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml`; `torch_cfg` and `generation.vllm` are ours.
 Units   tokens, rows.
-Errors  a value, or values that can't be together, are a ValidationError that says what would be right.
+Errors  a value, or values that are not allowed together, are a ValidationError with what would be right.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class TorchConfig(SettingsBlock):
     processes: int = Field(default=1, ge=1)
     """Over which the weights are sharded (FSDP); on GPUs one for each."""
     threads: int | None = Field(default=1, ge=1)
-    """Of each process on a CPU; None: torch's own choice."""
+    """Threads of each process on a CPU; None: torch's own choice."""
     attention: Literal["sdpa", "eager"] = "sdpa"
 
 
@@ -74,7 +74,7 @@ class SchedulerConfig(SettingsBlock):
     """`policy.scheduler`: schedules one after the other; a list that ends in `{milestones: [...]}`."""
 
     parts: tuple[SchedulerPart, ...] = ()
-    """None: the learning rate stays."""
+    """Schedules in order; none: the learning rate is constant."""
     milestones: tuple[int, ...] = ()
     """Optimiser steps at which the second, third, ... part begins."""
 
@@ -99,7 +99,7 @@ class SchedulerConfig(SettingsBlock):
 
     @property
     def entries(self) -> list[JsonObject]:
-        """In the form of a recipe."""
+        """The schedule in the form of a recipe."""
         parts: list[JsonObject] = [part.model_dump(mode="json") for part in self.parts]
         return [*parts, {"milestones": list(self.milestones)}] if parts else []
 
@@ -113,7 +113,7 @@ class SequencePackingConfig(SettingsBlock):
     """Tokens of a micro-batch, where one row is not longer; None: `max_total_sequence_length` times
     `train_micro_batch_size`."""
     logprob_mb_tokens: int | None = Field(default=None, ge=1)
-    """The same where nothing is learned; None: `train_mb_tokens`."""
+    """The same for passes without a gradient; None: `train_mb_tokens`."""
 
 
 class ColocatedConfig(SettingsBlock):
@@ -137,11 +137,11 @@ class GenerationConfig(SettingsBlock):
     top_p: float = 1.0
     top_k: int | None = None
     val_temperature: float | None = Field(default=None, ge=0)
-    """In validations; None, here and below: as in training."""
+    """The temperature of validations; None, here and below: as in training."""
     val_top_p: float | None = Field(default=None, gt=0, le=1)
     val_top_k: int | None = Field(default=None, ge=1)
     max_new_tokens: int | None = Field(default=None, ge=1)
-    """Of one answer; None: as many as there is room for."""
+    """Most tokens of one answer; None: as many as fit."""
     stop_token_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Tokens that end an answer besides the model's own; they are its last, and trained on."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
@@ -180,9 +180,9 @@ class PolicyConfig(SettingsBlock):
     """Rows of one forward pass; the loss does not depend on it."""
     precision: Literal["bfloat16", "float32"] = "bfloat16"
     max_grad_norm: float | None = Field(default=1.0, gt=0)
-    """None: gradients are not clipped."""
+    """Largest norm of a gradient; None: gradients are not clipped."""
     freeze_moe_router: bool = False
-    """Which experts a token goes to is not trained (recipes: `policy.megatron_cfg.freeze_moe_router`)."""
+    """The routers of a mixture of experts are not trained (recipes: `policy.megatron_cfg.freeze_moe_router`)."""
     optimizer: OptimizerConfig = OptimizerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
     dtensor_cfg: DtensorConfig = DtensorConfig()
@@ -193,7 +193,7 @@ class PolicyConfig(SettingsBlock):
 
     @property
     def n_processes(self) -> int:
-        """That hold the weights together."""
+        """Number of processes that hold the weights together."""
         return self.megatron_cfg.world_size if self.megatron_cfg.enabled else self.torch_cfg.processes
 
     @field_validator("optimizer", "scheduler", mode="before")

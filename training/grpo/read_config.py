@@ -111,7 +111,7 @@ class _TreeParts(NamedTuple):
     own: JsonObject
     """The trainer's part of the tree."""
     servers: JsonObject
-    """What of `env.nemo_gym` is the servers'."""
+    """The servers' part of `env.nemo_gym`."""
 
 
 def _parts(tree: JsonObject) -> _TreeParts:

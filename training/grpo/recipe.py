@@ -28,7 +28,7 @@ _EXTRA_ARGS: KeyPath = ("policy", "generation", "vllm", "launch", "extra_args")
 
 
 class RecipeRule(Record):
-    """What becomes of one key; exactly one of the first five."""
+    """What becomes of one key: exactly one of the first five fields is set."""
 
     to: str | None = None
     argument: str | None = None

@@ -40,7 +40,7 @@ class RecipeConfig(SettingsBlock):
     source: str = Field(min_length=1)
     """Repository and files, or the section of a guide."""
     deviations: Mapping[str, Deviation | None] = {}
-    """By key path; null: none after all, in a file that another one is laid under."""
+    """Deviations by key path; null takes back one of a file below."""
 
     @property
     def active(self) -> dict[str, Deviation]:
@@ -74,7 +74,7 @@ def unread_keys(tree: JsonObject) -> list[UnreadKey]:
 
 
 def deviation_problems(recipe: RecipeConfig | None, composed: ConfigTree) -> Iterator[str]:
-    """What is wrong with the deviations that a recipe names."""
+    """Problems of the deviations that a recipe names."""
     resolver = Resolver(composed.tree)
     for key, deviation in recipe.active.items() if recipe is not None else ():
         path = split(key)
@@ -88,7 +88,7 @@ def deviation_problems(recipe: RecipeConfig | None, composed: ConfigTree) -> Ite
 
 
 def deviation_lines(recipe: RecipeConfig, tree: JsonObject) -> Iterator[str]:
-    """For `--dry-run`: `key: ours, there theirs: reason`."""
+    """Lines for `--dry-run`: `key: ours, there theirs: reason`."""
     if not recipe.active:
         yield f"deviations from {recipe.source}: none"
         return
@@ -112,7 +112,7 @@ def _given(tree: JsonObject, path: KeyPath) -> bool:
 
 
 def _value(tree: JsonObject, path: KeyPath) -> Any:
-    """None where it is not given."""
+    """The value of a key; None where it is not given."""
     return get_at(tree, path) if _given(tree, path) else None
 
 

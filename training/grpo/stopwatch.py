@@ -1,4 +1,4 @@
-"""Where the time of a run goes. Seconds of a clock that is given, by name."""
+"""How the time of a run is spent, in seconds of a given clock, by name."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

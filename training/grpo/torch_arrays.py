@@ -9,7 +9,7 @@ import torch
 
 
 class TorchArrays:
-    """Without a state."""
+    """The operations of `Arrays` on tensors; it has no state."""
 
     def exp(self, x: torch.Tensor) -> torch.Tensor:
         return x.exp()

@@ -19,14 +19,14 @@ from paddock.training.grpo.weight_sender import TRANSFER_TIMEOUT_S, Backend, Tra
 
 @dataclass
 class GlooRendezvous(TrainerInitInfo):  # type: ignore[misc]
-    """Where the trainer waits."""
+    """Where the trainer waits for the engine's workers."""
 
     backend: ClassVar[str] = "gloo"
     master_address: str
     master_port: int
     """0: any free one."""
     world_size: int
-    """1 and that vLLM's workers."""
+    """1 and the number of that vLLM's workers."""
 
 
 class TensorSource(WeightSource):  # type: ignore[misc]

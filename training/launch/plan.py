@@ -86,7 +86,7 @@ def plan(resolved: ResolvedLaunch, inputs: PlanInputs, host: LaunchHost) -> Laun
 
 
 class _TrainerParts(NamedTuple):
-    """What differs by trainer."""
+    """The parts of a plan that differ by trainer."""
 
     files: dict[Path, BashScript]
     before: list[LaunchStep]

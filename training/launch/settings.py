@@ -78,7 +78,7 @@ class RunLaunchSettings(BaseModel):
     exclusive: bool = False
     """Whole nodes."""
     time_limit: str = Field(default="4:0:0", pattern=r"^(\d+-)?\d+(:\d+){0,2}$")
-    """Of the job; the run is told to end two minutes before."""
+    """Time limit of the job; the run gets a signal to end two minutes before."""
     env: CommaList = ()
     """Names of variables of this environment that the job has too: secrets go this way alone."""
     python: str = ""

@@ -38,7 +38,7 @@ class ActorConfig(BaseModel):
     use_fastokens: bool = False
     """Not read: a faster tokenizer, where one encodes; here ids are decoded only."""
     tokenizer_config: dict[str, Any] | None = None
-    """Of a model that sees images."""
+    """The tokenizer of a model that sees images."""
     pad_dynamic_image_shapes: bool = False
     """Read only with images."""
 

@@ -58,14 +58,14 @@ class TrainCommand:
     def until(self, step: int) -> None:
         end = time.monotonic() + runs.RUN_S
         while self.steps() < step:
-            assert time.monotonic() < end, self.told()
-            assert self.process.poll() is None, self.told()
+            assert time.monotonic() < end, self.output()
+            assert self.process.poll() is None, self.output()
             time.sleep(0.1)
 
     def code(self) -> int:
         return self.process.wait(runs.RUN_S)
 
-    def told(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()[-6000:]
 
 
@@ -124,12 +124,12 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(small: list[str], tmp_pa
         victim, family = POINTS[point](command), command.family()
         os.kill(victim.pid, signal.SIGKILL)
         code = command.code()
-        told = command.told()
+        output = command.output()
         assert gone(family, within_s=120), "something of it is left"
     if code:
-        assert point not in ("engine", "model_server"), told
+        assert point not in ("engine", "model_server"), output
         with running(out, *small, resume=True) as command:
-            assert command.code() == 0, command.told()
+            assert command.code() == 0, command.output()
     require_whole(out)
 
 
@@ -144,7 +144,7 @@ def test_a_resources_server_that_is_down_costs_time_alone(tmp_path: Path) -> Non
         time.sleep(DOWN_S)
         before = command.steps()
         closed.unlink()
-        assert command.code() == 0, command.told()
+        assert command.code() == 0, command.output()
     assert before < STEPS, "it was not missed"
     require_whole(out)
     assert all(line["metrics"]["train/outcome/completed"] == PROMPTS * 16 for line in runs.lines(out))

@@ -15,7 +15,7 @@ from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, Grp
 ROWS, PROMPTS, SIZE, STEPS = 400, 16, 16, 100
 
 
-def ended(begun: RunningGroup) -> Group:
+def end_group(begun: RunningGroup) -> Group:
     members = (Member(0, "completed", 1.0), Member(1, "completed", 0.0))
     return Group(begun.id, begun.row, begun.epoch, members, SIZE, begun.version)
 
@@ -61,7 +61,7 @@ class LedgerRun:
         while self.ends and self.ends[0][0] <= at:
             self.now, group_id = heapq.heappop(self.ends)
             if group_id in self.ledger.running:
-                self.ledger.end(ended(self.begun[group_id]))
+                self.ledger.end(end_group(self.begun[group_id]))
             self.fill()
         self.now = at
 
@@ -113,9 +113,9 @@ def test_what_is_waited_for_is_the_last_group_of_a_row() -> None:
     assert quick_step(ledger) == []
     quick = ledger.begin()
     assert quick is not None
-    ledger.end(ended(quick))
+    ledger.end(end_group(quick))
     assert not ledger.ready and ledger.take() is None, "after this step it would be too old"
-    ledger.end(ended(second))
+    ledger.end(end_group(second))
     assert [group.row for group in ledger.take() or []] == [0]
 
 
@@ -123,7 +123,7 @@ def quick_step(ledger: Ledger) -> list[LostGroup]:
     """A step on a group that ends at once."""
     quick = ledger.begin()
     assert quick is not None
-    ledger.end(ended(quick))
+    ledger.end(end_group(quick))
     assert ledger.take() is not None
     ledger.finish_step()
     lost = ledger.give_up()

@@ -32,11 +32,11 @@ def order(n_rows: int = 15) -> RowOrder:
     return RowOrder(n_rows, seed=3, shuffle=True, max_epochs=2)
 
 
-def ended(begun: RunningGroup, oldest: int | None = None) -> Group:
-    version = begun.version if oldest is None else oldest
+def end_group(started: RunningGroup, oldest: int | None = None) -> Group:
+    version = started.version if oldest is None else oldest
     samples = [sample((("a", 2, 4, str(version)),))]
     whole = group(member(0, samples=samples), member(1, 0.0, samples=samples))
-    return whole._replace(id=begun.id, row=begun.row, epoch=begun.epoch, version=begun.version)
+    return whole._replace(id=started.id, row=started.row, epoch=started.epoch, version=started.version)
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -57,12 +57,12 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(most=st.integers(1, 12))
     def begin(self, most: int) -> None:
         for _ in range(most):
-            begun = self.ledger.begin()
-            if begun is None:
+            started = self.ledger.begin()
+            if started is None:
                 return
-            assert begun.id not in self.seen
-            assert begun.version == self.ledger.version
-            self.seen[begun.id] = begun
+            assert started.id not in self.seen
+            assert started.version == self.ledger.version
+            self.seen[started.id] = started
 
     @precondition(lambda self: self.ledger.running)
     @rule(places=st.lists(st.integers(0, 11), min_size=1, max_size=12), lag=st.sampled_from([0, 0, 0, 1]))
@@ -70,15 +70,15 @@ class LedgerMachine(RuleBasedStateMachine):
         for place in places:
             running = list(self.ledger.running.values())
             if running:
-                begun = running[place % len(running)]
-                self.ledger.end(ended(begun, max(0, begun.version - lag)))
-                self.lagged |= {begun.id} if lag else set()
+                started = running[place % len(running)]
+                self.ledger.end(end_group(started, max(0, started.version - lag)))
+                self.lagged |= {started.id} if lag else set()
 
     @precondition(lambda self: self.ledger.running)
     @rule(place=st.integers(0, 11))
     def drop(self, place: int) -> None:
         running = list(self.ledger.running.values())
-        self.lose(self.ledger.drop(ended(running[place % len(running)])).id)
+        self.lose(self.ledger.drop(end_group(running[place % len(running)])).id)
 
     @precondition(lambda self: self.sent and self.ledger.ready)
     @rule()
@@ -115,8 +115,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert lost.again is not last
             if last and not self.lagged:
                 raise AssertionError("a row is lost to its length")
-        for begun in self.ledger.running.values():
-            assert self.ledger.step - begun.version <= self.grpo.max_age
+        for started in self.ledger.running.values():
+            assert self.ledger.step - started.version <= self.grpo.max_age
 
     @precondition(lambda self: not self.sent)
     @rule()
@@ -141,7 +141,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def turns(self, row: int, epoch: int) -> list[int]:
         """Groups of a row's turn, in order."""
-        return [one for one, begun in sorted(self.seen.items()) if (begun.row, begun.epoch) == (row, epoch)]
+        return [one for one, started in sorted(self.seen.items()) if (started.row, started.epoch) == (row, epoch)]
 
     def lose(self, group_id: int) -> None:
         assert group_id not in self.lost
@@ -189,34 +189,34 @@ def test_on_policy_nothing_begins_before_weights_are_sent() -> None:
     ledger = Ledger(grpo(2, 0), order())
     first = [ledger.begin(), ledger.begin()]
     assert ledger.begin() is None
-    for begun in first:
-        assert begun is not None
-        ledger.end(ended(begun))
+    for started in first:
+        assert started is not None
+        ledger.end(end_group(started))
     assert ledger.take() is not None
     assert ledger.begin() is None, "being trained on"
     ledger.finish_step()
     assert ledger.begin() is None, "not sent"
     ledger.finish_sending()
-    begun = ledger.begin()
-    assert begun is not None
-    assert begun.version == 1
+    started = ledger.begin()
+    assert started is not None
+    assert started.version == 1
 
 
 def test_rows_that_are_used_up_starve_a_run() -> None:
     ledger = Ledger(grpo(2, 3), order(2))
-    begun = [ledger.begin() for _ in range(6)]
-    assert begun[4:] == [None, None]
+    started = [ledger.begin() for _ in range(6)]
+    assert started[4:] == [None, None]
     assert not ledger.starved
-    for each in begun[:3]:
+    for each in started[:3]:
         assert each is not None
-        ledger.drop(ended(each))
+        ledger.drop(end_group(each))
     assert ledger.starved
 
 
 def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
     buffer = ReplayBuffer(GroupAdmission(2, 1))
     for group_id, version in ((3, 1), (4, 0), (1, 2), (0, 2)):
-        buffer.put(ended(RunningGroup(group_id, 0, 0, version)))
+        buffer.put(end_group(RunningGroup(group_id, 0, 0, version)))
     assert [each.id for each in buffer.give_up(2)] == [4]
     assert [each.id for each in buffer.take(2) or []] == [3, 0]
     assert buffer.take(2) is None

@@ -32,7 +32,7 @@ def flat(rows: Rows) -> Vector:
     return Vector(value for row in rows for value in row)
 
 
-def made(
+def trained_tokens(
     now: Rows, before: Rows | None, engine: Rows, advantages: Rows, reference: Rows | None = None
 ) -> TrainedTokens[Vector]:
     return TrainedTokens(
@@ -46,7 +46,7 @@ def made(
     )
 
 
-TOKENS = made(ROWS, BEFORE, ENGINE, ADVANTAGES, REFERENCE)
+TOKENS = trained_tokens(ROWS, BEFORE, ENGINE, ADVANTAGES, REFERENCE)
 TOTALS = BatchTotals(tokens=4, rows=2)
 
 
@@ -70,7 +70,7 @@ def test_clipped_by_hand() -> None:
 
 
 def test_a_small_ratio_is_clipped_for_a_negative_advantage_alone() -> None:
-    small = made([[-3.0, -3.0]], [[-1.0, -1.0]], [[-1.0, -1.0]], [[1.0, -1.0]])
+    small = trained_tokens([[-3.0, -3.0]], [[-1.0, -1.0]], [[-1.0, -1.0]], [[1.0, -1.0]])
     assert loss(small, BatchTotals(2, 1), **PLAIN) == pytest.approx((-math.exp(-2) + 0.8) / 2)
 
 
@@ -116,7 +116,7 @@ def test_sampling_weights() -> None:
 def test_no_token_weighs_more_than_two_unless_it_is_said() -> None:
     assert loss() == pytest.approx(weighted([*WEIGHTS[:3], 2.0]))
     assert metrics()["train/is_oob_ratio"] == pytest.approx(1 / 4)
-    apart = made(ROWS, BEFORE, [[-1.4, -2.5, -0.6], [-90.0]], ADVANTAGES)
+    apart = trained_tokens(ROWS, BEFORE, [[-1.4, -2.5, -0.6], [-90.0]], ADVANTAGES)
     assert abs(loss(apart)) < 2 < abs(loss(apart, **UNBOUNDED))
 
 
@@ -258,7 +258,7 @@ def batches(draw: st.DrawFn) -> TrainedTokens[Vector]:
         return [[draw(of) for _ in range(length)] for length in lengths]
 
     before = rows(value) if draw(st.booleans()) else None
-    return made(rows(value), before, rows(value), rows(st.floats(-3, 3)), rows(value))
+    return trained_tokens(rows(value), before, rows(value), rows(st.floats(-3, 3)), rows(value))
 
 
 @st.composite

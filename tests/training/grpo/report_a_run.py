@@ -23,7 +23,7 @@ env:
 """
 
 
-def told(step: int, *, again: bool = False) -> StepReport:
+def step_report(step: int, *, again: bool = False) -> StepReport:
     metrics = {"train/total_reward/mean": step / 6, "train/loss": 0.5 + again, "timing/step_s": 1.0}
     metrics |= {"train/logprob_error/current/mean_abs": 1e-7, "train/masked/infra": 1.0}
     return StepReport(step, Batch(step - 1, [], [], [], []), (), metrics)
@@ -36,12 +36,12 @@ def main(out: Path) -> None:
     first.forget(-1)
     first.report(StepReport(0, None, (), {"validation/accuracy": 0.1}))
     for step in range(1, 6):
-        first.report(told(step))
+        first.report(step_report(step))
     first.close()
     second = RunReporter(read, out)
     second.forget(3)
     for step in range(4, 7):
-        second.report(told(step, again=True))
+        second.report(step_report(step, again=True))
     second.end(RunResult("steps", 6, 12, 12, {}, 0, 0.1, None, None, None))
     second.close()
     events = EventAccumulator(str(out / "logs" / "tensorboard")).Reload()

@@ -97,14 +97,17 @@ def test_a_server_of_another_wire_gives_way_and_keeps_what_it_says_of_prompts(fo
 
 
 def test_nobody_cuts_the_distribution_that_training_samples_from(folder: Path) -> None:
-    def said(**overrides: Any) -> Any:
+    def with_overrides(**overrides: Any) -> Any:
         return {"policy": {"generation": {"vllm": {"sampling_overrides": overrides}}}}
 
     for key, value in {"temperature": 0.6, "top_p": None, "top_k": 20, "repetition_penalty": 1.1, "seed": 1}.items():
-        told = refused(folder, said(**{key: value}))
+        told = refused(folder, with_overrides(**{key: value}))
         assert f"policy_model.models_servers.vllm.sampling_overrides.{key}" in told
         assert "policy.generation.temperature" in told
-    assert vllm(read(folder, said(stop=["END"])))["sampling_overrides"] == {"stop": ["END"], **dict.fromkeys(UNSET)}
+    assert vllm(read(folder, with_overrides(stop=["END"])))["sampling_overrides"] == {
+        "stop": ["END"],
+        **dict.fromkeys(UNSET),
+    }
     validated = read(folder, {"policy": {"generation": {"val_top_k": 20}}})
     assert set(vllm(validated)["sampling_overrides"]) == {*UNSET} - {"top_k"}
     row = {"temperature": 0.5, "top_k": 20, "min_p": 0.1, "seed": 1}
@@ -128,11 +131,11 @@ def test_the_recipes_words_for_what_ends_an_answer_hold_for_every_answer(folder:
 
 def test_what_is_said_of_a_collection_is_named_as_without_effect(folder: Path) -> None:
     servers = SMALL["env"]["nemo_gym"]
-    said = {"env": {"nemo_gym": {**servers, "eval": {"limit": 3, "max_attempts": 2, "shard": "0/2"}}}}
-    notes = {note.key for note in read(folder, said).notes if note.kind == "inert"}
+    tree = {"env": {"nemo_gym": {**servers, "eval": {"limit": 3, "max_attempts": 2, "shard": "0/2"}}}}
+    notes = {note.key for note in read(folder, tree).notes if note.kind == "inert"}
     assert notes == {"eval.limit", "eval.shard"}
     with pytest.raises(ConfigError, match=r"eval\.limit.*--strict refuses it"):
-        read(folder, said, strict=True)
+        read(folder, tree, strict=True)
 
 
 def test_files_inherit_and_a_block_may_replace_the_inherited_one(folder: Path) -> None:
@@ -198,7 +201,7 @@ def test_overrides_go_where_their_key_is(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "overrides", "said"),
+    ("changes", "overrides", "message"),
     [
         ({"grpo": {"num_prompt_per_step": 3}}, [], r"child\.yaml:\d+: .*nearest: `grpo.num_prompts_per_step`"),
         ({"grpoo": {}}, [], "unknown key `grpoo`; nearest: `grpo`"),
@@ -214,9 +217,9 @@ def test_overrides_go_where_their_key_is(folder: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_place_and_the_nearest_right_name(
-    folder: Path, changes: Any, overrides: list[str], said: str
+    folder: Path, changes: Any, overrides: list[str], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         read(folder, changes or {"grpo": {}}, *overrides)
 
 
@@ -251,10 +254,10 @@ def test_agents_that_ask_another_model_than_the_trained_one_are_refused(folder: 
 
 
 def test_a_variable_that_is_not_set_is_said_once(folder: Path) -> None:
-    said = refused(folder, {"data": {"train": {"data_path": "${oc.env:PADDOCK_TEST_ROWS}"}}, "grpo": {"seed": "x"}})
-    assert "environment variable PADDOCK_TEST_ROWS is not set" in said
-    assert said.count("data.train.data_path") == 1
-    assert "`grpo.seed`" in said
+    message = refused(folder, {"data": {"train": {"data_path": "${oc.env:PADDOCK_TEST_ROWS}"}}, "grpo": {"seed": "x"}})
+    assert "environment variable PADDOCK_TEST_ROWS is not set" in message
+    assert message.count("data.train.data_path") == 1
+    assert "`grpo.seed`" in message
 
 
 class OldOmegaConf:

@@ -34,7 +34,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(checkout: Path, command: dict[str, Any], overrides: list[str] | None = None) -> LaunchPlan:
+def make_plan(checkout: Path, command: dict[str, Any], overrides: list[str] | None = None) -> LaunchPlan:
     package = checkout.parent / "package"
     (package / "shims" / "nemo_gym").mkdir(parents=True, exist_ok=True)
     given = {"trainer": "nemo_rl", "NEMO_RL_DIR": str(checkout), "CONFIG_PATH": "stage.yaml", "MODEL_PATH": "own/model"}
@@ -49,7 +49,7 @@ def driver_words(made: LaunchPlan) -> list[str]:
 
 
 def test_its_entry_script_has_the_published_overrides(checkout: Path) -> None:
-    words = driver_words(planned(checkout, SITE, ["grpo.max_num_steps=3"]))
+    words = driver_words(make_plan(checkout, SITE, ["grpo.max_num_steps=3"]))
     entry = "examples/nemo_gym/run_grpo_nemo_gym.py"
     assert words[:7] == ["exec", "python", "-m", "paddock.training.nemo_rl", entry, "--config", "stage.yaml"]
     assert set(words[7:-1]) == {
@@ -68,13 +68,13 @@ def test_its_entry_script_has_the_published_overrides(checkout: Path) -> None:
 
 
 def test_our_shim_stands_before_its_own_environments(checkout: Path) -> None:
-    made = planned(checkout, SITE)
+    made = make_plan(checkout, SITE)
     package, code = checkout.parent / "package", checkout / "code_snapshots" / "e"
     assert f'export PYTHONPATH={package}/shims:{package}/src:{code}"${{PYTHONPATH:+:$PYTHONPATH}}"' in plan_text(made)
 
 
 def test_its_job_is_told_what_to_run_on_which_nodes(checkout: Path) -> None:
-    made = planned(checkout, {**SITE, "EXTRA_MOUNTS": "/x:/y", "SKIP_CODE_SNAPSHOT": "true"})
+    made = make_plan(checkout, {**SITE, "EXTRA_MOUNTS": "/x:/y", "SKIP_CODE_SNAPSHOT": "true"})
     made.write()
     environ = {"PATH": os.environ["PATH"], "SLURM_EXPORT_ENV": "PATH"}
     job = checkout.parent / "runs" / "e" / "launch" / "job.sh"
@@ -92,25 +92,25 @@ def test_its_job_is_told_what_to_run_on_which_nodes(checkout: Path) -> None:
 
 
 def test_nodes_are_counted_by_whoever_says_so_last(checkout: Path) -> None:
-    assert "--nodes=9" in planned(checkout, SITE, ["cluster.num_nodes=9"]).start.words
+    assert "--nodes=9" in make_plan(checkout, SITE, ["cluster.num_nodes=9"]).start.words
     command = {**SITE, "SBATCH_NUM_NODES": "21"}
-    assert "--nodes=21" in planned(checkout, command, ["cluster.num_nodes=9"]).start.words
+    assert "--nodes=21" in make_plan(checkout, command, ["cluster.num_nodes=9"]).start.words
     (checkout / "base.yaml").write_text("defaults: stage.yaml\n")
     with pytest.raises(ConfigError, match=r"SBATCH_NUM_NODES: stage\.yaml"):
-        planned(checkout, SITE)
+        make_plan(checkout, SITE)
 
 
 def test_a_snapshot_is_made_and_brought_up_to_date_before(checkout: Path) -> None:
-    texts = [step.text() for step in planned(checkout, SITE).before]
+    texts = [step.text() for step in make_plan(checkout, SITE).before]
     assert [text for text in texts if "tools/code_snapshot.sh e" in text]
     assert [text for text in texts if "rsync" in text]
-    kept = [step.text() for step in planned(checkout, {**SITE, "REFRESH_CODE_SNAPSHOT": "false"}).before]
+    kept = [step.text() for step in make_plan(checkout, {**SITE, "REFRESH_CODE_SNAPSHOT": "false"}).before]
     assert not [text for text in kept if "rsync" in text]
 
 
 def test_what_a_stage_asks_for_besides_is_added(checkout: Path) -> None:
     more = {"SIF_DIR": "/sif", "CONTAINER_FORMATTER": "/sif/{instance_id}.sif", "ENABLE_MTP_INFERENCE": "1"}
-    made = planned(checkout, {**SITE, **more, "SANDBOX_CONTAINER": "sandbox.sqsh", "EXTRA_HYDRA_ARGS": "a.b=last"})
+    made = make_plan(checkout, {**SITE, **more, "SANDBOX_CONTAINER": "sandbox.sqsh", "EXTRA_HYDRA_ARGS": "a.b=last"})
     words = driver_words(made)
     formatter = "env.nemo_gym.swe_agents_train.responses_api_agents.swe_agents.container_formatter"
     assert {"sif_dir=/sif", f"{formatter}='/sif/{{instance_id}}.sif'"} <= set(words)
@@ -121,7 +121,7 @@ def test_what_a_stage_asks_for_besides_is_added(checkout: Path) -> None:
 
 
 def test_what_only_images_and_sites_need_has_a_default_here(checkout: Path) -> None:
-    made = planned(checkout, {})
+    made = make_plan(checkout, {})
     assert made.start.words[0] == "bash"
     (text,) = made.files.values()
     assert "exec uv run --frozen python -m paddock.training.nemo_rl examples/nemo_gym/run_grpo_nemo_gym.py" in text
@@ -129,14 +129,14 @@ def test_what_only_images_and_sites_need_has_a_default_here(checkout: Path) -> N
 
 def test_what_is_missing_is_told_at_once(checkout: Path) -> None:
     with pytest.raises(ConfigError) as error:
-        planned(checkout, {"executor": "slurm", "MODEL_PATH": "", "EXTRA_MOUNTS": "/a b:/c"})
+        make_plan(checkout, {"executor": "slurm", "MODEL_PATH": "", "EXTRA_MOUNTS": "/a b:/c"})
     for name in ("MODEL_PATH", "CONTAINER", "PERSISTENT_CACHE", "SLURM_PARTITION", "SLURM_ACCOUNT"):
         assert f"{name} is required by NeMo-RL's trainer" in str(error.value)
     assert "EXTRA_MOUNTS: NeMo-RL's ray.sub takes no spaces" in str(error.value)
     with pytest.raises(ConfigError, match="is no checkout of NeMo-RL"):
-        planned(checkout, {"NEMO_RL_DIR": str(checkout.parent)})
+        make_plan(checkout, {"NEMO_RL_DIR": str(checkout.parent)})
     with pytest.raises(ConfigError, match="CONFIG_PATH: no file nowhere"):
-        planned(checkout, {"CONFIG_PATH": "nowhere.yaml"})
+        make_plan(checkout, {"CONFIG_PATH": "nowhere.yaml"})
 
 
 @pytest.mark.parametrize(

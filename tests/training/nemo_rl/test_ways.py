@@ -75,7 +75,7 @@ async def by_shim(dictionary: JsonObject, given: list[JsonObject]) -> JsonObject
     return told
 
 
-def said(result: JsonObject) -> JsonObject:
+def summary(result: JsonObject) -> JsonObject:
     """A result without what is another in each run, and without ids."""
     own = {key: value for key, value in result.items() if key not in ("paddock", "response")}
     stamps = {key: result["paddock"].get(key) for key in ("_ng_task_index", "_ng_rollout_index", "outcome")}
@@ -102,7 +102,7 @@ async def test_both_ways_give_the_same_and_a_dead_server_is_told(trainer: StubTr
             (message.role, message.token_ids) for message in made.messages
         ]
         assert logged[1]["generation_logprobs"] == made.messages[1].generation_log_probs
-        assert said(result) == said(ours[nth]["full_result"])
+        assert summary(result) == summary(ours[nth]["full_result"])
     assert [result["reward"] for result in theirs] == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert [result["instance_config"]["mask_sample"] for result in theirs] == [False] * 4 + [True] * 2
     assert check_group(theirs[:2], size=2) == check_group(theirs[2:4], size=2) == []

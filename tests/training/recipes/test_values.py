@@ -51,7 +51,7 @@ class ValueRow(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def given(monkeypatch: pytest.MonkeyPatch) -> None:
+def set_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in GIVEN.items():
         monkeypatch.setenv(name, value)
 
@@ -67,7 +67,7 @@ def rows(name: str) -> Iterator[ValueRow]:
             yield ValueRow(table["source"], key, value["each"][place] if each else value)
 
 
-def found(one: RecipeFile, key: str) -> Any:
+def value_of(one: RecipeFile, key: str) -> Any:
     try:
         return one.value(key)
     except KeyError:
@@ -82,7 +82,7 @@ def same(ours: Any, theirs: Any) -> bool:
 def differing(name: str, *, servers: bool) -> list[str]:
     """`servers`: of their blocks; else of the recipe's own keys."""
     chosen = [row for row in rows(name) if row.key.startswith("@") == servers]
-    told = [(row, found(recipe(name), row.key)) for row in chosen]
+    told = [(row, value_of(recipe(name), row.key)) for row in chosen]
     return [f"{row.key}: {ours!r}, not {row.value!r}: {row.source}" for row, ours in told if not same(ours, row.value)]
 
 
@@ -108,18 +108,20 @@ def test_every_recipe_is_in_a_table() -> None:
 def test_nodes_make_whole_copies_of_the_model_and_whole_engines(name: str) -> None:
     one = recipe(name)
     if name == "one_gpu" or "nightly" in name:
-        assert found(one, "cluster.num_nodes") == 1
+        assert value_of(one, "cluster.num_nodes") == 1
         return
     inside = JUDGES_INSIDE.get(name, 0)
-    nodes, sampling = (found(one, f"{key}.num_nodes") for key in ("cluster", "policy.generation.colocated.resources"))
-    sizes = [found(one, f"policy.megatron_cfg.{size}_parallel_size") for size in ("tensor_model", "context")]
-    copy = sizes[0] * sizes[1] * found(one, "policy.megatron_cfg.pipeline_model_parallel_size")
+    nodes, sampling = (
+        value_of(one, f"{key}.num_nodes") for key in ("cluster", "policy.generation.colocated.resources")
+    )
+    sizes = [value_of(one, f"policy.megatron_cfg.{size}_parallel_size") for size in ("tensor_model", "context")]
+    copy = sizes[0] * sizes[1] * value_of(one, "policy.megatron_cfg.pipeline_model_parallel_size")
     training = (nodes - sampling - inside) * 8
-    assert found(one, "policy.megatron_cfg.processes") == training
+    assert value_of(one, "policy.megatron_cfg.processes") == training
     assert training % copy == 0
     assert MEASURED.get(name, training // copy) == training // copy
-    engines = found(one, "policy.generation.vllm.launch.replicas")
-    assert engines * found(one, "policy.generation.vllm_cfg.tensor_parallel_size") == sampling * 8
+    engines = value_of(one, "policy.generation.vllm.launch.replicas")
+    assert engines * value_of(one, "policy.generation.vllm_cfg.tensor_parallel_size") == sampling * 8
 
 
 @pytest.mark.slow

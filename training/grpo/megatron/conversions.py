@@ -1,4 +1,4 @@
-"""Which bridge converts a policy's weights, and by which layout: `make_conversion`.
+"""Makes the conversion of a policy's weights, by a bridge and a layout.
 
 Errors  ConfigError for a model that is not there, and for a layout that Megatron-core or the bridge refuses.
 """

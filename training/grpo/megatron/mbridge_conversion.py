@@ -37,7 +37,7 @@ class StageTensor(NamedTuple):
     """The description of one tensor of a stage, which all stages get."""
 
     name: str
-    """With the number of its layer in the whole model; an expert's is that among its rank's."""
+    """The name has the number of the layer in the whole model, and of an expert that among its rank's."""
     shape: tuple[int, ...]
     dtype: torch.dtype
     cut: int | None

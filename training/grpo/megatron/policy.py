@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "MegatronPolicy":
-    """In this process; with several of them it waits for the others."""
+    """Make the policy in this process; of several, each waits for the others."""
     return await asyncio.to_thread(MegatronPolicy, settings, rank_info)
 
 
@@ -32,7 +32,7 @@ class _RankState(NamedTuple):
 
 
 class MegatronPolicy(ThreadedPolicy):
-    """`roles.Policy`. Made with the model loaded."""
+    """The role `roles.Policy`; its model is loaded when it is made."""
 
     def __init__(
         self, settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK, *, sender: WeightSender | None = None

@@ -46,7 +46,7 @@ class _MemberFacts(NamedTuple):
     prompt: bytes
     """Digest of its first prompt; empty: it has none."""
     differs_at: int | None
-    """Where that differs from the group's first that was seen."""
+    """The index where it differs from the first prompt that was added first; None: it does not."""
     failed: bool
     agent: str | None
     sampling: tuple[Any, Any]
@@ -60,7 +60,7 @@ class _GroupMembers:
         self.failed_members: set[int] = set()
         """Members that failed, and have no result."""
         self._prompt: Sequence[int] | None = None
-        """Of the first member that did not fail."""
+        """The first prompt of the first member that did not fail."""
 
     def add(self, nth: int, result: Result) -> None:
         prompt = first_prompt(result)

@@ -21,7 +21,7 @@ FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 
 
 class ItemTurn(NamedTuple):
-    """One turn of a result. The fields are what the item has; of any type where a rule is broken."""
+    """One turn of a result. Fields are those of the item, of any type where a rule is broken."""
 
     item: int
     """Index in `response.output`."""
