@@ -61,11 +61,11 @@ class ScriptedHub:
 
     def downloads(self, name: str) -> list[HubRequest]:
         """Requests for the bytes of a file."""
-        return [one for one in self.requests if one.method == "GET" and one.path.endswith(f"/{name}")]
+        return [request for request in self.requests if request.method == "GET" and request.path.endswith(f"/{name}")]
 
     def fault(self, path: str) -> int | CutConnection | None:
-        found = next((faults for part, faults in self.faults.items() if part in path and faults), None)
-        return found.pop(0) if found else None
+        left = next((faults for part, faults in self.faults.items() if part in path and faults), None)
+        return left.pop(0) if left else None
 
 
 @contextmanager
@@ -103,10 +103,10 @@ class _HubHandler(BaseHTTPRequestHandler):
         request = HubRequest(self.command, self.path, self.headers.get("range"), self.headers.get("authorization"))
         self.script.requests.append(request)
         path = unquote(urlsplit(self.path).path)
-        if found := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(?:/revision/(.+))?", path):
-            self._info(found[1], found[2] or "main", request)
-        elif found := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            self._file(found[1], found[2], found[3], request)
+        if match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(?:/revision/(.+))?", path):
+            self._info(match[1], match[2] or "main", request)
+        elif match := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+            self._file(match[1], match[2], match[3], request)
         else:
             self._answer(404, b"")
 

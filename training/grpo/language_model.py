@@ -1,8 +1,9 @@
 """The model that is trained: read in the form of Hugging Face, and log-probs of given tokens under it.
 
 Formula log-prob of the id at position i = log_softmax(logits at i - 1, divided by the temperature) in float32, at that
-        id: of the distribution that the engine sampled from and told (vLLM's processed log-probs) as long as `top_p`
-        is 1 and there is no `top_k`, `min_p` or penalty; with those the engine's are of a cut distribution, and differ.
+        id: of the distribution that the engine sampled from and reported (vLLM's processed log-probs) as long as
+        `top_p` is 1 and there is no `top_k`, `min_p` or penalty; with those the engine's are of a cut distribution, and
+        differ.
 Law     no dropout, as in the engine, though the model is in training mode (for activation checkpointing). The weights
         are float32; with `bfloat16` each computation has its own copies of them in bfloat16, through which
         gradients flow back: as FSDP does it, and as an engine in bfloat16 computes.

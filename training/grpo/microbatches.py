@@ -65,7 +65,7 @@ def packed_batches(
 ) -> Iterator[MicroBatch]:
     """As `micro_batches`, bounded by tokens: each has as many rows as fit into `capacity` tokens, at least one."""
     dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
-    packed = [packs([len(rows[indices[nth]].ids) for nth in one], capacity) for one in dealt]
+    packed = [packs([len(rows[indices[nth]].ids) for nth in part], capacity) for part in dealt]
     for at in range(max(map(len, packed))):
         chosen = packed[rank][at] if at < len(packed[rank]) else []
         yield _micro_batch(rows, [indices[dealt[rank][nth]] for nth in chosen], device)

@@ -1,8 +1,8 @@
 """The servers of a run: what `env.nemo_gym` composes, with a vLLM server in place of its model server.
 
 Law     `policy.generation.vllm` is laid over the model server that is named `policy_model`, or is the only one that
-        agents ask. One of another implementation, which would be asked over a wire that carries no exact tokens, gives
-        way to `vllm`; what it says of prompts and sampling is kept. What nobody says follows from `policy`: model,
+        agents call. One of another implementation, whose wire carries no exact tokens, gives way to `vllm`; its
+        settings of prompts and sampling are kept. Settings that nothing gives follow from `policy`: model,
         tokenizer, longest sequence, type of the weights, and how they are sent.
 Sampling training samples from the whole distribution at `policy.generation.temperature`, for of no other the trainer
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
@@ -84,10 +84,10 @@ def _model_server(draft: Config) -> str:
     tree: Any = parse(draft.to_yaml(), "composed config").tree
     agents = [name for name, instance in draft.instances.items() if instance.kind == "agents"]
     blocks = [tree[name]["agents"][draft.instances[name].implementation] or {} for name in agents]
-    asked = {named.get("name") for block in blocks if isinstance(named := block.get("model_server"), dict)}
+    called = {named.get("name") for block in blocks if isinstance(named := block.get("model_server"), dict)}
     servers = [name for name, instance in draft.instances.items() if instance.kind == KIND]
-    names = [name for name in servers if name in asked] if agents else servers
-    usual = DEFAULT_NAME in {*servers, *asked} or not names
+    names = [name for name in servers if name in called] if agents else servers
+    usual = DEFAULT_NAME in {*servers, *called} or not names
     if not usual and len(names) > 1:
         raise ConfigError(
             f"env.nemo_gym has several model servers ({', '.join(names)}): name the trained one `{DEFAULT_NAME}`",

@@ -64,19 +64,19 @@ class RunLaunchSettings(BaseModel):
     """Folder that all nodes see, of caches and environments; empty: ~/.cache/paddock."""
 
     partition: str = ""
-    """Empty: SLURM's default."""
+    """SLURM's partition; empty: its default."""
     account: str = ""
-    """Empty: SLURM's default."""
+    """SLURM's account; empty: its default."""
     nodes: int | None = Field(default=None, ge=1)
     """Size of the allocation; none: 1 for the built-in loop, cluster.num_nodes of the config for NeMo-RL."""
     gpus_per_node: int | None = Field(default=None, ge=0)
-    """None: cluster.gpus_per_node of the config for the built-in loop, 8 for NeMo-RL."""
+    """GPUs of each node; none: cluster.gpus_per_node of the config for the built-in loop, 8 for NeMo-RL."""
     cpus_per_task: int | None = Field(default=None, ge=1)
-    """None: SLURM's default."""
+    """CPUs of a task; none: SLURM's default."""
     memory: str = Field(default="", pattern=r"^(\d+[KMGT]?)?$")
     """SLURM's --mem, such as 64G; 0: all of a node; empty: SLURM's default."""
     exclusive: bool = False
-    """Whole nodes."""
+    """Take whole nodes."""
     time_limit: str = Field(default="4:0:0", pattern=r"^(\d+-)?\d+(:\d+){0,2}$")
     """Time limit of the job; the run gets a signal to end two minutes before."""
     env: CommaList = ()
@@ -88,41 +88,41 @@ class RunLaunchSettings(BaseModel):
     """Print what would run, and run nothing."""
 
     nemo_rl_dir: str = ""
-    """NeMo-RL's checkout."""
+    """Folder of NeMo-RL's checkout."""
     skip_code_snapshot: bool = False
     """Run NeMo-RL from its checkout, and make no snapshot of it."""
     refresh_code_snapshot: bool = True
     """Bring a snapshot that is there up to date."""
     code_snapshot_dirname: str = Field(default="code_snapshots", pattern=r"^[A-Za-z0-9._-]+$")
-    """Where in NeMo-RL's checkout snapshots are."""
+    """Folder of snapshots in NeMo-RL's checkout."""
     sif_dir: str = ""
     """Folder of .sif images: NeMo-RL's override `sif_dir`; configs of ours read the variable."""
     container_formatter: str = ""
-    """Where rows' images are: of NeMo-RL's training agent; configs of ours read the variable."""
+    """Template of the paths of rows' images, for NeMo-RL's training agent; configs of ours read the variable."""
     wandb_proj: str = ""
     """W&B's project; empty: the built-in loop sends it nothing, NeMo-RL's is nemotron-3-super-posttraining."""
     nrl_megatron_checkpoint_dir: str = ""
-    """Of converted weights; empty: megatron_ckpt_cache in PERSISTENT_CACHE."""
+    """Folder of converted weights; empty: megatron_ckpt_cache in PERSISTENT_CACHE."""
     megatron_config_lock_dir: str = ""
-    """Empty: hf_config_locks in PERSISTENT_CACHE."""
+    """Folder of locks on configs; empty: hf_config_locks in PERSISTENT_CACHE."""
     hf_modules_cache: str = ""
-    """Of models' own code; empty: hf_modules/EXP_NAME in PERSISTENT_CACHE."""
+    """Folder of models' own code; empty: hf_modules/EXP_NAME in PERSISTENT_CACHE."""
     gym_venv_dir: str = "/opt/gym_venvs"
-    """env.nemo_gym.uv_venv_dir."""
+    """Folder of environments: env.nemo_gym.uv_venv_dir."""
     uv_http_timeout: int = Field(default=300, ge=1)
-    """Seconds."""
+    """Seconds that uv waits for a download."""
     nrl_force_rebuild_venvs: bool = False
-    """Of Ray's workers."""
+    """Build the environments of Ray's workers again."""
     enable_mtp_inference: bool = False
     """Speculative decoding with the model's own heads."""
     num_speculative_tokens: int = Field(default=5, ge=1)
-    """For that."""
+    """Tokens of a speculation, with ENABLE_MTP_INFERENCE."""
     max_num_batched_tokens: int = Field(default=8480, ge=1)
-    """For that."""
+    """vLLM's tokens of a batch, with ENABLE_MTP_INFERENCE."""
     extra_hydra_args: str = ""
     """More overrides, as words of a shell; the last, so they win."""
     setup_command: str = ""
-    """What `ray.sub` runs on each node first, such as the installation of what our servers import."""
+    """Command that `ray.sub` runs on each node first, such as the installation of what our servers import."""
 
     @field_validator("model_path")
     @classmethod

@@ -4,7 +4,7 @@ Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py`: `env.nemo_gym` witho
         `_spinup` adds to it: the policy's name, key and URLs, ports, limits of connections, the head server.
 Law     published `config_paths` compose our servers through the alias table. A key without an effect here is a note, an
         unknown one is refused; so is a server, but for what NeMo-Gym does not take for one: a block without an
-        `entrypoint`, such as recipes inherit for files that they do not name. The policy is asked at NeMo-RL's chat
+        `entrypoint`, such as recipes inherit for files that they do not name. The policy is called at NeMo-RL's chat
         server, which splices: `CONFIG_STAND_INS`. All servers run in the actor's process and listen, where they do, on
         loopback: its `default_host` says nothing.
 Errors  ConfigError; also where an agent asks a server whose answers have no ids: all its samples would be masked.

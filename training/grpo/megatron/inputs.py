@@ -4,7 +4,7 @@ Shapes  `ids`, `positions` [rows, length], or [1, tokens]. `at`: for each traine
         predict it, as an index into the flat positions of the whole micro-batch.
 Divisor every row's length is padded to a multiple of it (tensor, and twice context parallel). Padding is on the right
         and attention is causal, so that no trained token sees it.
-Packed  a row attends to itself alone: TransformerEngine is told where rows end; core's local attention gets a mask.
+Packed  a row attends to itself alone: TransformerEngine gets the ends of rows; core's local attention gets a mask.
         Rotary positions are relative: where a row begins in the sequence changes nothing.
 Context parallel processes have of each row two of `2 * size` pieces: the one of their rank, and its mirror image, so
         that each has as much of the causal triangle. Only packed, and with TransformerEngine.

@@ -63,7 +63,7 @@ class MegatronLearner:
 
         models = self._reference if reference else self.models
         answers = self._forward.run(models, self._micro_batches(rows, indices, learn=False), evaluate, learn=False)
-        return merge(one for own in self._answers(answers) for one in own)
+        return merge(log_probs for own in self._answers(answers) for log_probs in own)
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
         metrics, log_probs = self.gradient(rows, part, fixed)
@@ -84,8 +84,8 @@ class MegatronLearner:
 
         self._zero()
         own = self._forward.run(self.models, micros, evaluate, learn=True)
-        answers = [one for answers in self._answers(own) for one in answers]
-        return sum((one for one, _ in answers), LossMetrics()), merge(one for _, one in answers)
+        answers = [answer for of_group in self._answers(own) for answer in of_group]
+        return sum((metrics for metrics, _ in answers), LossMetrics()), merge(log_probs for _, log_probs in answers)
 
     def _update(self) -> dict[str, float]:
         self.optimizer.prepare_grads()

@@ -83,7 +83,7 @@ class MbridgeConversion:
         """This rank's part of a weight in the files; `parameter` has its shape."""
         names = self._bridge._weight_name_mapping_mcore_to_hf(name)
         read = self._files.load_some_hf_weight(names)
-        whole = self._bridge._weight_to_mcore_format(name, [read[one] for one in names])
+        whole = self._bridge._weight_to_mcore_format(name, [read[hf_name] for hf_name in names])
         size, rank = _shard_of(name)
         if whole.shape == parameter.shape:
             return whole.to(parameter.dtype)
@@ -106,8 +106,8 @@ class MbridgeConversion:
 
     def _converted(self, name: str, whole: torch.Tensor) -> Iterator[HfWeight]:
         names, tensors = self._bridge._weight_to_hf_format(name, whole)
-        for one, tensor in zip(names, tensors, strict=True):
-            yield HfWeight(one, tensor.contiguous())
+        for hf_name, tensor in zip(names, tensors, strict=True):
+            yield HfWeight(hf_name, tensor.contiguous())
 
 
 def _bridge(folder: Path, layout: ParallelLayout) -> Any:
@@ -246,5 +246,5 @@ def _joined(part: StageTensor, value: torch.Tensor, group: Any) -> torch.Tensor:
         return value
     if "linear_fc1" not in part.name:
         return torch.cat(parts, dim=part.cut)
-    halves = [one.chunk(2) for one in parts]
+    halves = [shard.chunk(2) for shard in parts]
     return torch.cat([gate for gate, _ in halves] + [up for _, up in halves])

@@ -1,7 +1,7 @@
 """The processes of a policy on Megatron-core: which part of the model, and which rows, this one has.
 
 Law     processes that differ in tensor or pipeline parallelism alone have the same rows; each data-parallel group of
-        them has its own. What a batch gave is known to the last stage's first tensor rank of each: those answer.
+        them has its own. The last stage's first tensor rank of each group has the results of a batch, and returns them.
 Errors  what torch raises: a process that does not come in time, or dies.
 """
 

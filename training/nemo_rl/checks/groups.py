@@ -88,7 +88,7 @@ class _GroupMembers:
 
     def fail(self, member: int) -> None:
         """Note a member that failed: it has no result, or that of another attempt."""
-        if member not in {known.nth for known in self.members}:
+        if member not in {present.nth for present in self.members}:
             self.failed_members.add(member)
 
     @property
@@ -177,13 +177,15 @@ def check_group(results: Sequence[Result], *, size: int | None = None) -> list[V
         if shape_violation(result) is None:
             group.add(nth, result)
     members = [member._replace(size=size or member.size) for member in group.members]
-    violations = list(_check_members(members))
+    findings = list(_check_members(members))
     for member in members:
         if member.failed and member.prompt in group.prompts:
-            violations.append(
+            findings.append(
                 ResultFinding(member.result, breach("masked_apart", "it failed, and has its group's first prompt"))
             )
-    return [found.violation._replace(text=f"result {found.result}: {found.violation.text}") for found in violations]
+    return [
+        finding.violation._replace(text=f"result {finding.result}: {finding.violation.text}") for finding in findings
+    ]
 
 
 def check_results(

@@ -5,7 +5,7 @@ Source  NVIDIA-NeMo/RL at 7ea279a, in the file that a rule names: `gym` is `nemo
         `nemo_rl/algorithms/*.py`, `server` its vLLM worker, `paddock` what our own form says besides.
 Effect  what happens where a rule is broken. `rollout`: the actor raises in post-processing, and the rollouts of its
         batch that have not ended are lost. `batch`: the driver raises, and the group, the batch or the step is lost.
-        `silent`: nothing is said; it trains on something else than is meant, or on nothing.
+        `silent`: there is no error; it trains on something else than is meant, or on nothing.
 """
 
 from typing import Any, Literal, NamedTuple
