@@ -35,9 +35,9 @@ from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.testing.tiny_qwen3 import make_tokenizer
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.processes import Processes, local_ray
+from paddock.training.grpo.processes import RoleProcesses, local_ray
 from paddock.training.grpo.remote import start_policy
-from paddock.training.grpo.roles import Policy, Replica, Sent
+from paddock.training.grpo.roles import Policy, ReplicaInfo, SendResult
 
 BACKENDS = ("torch", "megatron")
 SMALL: dict[str, Any] = {
@@ -103,7 +103,7 @@ class Course(NamedTuple):
     seconds: list[float]
     exported: Path
     """Its weights after the steps."""
-    sent: Sent | None
+    sent: SendResult | None
     """None: there was nobody to send to."""
     after: Metrics
     """Of one step more, on rows of the newest weights where they were sent."""
@@ -165,10 +165,10 @@ class Engine:
         self.takes_weights = takes_weights
 
     @property
-    def replica(self) -> Replica:
+    def replica(self) -> ReplicaInfo:
         process = self._engine.replicas.all[0].process
         assert process is not None
-        return Replica(REPLICA, process.url, 0)
+        return ReplicaInfo(REPLICA, process.url, 0)
 
     async def rows(self, seed: int, version: int) -> list[TrainRow]:
         chance = random.Random(seed)
@@ -230,7 +230,7 @@ async def engine_of(plan: Plan, n_policy: int) -> AsyncIterator[Engine]:
 
 
 async def course(
-    plan: Plan, backend: str, processes: Processes, batches: Sequence[Sequence[TrainRow]], engine: Engine
+    plan: Plan, backend: str, processes: RoleProcesses, batches: Sequence[Sequence[TrainRow]], engine: Engine
 ) -> Course:
     own = settings(plan, backend)
     env = {}
@@ -269,7 +269,7 @@ class Found(NamedTuple):
     """What vLLM and Hugging Face make of the same tokens, before anything is sent."""
 
 
-async def both(plan: Plan, processes: Processes) -> Found:
+async def both(plan: Plan, processes: RoleProcesses) -> Found:
     n_policy = max(settings(plan, backend).policy.n_processes for backend in BACKENDS)
     async with engine_of(plan, n_policy) as engine:
         batches = [await engine.rows(step, 0) for step in range(plan.steps)]

@@ -9,18 +9,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training import overhead, tails, waiting
-from benchmarks.training.making import make
+from benchmarks.training import overhead, policy_wait, tails
+from benchmarks.training.demo_task import make_demo
 
 VARIABLE = "PADDOCK_VLLM_PYTHON"
 
 
 def run() -> dict[str, Any]:
-    found: dict[str, Any] = {"tails": tails.measure()}
+    figures: dict[str, Any] = {"tails": tails.measure()}
     python = os.environ.get(VARIABLE)
     if not python:
         missing = f"{VARIABLE} is not set (scripts/setup_vllm.sh)"
-        return {**found, "left_out": {"overhead": missing, "waiting": missing}}
+        return {**figures, "left_out": {"overhead": missing, "waiting": missing}}
     with tempfile.TemporaryDirectory() as name:
-        task = make(python, Path(name))
-        return {**found, "overhead": overhead.measure(task), "waiting": waiting.measure(task)}
+        task = make_demo(python, Path(name))
+        return {**figures, "overhead": overhead.measure(task), "waiting": policy_wait.measure(task)}

@@ -23,7 +23,7 @@ import uvloop
 
 from benchmarks.floor_server import judge
 from benchmarks.raw_http import Connection
-from benchmarks.training.making import CONFIG, Task
+from benchmarks.training.demo_task import CONFIG, DemoTask
 from paddock.http.transport import make_client
 from paddock.server.dialects import conversation
 from paddock.server.dialects.to_chat import chat_messages
@@ -31,11 +31,11 @@ from paddock.server.loops import spare_collector
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.vocabulary import Vocabulary
-from paddock.training.core.admission import Admission
+from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
-from paddock.training.grpo.reading import ReadConfig, read_config
-from paddock.training.grpo.roles import Work
+from paddock.training.grpo.read_config import RunConfig, read_config
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.train import worker_settings
 from paddock.training.grpo.worker import RolloutWorker
 from paddock.types import JsonObject
@@ -49,14 +49,16 @@ Step = Callable[[], Awaitable["list[list[int]]"]]
 """Gives the prompts' ids, sorted."""
 
 
-class Measured(NamedTuple):
+class StepMeasure(NamedTuple):
+    """What one step took."""
+
     wall_s: float
     cpu_ms: float
     """Per rollout."""
     prompts: list[list[int]]
 
 
-def measure(task: Task) -> dict[str, Any]:
+def measure(task: DemoTask) -> dict[str, Any]:
     spare_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         pairs = runner.run(_pairs(task))
@@ -73,7 +75,7 @@ def measure(task: Task) -> dict[str, Any]:
     }
 
 
-async def _pairs(task: Task) -> list[tuple[Measured, Measured]]:
+async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
     read = read_config(CONFIG, task.overrides(PROMPTS))
     worker = RolloutWorker(read.environment, worker_settings(read, task.folder))
     await worker.start()
@@ -83,28 +85,28 @@ async def _pairs(task: Task) -> list[tuple[Measured, Measured]]:
             # As after a first sending: batches leave out what was sampled by weights without a number.
             answer = await client.post(f"{engine.url}/update_weight_version", json={"new_version": "0"})
             answer.raise_for_status()
-            bare = Bare(task, engine.url)
-            ours = Ours(worker, read)
-            await _measured(ours.step)
-            await _measured(bare.step)
+            bare = BareLoop(task, engine.url)
+            ours = WorkerLoop(worker, read)
+            await _measure(ours.step)
+            await _measure(bare.step)
             return [await _pair(ours, bare) for _ in range(ROUNDS)]
     finally:
         await worker.stop()
 
 
-async def _pair(ours: "Ours", bare: "Bare") -> tuple[Measured, Measured]:
-    pair = await _measured(ours.step), await _measured(bare.step)
+async def _pair(ours: "WorkerLoop", bare: "BareLoop") -> tuple[StepMeasure, StepMeasure]:
+    pair = await _measure(ours.step), await _measure(bare.step)
     if pair[0].prompts != pair[1].prompts:
         raise RuntimeError("ours and the bare loop sent other prompts")
     return pair
 
 
-async def _measured(step: Step) -> Measured:
+async def _measure(step: Step) -> StepMeasure:
     family = [psutil.Process(), *_servers()]
     cpu, started = _cpu_s(family), time.perf_counter()
     prompts = await step()
     wall_s = time.perf_counter() - started
-    return Measured(wall_s, (_cpu_s(family) - cpu) * 1e3 / (PROMPTS * MEMBERS), prompts)
+    return StepMeasure(wall_s, (_cpu_s(family) - cpu) * 1e3 / (PROMPTS * MEMBERS), prompts)
 
 
 def _servers() -> list[psutil.Process]:
@@ -117,21 +119,23 @@ def _cpu_s(processes: list[psutil.Process]) -> float:
     return sum(times.user + times.system for times in (one.cpu_times() for one in processes))
 
 
-class Ours:
-    def __init__(self, worker: RolloutWorker, read: ReadConfig) -> None:
+class WorkerLoop:
+    """The rollout worker of a run, with buffer and batch."""
+
+    def __init__(self, worker: RolloutWorker, read: RunConfig) -> None:
         self._worker = worker
         self._config = read.config
-        self._begun = 0
+        self._n_started = 0
 
     async def step(self) -> list[list[int]]:
-        buffer = ReplayBuffer(Admission(PROMPTS, 0))
+        buffer = ReplayBuffer(GroupAdmission(PROMPTS, 0))
 
-        async def one(nth: int) -> None:
-            work = Work(self._begun + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)
+        async def run_group(nth: int) -> None:
+            work = GroupJob(self._n_started + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)
             buffer.put(await self._worker.run_group(work, 0))
 
-        await asyncio.gather(*map(one, range(PROMPTS)))
-        self._begun += PROMPTS
+        await asyncio.gather(*map(run_group, range(PROMPTS)))
+        self._n_started += PROMPTS
         batch = make_batch(
             buffer.take(0) or [],
             step=0,
@@ -145,8 +149,10 @@ class Ours:
         return sorted(row.ids[: row.loss_mask.index(1)] for row in batch.rows)
 
 
-class Bare:
-    def __init__(self, task: Task, url: str) -> None:
+class BareLoop:
+    """The floor: one asyncio loop that posts ids to the same vLLM."""
+
+    def __init__(self, task: DemoTask, url: str) -> None:
         self._url = f"{url}/inference/v1/generate"
         self._model = str(task.model)
         self._rows: list[JsonObject] = [orjson.loads(line) for line in task.rows.read_bytes().splitlines()]
@@ -162,8 +168,8 @@ class Bare:
 
     async def _group(self, nth: int, write: Callable[[bytes], int]) -> list[list[int]]:
         row = self._rows[nth % len(self._rows)]
-        asked = conversation("responses", row["responses_create_params"])
-        prompt = self._prompter.whole(chat_messages(asked.items), asked.tools)
+        request = conversation("responses", row["responses_create_params"])
+        prompt = self._prompter.whole(chat_messages(request.items), request.tools)
         members = await asyncio.gather(*(self._member(row, prompt, write) for _ in range(MEMBERS)))
         rewards = [reward for reward, _ in members]
         spread = pstdev(rewards) or 1.0
@@ -188,9 +194,9 @@ class Bare:
 
 
 def _output(text: str) -> list[JsonObject]:
-    found = CALL.search(text)
+    match = CALL.search(text)
     try:
-        call: JsonObject = orjson.loads(found[1] if found else "null")
+        call: JsonObject = orjson.loads(match[1] if match else "null")
         return [{"type": "function_call", "name": call["name"], "arguments": orjson.dumps(call["arguments"]).decode()}]
     except (orjson.JSONDecodeError, TypeError, KeyError):
         return [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]

@@ -13,9 +13,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings
-from paddock.training.grpo.roles import Work
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
+from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 
 STEPS = 40
 PROMPTS = 16
@@ -29,20 +29,24 @@ TURNS = 8
 SEEDS = range(3)
 
 
-class Way(NamedTuple):
+class LoopVariant(NamedTuple):
+    """One way of sending weights."""
+
     age: int
     in_flight: bool
 
 
-WAYS = {
-    "synchronous": Way(0, in_flight=False),
-    "waiting": Way(1, in_flight=False),
-    "in_flight": Way(1, in_flight=True),
-    "in_flight_age_4": Way(4, in_flight=True),
+VARIANTS = {
+    "synchronous": LoopVariant(0, in_flight=False),
+    "waiting": LoopVariant(1, in_flight=False),
+    "in_flight": LoopVariant(1, in_flight=True),
+    "in_flight_age_4": LoopVariant(4, in_flight=True),
 }
 
 
-class Run(NamedTuple):
+class RunFigures(NamedTuple):
+    """The figures of one run."""
+
     steps_per_min: float
     wait_share: float
     """Of the policy's time; in the way that waits, for running rollouts to end too."""
@@ -66,21 +70,21 @@ def measure() -> dict[str, Any]:
 
 
 def _cases(sigma: float) -> list[dict[str, Any]]:
-    found = {name: [_run(way, sigma, seed) for seed in SEEDS] for name, way in WAYS.items()}
-    floor = found["synchronous"]
+    runs_by_variant = {name: [_run(variant, sigma, seed) for seed in SEEDS] for name, variant in VARIANTS.items()}
+    floor = runs_by_variant["synchronous"]
     return [
         {
             "sigma": sigma,
             "way": name,
-            **{field: median(getattr(run, field) for run in runs) for field in Run._fields},
+            **{field: median(getattr(run, field) for run in runs) for field in RunFigures._fields},
             "ratio": median(run.steps_per_min / bare.steps_per_min for run, bare in zip(runs, floor, strict=True)),
         }
-        for name, runs in found.items()
+        for name, runs in runs_by_variant.items()
     ]
 
 
-def _run(way: Way, sigma: float, seed: int) -> Run:
-    def seconds(work: Work) -> float:
+def _run(variant: LoopVariant, sigma: float, seed: int) -> RunFigures:
+    def seconds(work: GroupJob) -> float:
         drawn = random.Random(f"{seed} {work.id}")
         return MEDIAN_S * max(drawn.lognormvariate(0.0, sigma) for _ in range(MEMBERS))
 
@@ -89,23 +93,23 @@ def _run(way: Way, sigma: float, seed: int) -> Run:
         num_generations_per_prompt=MEMBERS,
         max_num_steps=STEPS,
         max_num_epochs=1_000_000,
-        async_grpo=AsyncGrpoSettings(max_trajectory_age_steps=way.age, in_flight_weight_updates=way.in_flight),
+        async_grpo=AsyncGrpoSettings(max_trajectory_age_steps=variant.age, in_flight_weight_updates=variant.in_flight),
     )
     settings = LoopSettings(grpo=grpo, groups=GroupSettings(), n_rows=1000, max_length=64)
 
-    async def run() -> tuple[Ended, float]:
-        world = World()
+    async def run() -> tuple[RunResult, float]:
+        world = ScriptedRun()
         rollouts = ScriptedRollouts(world, seconds=seconds, turns=TURNS, size=MEMBERS)
         policy = ScriptedPolicy(world, train_s=TRAIN_S, send_s=SEND_S)
-        ended = await Loop(settings, rollouts, policy, lambda _told: None, clock=now).run()
-        return ended, now()
+        result = await Loop(settings, rollouts, policy, lambda _report: None, clock=now).run()
+        return result, now()
 
     cpu = time.process_time()
-    ended, lasted_s = virtually(run())
+    result, lasted_s = virtually(run())
     cpu = time.process_time() - cpu
-    return Run(
-        steps_per_min=60 * ended.steps / lasted_s,
-        wait_share=ended.wait_share,
-        given_up_share=ended.lost["slow"] / ended.n_begun,
-        cpu_ms=cpu * 1e3 / (ended.n_begun * MEMBERS),
+    return RunFigures(
+        steps_per_min=60 * result.steps / lasted_s,
+        wait_share=result.wait_share,
+        given_up_share=result.lost["slow"] / result.n_started,
+        cpu_ms=cpu * 1e3 / (result.n_started * MEMBERS),
     )

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME
-from paddock.training.nemo_rl.serving import Service
+from paddock.training.nemo_rl.serving import EnvironmentService
 
 _log = logging.getLogger(__name__)
-services: dict[int, Service] = {}
+services: dict[int, EnvironmentService] = {}
 """Started ones, by the head server's port."""
 
 
@@ -31,7 +31,7 @@ class GlobalConfigDictParserConfig(NamedTuple):
 
 class RunHelper:
     def __init__(self) -> None:
-        self._service = Service()
+        self._service = EnvironmentService()
         self._port = 0
 
     def start(self, global_config_dict_parser_config: GlobalConfigDictParserConfig) -> None:

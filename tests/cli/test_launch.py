@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.training.launch.launching import CONFIG, prepare
+from tests.training.launch.commands import CONFIG, prepare
 from tests.training.launch.one_node import await_that
 
 from paddock.cli import main
@@ -124,7 +124,7 @@ def test_what_is_fetched_before_follows_from_the_config(
 def test_the_variables_are_listed_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", "--variables"]) == 0
     told = capsys.readouterr().out
-    assert "SLURM_TIME_LIMIT  (time_limit, default '4:0:0')\n    Of the job;" in told
+    assert "SLURM_TIME_LIMIT  (time_limit, default '4:0:0')\n    Time limit of the job;" in told
 
 
 @pytest.mark.slow

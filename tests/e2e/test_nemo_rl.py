@@ -27,7 +27,7 @@ from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
 from paddock.tokens.export import inline
-from paddock.training.nemo_rl.checking import check_results
+from paddock.training.nemo_rl.checks import check_results
 from paddock.types import JsonObject, Rollout, Row, Session, Stamp, Verdict
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
@@ -41,20 +41,20 @@ SHELLS: dict[str, Callable[[str], tuple[str, JsonObject]]] = {
 TURNS = 4
 
 
-class Task(BaseModel):
+class FixTask(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class World(ResourcesServer[ServerConfig, Task]):
+class FixEnvironment(ResourcesServer[ServerConfig, FixTask]):
     """Pays for the fix."""
 
-    task_type = Task
+    task_type = FixTask
 
-    async def seed_session(self, task: Task, row: Row) -> Session:
+    async def seed_session(self, task: FixTask, row: Row) -> Session:
         visible = {"instance_id": "calc-1", "problem_statement": "add(1, 2) gives -1."}
         return Session(image="calc", workdir=WORKDIR, visible=visible)
 
-    async def verify(self, task: Task, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: FixTask, row: Row, response: JsonObject) -> Verdict:
         return Verdict(reward=float("+    return a + b" in response["model_patch"]), reason="resolved")
 
 
@@ -101,7 +101,7 @@ async def play(harness: str, home: Path, folder: Path, fault: Callable[[int], Fa
     ) as chat:
         given = {"base_url": chat.url, "model": "policy", "turn_store": {"folder": folder}, **spliced}
         servers = (
-            World(ServerConfig(), name="world", peers=peers),
+            FixEnvironment(ServerConfig(), name="world", peers=peers),
             OpenAIServer(OpenAIConfig.model_validate(given), name="policy", peers=peers),
             SweAgent(config, name="agent", peers=peers),
         )

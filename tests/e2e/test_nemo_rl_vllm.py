@@ -52,26 +52,26 @@ print(json.dumps(found))
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README.md": "A calculator.\n"}
 
 
-class Task(BaseModel):
+class TextTask(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
 
 
-class World(ResourcesServer[ServerConfig, Task]):
+class TextEnvironment(ResourcesServer[ServerConfig, TextTask]):
     """The same small repository for all; each rollout's text is its own."""
 
-    task_type = Task
+    task_type = TextTask
 
-    async def seed_session(self, task: Task, row: Row) -> Session:
+    async def seed_session(self, task: TextTask, row: Row) -> Session:
         visible = {"instance_id": f"calc-{task.number}", "problem_statement": f"add(1, {task.number}) is wrong."}
         return Session(image="calc", workdir=WORKDIR, visible=visible)
 
-    async def verify(self, task: Task, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: TextTask, row: Row, response: JsonObject) -> Verdict:
         return Verdict(reward=float(bool(response["model_patch"])), reason="changed")
 
 
-class Played(NamedTuple):
+class RolloutsRun(NamedTuple):
     rollouts: list[Rollout]
     seen: list[Seen]
     bodies: list[JsonObject]
@@ -90,7 +90,7 @@ class Played(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def played(real_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Played:
+def rollouts_run(real_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> RolloutsRun:
     with sandbox_home() as home:
         try:
             repository_image(store_of(home), "calc", FILES)
@@ -99,7 +99,7 @@ def played(real_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Pla
         return asyncio.run(_play(real_vllm, home, tmp_path_factory.mktemp("turns")))
 
 
-async def _play(vllm: RealVllm, home: Path, folder: Path) -> Played:
+async def _play(vllm: RealVllm, home: Path, folder: Path) -> RolloutsRun:
     engine = VllmEngine(VllmConfig(model=str(vllm.model), base_url=vllm.engine_url), name="policy")
     vocabulary = Vocabulary.load(vllm.model)
     template = ChatTemplate((vocabulary.chat_template or "").replace(*RESPELLED), vocabulary.special_texts)
@@ -110,7 +110,7 @@ async def _play(vllm: RealVllm, home: Path, folder: Path) -> Played:
             answered = [chat.rendered(body) for body in chat.bodies]
             prompts = {tuple(seen.prompt) for seen in chat.seen}
             respelled = sum(tuple(ids) not in prompts for ids in answered)
-            return Played(rollouts, chat.seen, chat.bodies, chat.refused, respelled)
+            return RolloutsRun(rollouts, chat.seen, chat.bodies, chat.refused, respelled)
     finally:
         await engine.stop()
 
@@ -130,7 +130,7 @@ async def _rollouts(chat: NemoRlChat, vllm: RealVllm, home: Path, folder: Path) 
         limits=SandboxLimits(memory_mib=512),
     )
     servers = (
-        World(ServerConfig(), name="world", peers=peers),
+        TextEnvironment(ServerConfig(), name="world", peers=peers),
         OpenAIServer(OpenAIConfig.model_validate(given), name="policy", peers=peers),
         SweAgent(config, name="agent", peers=peers),
     )
@@ -146,33 +146,35 @@ async def _rollouts(chat: NemoRlChat, vllm: RealVllm, home: Path, folder: Path) 
         return await asyncio.gather(*(found["agent"].call(RUN, row, Call()) for row in rows))
 
 
-def test_rollouts_of_several_turns_end_with_a_reward(played: Played) -> None:
-    assert [rollout.failure for rollout in played.rollouts if rollout.outcome not in REWARDED] == []
-    assert played.refused == []
-    assert sum(len(rollout.turns) >= 3 for rollout in played.rollouts) >= ROLLOUTS / 2
-    assert sum(len(calls(turn.output)) for rollout in played.rollouts for turn in rollout.turns) > ROLLOUTS
+def test_rollouts_of_several_turns_end_with_a_reward(rollouts_run: RolloutsRun) -> None:
+    assert [rollout.failure for rollout in rollouts_run.rollouts if rollout.outcome not in REWARDED] == []
+    assert rollouts_run.refused == []
+    assert sum(len(rollout.turns) >= 3 for rollout in rollouts_run.rollouts) >= ROLLOUTS / 2
+    assert sum(len(calls(turn.output)) for rollout in rollouts_run.rollouts for turn in rollout.turns) > ROLLOUTS
 
 
-def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(played: Played) -> None:
+def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(
+    rollouts_run: RolloutsRun,
+) -> None:
     exported = [
         (sample.ids[: span.start], sample.ids[span.start : span.end], sample.log_probs[span.start : span.end])
-        for sample in played.samples
+        for sample in rollouts_run.samples
         for span in sample.spans
         if span.trained
     ]
-    assert sorted(exported) == sorted((seen.prompt, seen.sampled, seen.log_probs) for seen in played.seen)
-    assert len(played.samples) == len(played.rollouts), "each rollout is one chain"
-    assert not any(turn.splice_broken for rollout in played.rollouts for turn in rollout.turns)
+    assert sorted(exported) == sorted((seen.prompt, seen.sampled, seen.log_probs) for seen in rollouts_run.seen)
+    assert len(rollouts_run.samples) == len(rollouts_run.rollouts), "each rollout is one chain"
+    assert not any(turn.splice_broken for rollout in rollouts_run.rollouts for turn in rollout.turns)
 
 
-def test_the_template_alone_would_have_written_other_prompts(played: Played) -> None:
+def test_the_template_alone_would_have_written_other_prompts(rollouts_run: RolloutsRun) -> None:
     """Else nothing was proven about splices."""
-    assert played.respelled > ROLLOUTS
-    assert played.respelled <= sum(seen.spliced for seen in played.seen)
+    assert rollouts_run.respelled > ROLLOUTS
+    assert rollouts_run.respelled <= sum(seen.spliced for seen in rollouts_run.seen)
 
 
-def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
-    for rollout in played.rollouts:
+def test_the_inline_form_grows_from_item_to_item(rollouts_run: RolloutsRun) -> None:
+    for rollout in rollouts_run.rollouts:
         seen: list[int] = []
         told = [item for item in inline(rollout)["response"]["output"] if item.get("generation_token_ids")]
         for item in told:
@@ -182,16 +184,16 @@ def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
 
 
 def test_vllms_own_form_of_a_request_keeps_the_ids_where_the_real_server_looks_for_them(
-    played: Played, vllm_python: str, tmp_path: Path
+    rollouts_run: RolloutsRun, vllm_python: str, tmp_path: Path
 ) -> None:
     """It drops what it does not know of some messages; NeMo-RL's server reads the messages that it has kept."""
-    (tmp_path / "bodies.json").write_bytes(orjson.dumps(played.bodies))
+    (tmp_path / "bodies.json").write_bytes(orjson.dumps(rollouts_run.bodies))
     command = [vllm_python, "-c", READ, str(tmp_path / "bodies.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     read = orjson.loads(done.stdout.splitlines()[-1])
-    assert read == [spliced_ids(body) for body in played.bodies]
-    assert sum(ids is not None for ids in read) == sum(seen.spliced for seen in played.seen)
+    assert read == [spliced_ids(body) for body in rollouts_run.bodies]
+    assert sum(ids is not None for ids in read) == sum(seen.spliced for seen in rollouts_run.seen)
 
 
 def spliced_ids(body: JsonObject) -> list[int] | None:
@@ -200,10 +202,10 @@ def spliced_ids(body: JsonObject) -> list[int] | None:
     return [*last["prompt_token_ids"], *last["generation_token_ids"]] if "prompt_token_ids" in last else None
 
 
-def test_the_engine_scores_each_sample_as_it_sampled_it(played: Played, real_vllm: RealVllm) -> None:
+def test_the_engine_scores_each_sample_as_it_sampled_it(rollouts_run: RolloutsRun, real_vllm: RealVllm) -> None:
     differences: list[float] = []
     with httpx.Client(base_url=real_vllm.engine_url, timeout=60) as client:
-        for sample in played.samples:
+        for sample in rollouts_run.samples:
             scores = _scores(client, real_vllm.model, sample.ids)
             on = (place for place, trained in enumerate(sample.loss_mask) if trained)
             differences += [abs(scores[place] - sample.log_probs[place]) for place in on]

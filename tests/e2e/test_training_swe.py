@@ -13,7 +13,7 @@ from tests.e2e.learning import group, runs, swe, swe_run
 from paddock.cli import main
 from paddock.tokens.export import plan_rollout, rollout_samples
 from paddock.training.core.batches import make_batch
-from paddock.training.core.records import Masked
+from paddock.training.core.records import MaskEntry
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import REWARDED, Rollout
 
@@ -23,13 +23,13 @@ EPSILON = 1e-6
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> group.Ended:
+def played(tmp_path_factory: pytest.TempPathFactory) -> group.GroupEnd:
     (row,) = swe.built("sqlparse")
     return group.play(row, tmp_path_factory.mktemp("played"))
 
 
 @pytest.mark.slow
-def test_of_five_members_one_is_right_three_are_wrong_and_the_killed_one_is_neither(played: group.Ended) -> None:
+def test_of_five_members_one_is_right_three_are_wrong_and_the_killed_one_is_neither(played: group.GroupEnd) -> None:
     members = played.group.members
     told = sorted((member.outcome, member.reward, member.reason) for member in members if member.reward is not None)
     assert told == [
@@ -56,7 +56,7 @@ BY_HAND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BY_HAND)
-def test_advantages_are_those_computed_by_hand(played: group.Ended, case: str) -> None:
+def test_advantages_are_those_computed_by_hand(played: group.GroupEnd, case: str) -> None:
     given, right, wrong = BY_HAND[case]
     batch = make_batch(
         [played.group],
@@ -67,7 +67,7 @@ def test_advantages_are_those_computed_by_hand(played: group.Ended, case: str) -
         known_versions=[0],
     )
     (killed,) = (member.nth for member in played.group.members if member.reward is None)
-    assert batch.masked == [Masked(0, killed, None, "infra")]
+    assert batch.masked == [MaskEntry(0, killed, None, "infra")]
     assert sorted(row.reward for row in batch.rows) == [0.0, 0.0, 0.0, 1.0]
     for row in batch.rows:
         advantage = right if row.reward else wrong
@@ -83,27 +83,27 @@ with_vllm = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(2 * runs.RU
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> swe_run.Done:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> swe_run.FinishedRun:
     return swe_run.train(tmp_path_factory.mktemp("trained"), steps=STEPS, rerolls=0)
 
 
 class TestOfThreeSteps:
     pytestmark = with_vllm
 
-    def test_each_is_done_once_and_stored(self, trained: swe_run.Done) -> None:
+    def test_each_is_done_once_and_stored(self, trained: swe_run.FinishedRun) -> None:
         assert [line["step"] for line in trained.steps] == [1, 2, 3]
         assert [line["groups"] for line in trained.steps] == [[0], [1], [2]]
         assert (trained.out / "checkpoints" / f"step_{STEPS}" / "checkpoint.json").exists()
         assert all(line["metrics"]["train/staleness/max"] <= 1 for line in trained.steps)
 
-    def test_weights_were_sent_while_sandboxes_lived(self, trained: swe_run.Done) -> None:
+    def test_weights_were_sent_while_sandboxes_lived(self, trained: swe_run.FinishedRun) -> None:
         """A rollout has one sandbox from its first turn to its last."""
         mixed = [rollout for rollout in trained.rollouts if {"0", "1"} <= set(_versions(rollout))]
         assert {rollout.row.stamp.group_id for rollout in mixed} == {1}
         assert trained.steps[1]["metrics"]["train/mixed_versions_rate"] > 0
 
     def test_engine_and_trainer_agree_about_current_weights_and_not_about_older_ones(
-        self, trained: swe_run.Done
+        self, trained: swe_run.FinishedRun
     ) -> None:
         told = [line["metrics"] for line in trained.steps]
         error = "train/logprob_error"
@@ -113,7 +113,7 @@ class TestOfThreeSteps:
         assert max(one[f"{error}/current/max_abs"] for one in current) < MAX
         assert max(one[f"{error}/all/max_abs"] for one in told) > 10 * MAX
 
-    def test_samples_are_what_the_engine_was_given_and_what_it_sampled(self, trained: swe_run.Done) -> None:
+    def test_samples_are_what_the_engine_was_given_and_what_it_sampled(self, trained: swe_run.FinishedRun) -> None:
         rollouts = trained.rollouts
         assert len(rollouts) >= STEPS * swe_run.MEMBERS - 1
         assert max(len(rollout.turns) for rollout in rollouts) > 2
@@ -126,11 +126,11 @@ class TestOfThreeSteps:
             assert set(_versions(rollout)) <= {"0", "1", "2", "3"}
 
     def test_nemo_rl_would_take_them_as_they_are(
-        self, trained: swe_run.Done, capsys: pytest.CaptureFixture[str]
+        self, trained: swe_run.FinishedRun, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["samples", "check", str(trained.out)]) == 0, capsys.readouterr().out
 
-    def test_the_killed_member_is_masked_and_its_group_repaired(self, trained: swe_run.Done) -> None:
+    def test_the_killed_member_is_masked_and_its_group_repaired(self, trained: swe_run.FinishedRun) -> None:
         (failed,) = trained.lines("failures.jsonl")
         assert (failed["outcome"], failed["kind"], failed["stage"]) == ("infra", "sandbox_gone", "model")
         assert failed["usage"]["output_tokens"] > 0
@@ -141,7 +141,7 @@ class TestOfThreeSteps:
         assert journal["rewards"][failed["member"]] is None
         assert sum(reward is not None for reward in journal["rewards"]) == swe_run.MEMBERS - 1
 
-    def test_nothing_is_left_running(self, trained: swe_run.Done, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_nothing_is_left_running(self, trained: swe_run.FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
         assert not trained.processes_left
         assert trained.sandboxes_left == []
         assert main(["sandbox", "list", "--home", str(swe.HOME)]) == 0

@@ -1,10 +1,10 @@
-"""Which group may begin when, so that what it samples is young enough for a step to come.
+"""When a group may start, so that what it samples is young enough for a later step.
 
-Formula a group begun at version `v` is of use to steps `s <= v + max_age`. So that each has its step, at most
+Formula a group started at version `v` is of use to steps `s <= v + max_age`. So that each has its step, at most
         `(version + max_age + 1) * num_prompts_per_step` groups begin in all, and one more for each that was lost (given
         up or dropped). As each step uses `num_prompts_per_step`, that leaves room for
         `(version + max_age + 1 - step) * num_prompts_per_step` groups that run, have ended, or are being trained on.
-Ages    `step - version`, in versions of the weights. `max_age` 0: what step `s` trains on was begun after weights `s`
+Ages    `step - version`, in versions of the weights. `max_age` 0: what step `s` trains on was started after weights `s`
         were sent, and nothing runs while it trains.
 Law     nothing here remembers: the same numbers give the same answer, after a restart too.
 """
@@ -12,22 +12,22 @@ Law     nothing here remembers: the same numbers give the same answer, after a r
 from typing import NamedTuple
 
 
-class Admission(NamedTuple):
-    """The bounds of a run."""
+class GroupAdmission(NamedTuple):
+    """How many groups a run may have, and how old their tokens may be."""
 
     num_prompts_per_step: int
     max_age: int
 
     @property
     def capacity(self) -> int:
-        """Groups that are never exceeded by those that run and those that have ended, together."""
+        """The most groups that run or wait for their step at one time."""
         return (self.max_age + 1) * self.num_prompts_per_step
 
     def room(self, *, step: int, version: int, alive: int) -> int:
-        """How many groups may begin now. `step`: the one to train next, or being trained; `version`: of the newest
-        weights that were sent; `alive`: groups that run, wait for their step, or are being trained on."""
+        """How many groups may start now. `step` is the one to train next or being trained; `version` that of the newest
+        weights that were sent; `alive` counts groups that run, wait for their step, or are being trained on."""
         return max(0, (version + self.max_age + 1 - step) * self.num_prompts_per_step - alive)
 
     def usable(self, version: int, step: int) -> bool:
-        """Whether what was sampled by `version` may be trained on in `step`."""
+        """Whether `step` may train on tokens that weights `version` sampled."""
         return version + self.max_age >= step

@@ -1,4 +1,4 @@
-"""How much better a member was than its group: `advantages`.
+"""The advantage of each member of a group: how much better it was than the others.
 
 Formula `reward - baseline`. The baseline is the mean of the others (leave-one-out; RLOO, arXiv 2402.14740) or of all
         (GRPO, arXiv 2402.03300). Normalised: divided by `std + 1e-6`, the standard deviation (with n - 1) of just
@@ -19,26 +19,26 @@ STD_EPSILON = 1e-6
 
 
 def advantages(rewards: Sequence[float | None], grpo: GrpoSettings) -> list[float | None]:
-    """Of one group's members, in order; None where there is no reward. A single reward has nothing to be compared
-    with: its advantage is 0."""
-    known = [reward for reward in rewards if reward is not None]
-    found = iter([_advantage(known, nth, grpo) for nth in range(len(known))])
-    return [None if reward is None else next(found) for reward in rewards]
+    """The advantages of one group's members, in order; None where there is no reward. A single reward has nothing to be
+    compared with: its advantage is 0."""
+    given = [reward for reward in rewards if reward is not None]
+    values = iter([_advantage(given, nth, grpo) for nth in range(len(given))])
+    return [None if reward is None else next(values) for reward in rewards]
 
 
 def _advantage(rewards: Sequence[float], nth: int, grpo: GrpoSettings) -> float:
     if len(rewards) < 2:
         return 0.0
     others = [*rewards[:nth], *rewards[nth + 1 :]] if grpo.use_leave_one_out_baseline else rewards
-    found = rewards[nth] - _mean(others)
+    advantage = rewards[nth] - _mean(others)
     std = _std(others)
     if grpo.normalize_rewards and std > 0:
-        found /= std + STD_EPSILON
-    return _clipped(found, grpo)
+        advantage /= std + STD_EPSILON
+    return _clip(advantage, grpo)
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Of values that are all alike exactly theirs, whatever was rounded."""
+    """The mean, which for equal values is exactly that value, however it was rounded."""
     return min(max(fmean(values), min(values)), max(values))
 
 
@@ -49,7 +49,7 @@ def _std(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
-def _clipped(advantage: float, grpo: GrpoSettings) -> float:
+def _clip(advantage: float, grpo: GrpoSettings) -> float:
     low, high = grpo.advantage_clip_low, grpo.advantage_clip_high
     if low is not None:
         advantage = max(advantage, low)

@@ -21,7 +21,7 @@ MAX_EXPONENT = 300.0
 
 @dataclass(frozen=True)
 class Agreement:
-    """Over some tokens."""
+    """How far trainer and engine agree over some tokens: sums, which can be added, and means."""
 
     tokens: int = 0
     sum_abs: float = 0.0
@@ -53,51 +53,54 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Agreements:
-    """Of a batch."""
+    """Agreement over a batch, or a part of it."""
 
     all: Agreement = Agreement()
     current: Agreement = Agreement()
-    """Tokens that the weights of the step sampled."""
+    """Over the tokens that the weights of the step sampled."""
 
     def __add__(self, other: "Agreements") -> "Agreements":
         return Agreements(self.all + other.all, self.current + other.current)
 
     def metrics(self) -> dict[str, float]:
-        """Without the names of what no token was there for."""
+        """The metrics by name; a name without tokens is missing."""
         return {
             f"train/logprob_error/{which}/{name}": value
-            for which, one in (("all", self.all), ("current", self.current))
-            for name, value in _figures(one)
+            for which, agreement in (("all", self.all), ("current", self.current))
+            for name, value in _figures(agreement)
         }
 
 
 def agreements(row: TrainRow, log_probs: Sequence[float], step: int) -> Agreements:
-    """`log_probs`: the trainer's, one per id as in the row; those of tokens that are not trained on have no meaning."""
+    """The agreement over one row. `log_probs`: the trainer's, one per id of the row; those of tokens that are not
+    trained on have no meaning. ValueError where there is not one per id."""
     if len(log_probs) != len(row.ids):
         raise ValueError(f"{len(log_probs)} log-probs for {len(row.ids)} ids: one per id is needed")
-    found = Agreements()
+    total = Agreements()
     for span in row.versions:
-        one = of_differences(_differences(row, log_probs, span.start, span.end))
-        found += Agreements(one, one if span.version == step else Agreement())
-    return found
+        agreement = agreement_of(_differences(row, log_probs, span.start, span.end))
+        total += Agreements(agreement, agreement if span.version == step else Agreement())
+    return total
 
 
-def of_differences(differences: Sequence[float]) -> Agreement:
-    """Of tokens' `trainer - engine`."""
-    found = [abs(one) for one in differences]
+def agreement_of(differences: Sequence[float]) -> Agreement:
+    """The agreement over tokens, from the `trainer - engine` of each."""
+    errors = [abs(difference) for difference in differences]
     largest = 0.0
-    for one in found:
-        largest = _larger(largest, one)
+    for error in errors:
+        largest = _larger(largest, error)
     return Agreement(
-        tokens=len(found),
-        sum_abs=sum(found),
+        tokens=len(errors),
+        sum_abs=sum(errors),
         max_abs=largest,
-        sum_k3=sum(_exp(one) - 1 - min(one, MAX_EXPONENT) for one in differences),
-        sum_mult=sum(map(_exp, found)),
+        sum_k3=sum(_exp(difference) - 1 - min(difference, MAX_EXPONENT) for difference in differences),
+        sum_mult=sum(map(_exp, errors)),
     )
 
 
-def disagreeing(rows: Sequence[TrainRow], log_probs: Sequence[Sequence[float]], threshold: float | None) -> list[int]:
+def disagreeing_rows(
+    rows: Sequence[TrainRow], log_probs: Sequence[Sequence[float]], threshold: float | None
+) -> list[int]:
     """Indices of rows that are not trained on for `grpo.seq_logprob_error_threshold`: their mean factor between the
     probabilities is above it, or is no number."""
     if threshold is None:
@@ -110,13 +113,13 @@ def _differences(row: TrainRow, log_probs: Sequence[float], start: int, end: int
     return [log_probs[nth] - row.generation_log_probs[nth] for nth in range(start, end) if row.loss_mask[nth]]
 
 
-def _figures(one: Agreement) -> Iterator[tuple[str, float]]:
-    if one.tokens:
-        yield "tokens", float(one.tokens)
-        yield "mean_abs", one.mean_abs
-        yield "max_abs", one.max_abs
-        yield "k3", one.k3
-        yield "mult", one.mult
+def _figures(agreement: Agreement) -> Iterator[tuple[str, float]]:
+    if agreement.tokens:
+        yield "tokens", float(agreement.tokens)
+        yield "mean_abs", agreement.mean_abs
+        yield "max_abs", agreement.max_abs
+        yield "k3", agreement.k3
+        yield "mult", agreement.mult
 
 
 def _exp(value: float) -> float:
@@ -124,5 +127,5 @@ def _exp(value: float) -> float:
 
 
 def _larger(first: float, second: float) -> float:
-    """NaN if one of them is: it must not hide."""
+    """The larger of two numbers, or NaN if one of them is NaN."""
     return math.nan if math.isnan(first) or math.isnan(second) else max(first, second)

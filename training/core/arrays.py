@@ -28,14 +28,14 @@ A = TypeVar("A", bound=Array)
 
 
 class Arrays(Protocol[A]):
-    """A library."""
+    """The operations of one array library."""
 
     def exp(self, x: A) -> A: ...
 
     def absolute(self, x: A) -> A: ...
 
     def clamp(self, x: A, low: float | None, high: float | None) -> A:
-        """None: no bound there."""
+        """`x` between the bounds; None: there is no such bound."""
         ...
 
     def maximum(self, x: A, y: A) -> A: ...
@@ -51,7 +51,7 @@ class Arrays(Protocol[A]):
         ...
 
     def finite(self, x: A) -> A:
-        """Infinities and NaN as 0."""
+        """`x` with 0 in place of infinities and NaN."""
         ...
 
     def detach(self, x: A) -> A:
@@ -61,21 +61,21 @@ class Arrays(Protocol[A]):
     def full(self, like: A, value: float) -> A: ...
 
     def total(self, x: A) -> A:
-        """Scalar; 0 for no entries."""
+        """The sum of all entries, a scalar; 0 for no entries."""
         ...
 
     def row_totals(self, x: A, rows: A, n_rows: int) -> A:
-        """One entry per row: the sum over its tokens, 0 where there are none."""
+        """The sum of `x` `[tokens]` over each row, `[n_rows]`; `rows` `[tokens]`: row indices. 0 for an empty row."""
         ...
 
     def of_rows(self, values: A, rows: A) -> A:
-        """One entry per token: its row's."""
+        """For each token the entry of `values` `[n_rows]` of its row, `[tokens]`; `rows` `[tokens]` are row indices."""
         ...
 
     def size(self, x: A) -> int: ...
 
     def number(self, x: A) -> float:
-        """Of a scalar."""
+        """The value of a scalar."""
         ...
 
     def smallest(self, x: A) -> float: ...

@@ -1,9 +1,9 @@
-"""From groups to what one step trains on: `make_batch`.
+"""The batch of one step, made from groups: `make_batch`.
 
 Law     a verdict enters its group's baseline whether or not its tokens can be trained on; a failure never does. Each
-        token is trained on at most once, with the advantage of its rollout, or it is masked and the reason is told.
+        token is trained on at most once, with the advantage of its rollout, or it is masked for a reason that is given.
 Order   of the tokens' fates: no reward, no proven sample, cut by a budget (`overlong_filtering`), longer than the
-        trainer takes, weights that nobody knows, a turn with a flaw that the config masks.
+        trainer takes, unknown weights, a turn with a flaw that the config masks.
 Shares  samples of one rollout share its advantage, unless each step has its own (`step_credit`). With
         `token_level_loss` each of its tokens weighs the same, in however many samples it was split; with a mean per
         row, a rollout weighs as many times as it has samples.
@@ -15,12 +15,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from paddock.tokens.export import RolloutSample, Span
-from paddock.training.core.groups import repaired
+from paddock.training.core.groups import repair
 from paddock.training.core.records import (
     Batch,
     FlawKind,
     Group,
-    Masked,
+    MaskEntry,
     MaskReason,
     Member,
     TrainRow,
@@ -31,7 +31,7 @@ from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.core.step_credit import Credit, sample_credits
 from paddock.types import Outcome
 
-FAILED: Mapping[Outcome, MaskReason] = {
+MASK_REASONS: Mapping[Outcome, MaskReason] = {
     "infra": "infra",
     "row": "row",
     "verifier": "verifier",
@@ -40,26 +40,25 @@ FAILED: Mapping[Outcome, MaskReason] = {
 }
 
 
-class _Rules(NamedTuple):
+class _BatchRules(NamedTuple):
     grpo: GrpoSettings
     max_length: int
     known_versions: Container[int]
 
 
-class _Flawed(NamedTuple):
-    """Turns of a member that are not treated as the rest of it."""
+class _FlawTreatment(NamedTuple):
+    """What becomes of the flawed turns of a member, by turn id."""
 
     masked: frozenset[str]
-    own: Mapping[str, float]
-    """Advantages."""
+    advantages: Mapping[str, float]
 
 
-class _Place(NamedTuple):
+class _MemberRef(NamedTuple):
     group: int
     member: int
 
-    def masked(self, sample: int | None, reason: MaskReason) -> Masked:
-        return Masked(self.group, self.member, sample, reason)
+    def masked(self, sample: int | None, reason: MaskReason) -> MaskEntry:
+        return MaskEntry(self.group, self.member, sample, reason)
 
 
 def make_batch(
@@ -71,57 +70,65 @@ def make_batch(
     max_length: int,
     known_versions: Container[int],
 ) -> Batch:
-    """`max_length`: tokens that the trainer takes of one sample. `known_versions`: of weights that were sent by this
-    run; tokens that others sampled are masked."""
+    """The batch of `step`. `max_length`: the most tokens of a sample that the trainer takes. `known_versions`: versions
+    of the weights that this run sent; tokens that others sampled are masked."""
     batch = Batch(step=step, rows=[], masked=[], groups=list(groups), dropped=[])
-    rules = _Rules(grpo, max_length, known_versions)
+    rules = _BatchRules(grpo, max_length, known_versions)
     for group in groups:
-        batch.masked.extend(_failed(group))
-        whole = repaired(group, settings)
+        batch.masked.extend(_failed_members(group))
+        whole = repair(group, settings)
         if whole is None:
             batch.dropped.append(group.id)
             continue
-        found = sample_credits(whole.members, grpo)
-        for member, given in zip(whole.members, found, strict=True):
-            if given is not None:
-                _add(batch, _Place(group.id, member.nth), member, given, rules)
+        credits_by_member = sample_credits(whole.members, grpo)
+        for member, sample_credit in zip(whole.members, credits_by_member, strict=True):
+            if sample_credit is not None:
+                _add(batch, _MemberRef(group.id, member.nth), member, sample_credit, rules)
     return batch
 
 
-def _failed(group: Group) -> Iterator[Masked]:
+def _failed_members(group: Group) -> Iterator[MaskEntry]:
     for member in group.members:
         if member.reward is None:
-            yield Masked(group.id, member.nth, None, FAILED[member.outcome])
+            yield MaskEntry(group.id, member.nth, None, MASK_REASONS[member.outcome])
 
 
-def _add(batch: Batch, place: _Place, member: Member, given: Sequence[Credit], rules: _Rules) -> None:
+def _add(
+    batch: Batch, member_ref: _MemberRef, member: Member, member_credits: Sequence[Credit], rules: _BatchRules
+) -> None:
     if not member.samples:
-        batch.masked.append(place.masked(None, "not_exact"))
-    for one, credit in zip(member.samples, given, strict=True):
-        reason = _unusable(one, rules)
+        batch.masked.append(member_ref.masked(None, "not_exact"))
+    for sample, credit in zip(member.samples, member_credits, strict=True):
+        reason = _mask_reason(sample, rules)
         if reason is not None:
-            batch.masked.append(place.masked(one.index, reason))
+            batch.masked.append(member_ref.masked(sample.index, reason))
             continue
-        row = _row(place, member, one, credit, rules, batch.masked)
+        row = _row(member_ref, member, sample, credit, rules, batch.masked)
         if row.versions:
             batch.rows.append(row)
 
 
-def _unusable(one: RolloutSample, rules: _Rules) -> MaskReason | None:
-    if one.cut and rules.grpo.overlong_filtering:
+def _mask_reason(sample: RolloutSample, rules: _BatchRules) -> MaskReason | None:
+    """Why the whole sample is masked; None: it is not."""
+    if sample.cut and rules.grpo.overlong_filtering:
         return "overlong"
-    return "too_long" if len(one.sample.ids) > rules.max_length else None
+    return "too_long" if len(sample.sample.ids) > rules.max_length else None
 
 
 def _row(
-    place: _Place, member: Member, one: RolloutSample, credit: Credit, rules: _Rules, masked: list[Masked]
+    member_ref: _MemberRef,
+    member: Member,
+    rollout_sample: RolloutSample,
+    credit: Credit,
+    rules: _BatchRules,
+    masked: list[MaskEntry],
 ) -> TrainRow:
-    sample = one.sample
+    sample = rollout_sample.sample
     length = len(sample.ids)
-    mask, given, log_probs = [0] * length, [0.0] * length, [0.0] * length
+    mask, advantages, log_probs = [0] * length, [0.0] * length, [0.0] * length
     versions: list[VersionSpan] = []
     reasons: list[MaskReason] = []
-    flawed = _flawed(member, rules.grpo)
+    flawed = _treat_flaws(member, rules.grpo)
     for span in sample.spans:
         # Nothing stands before the first token that could give it a probability.
         start, end = max(span.start, 1), span.end
@@ -134,19 +141,19 @@ def _row(
             continue
         mask[start:end] = sample.loss_mask[start:end]
         log_probs[start:end] = sample.log_probs[start:end]
-        given[start:end] = [flawed.own.get(span.turn, credit.advantage)] * (end - start)
+        advantages[start:end] = [flawed.advantages.get(span.turn, credit.advantage)] * (end - start)
         versions.append(VersionSpan(start, end, version))
     if not versions and not reasons:
         reasons.append("not_exact")
-    masked.extend(place.masked(one.index, reason) for reason in dict.fromkeys(reasons))
+    masked.extend(member_ref.masked(rollout_sample.index, reason) for reason in dict.fromkeys(reasons))
     return TrainRow(
-        group=place.group,
-        member=place.member,
-        sample=one.index,
+        group=member_ref.group,
+        member=member_ref.member,
+        sample=rollout_sample.index,
         ids=sample.ids,
         loss_mask=mask,
         generation_log_probs=log_probs,
-        advantages=given,
+        advantages=advantages,
         reward=credit.reward,
         oldest=min((span.version for span in versions), default=None),
         newest=max((span.version for span in versions), default=None),
@@ -154,23 +161,23 @@ def _row(
     )
 
 
-def _span_reason(span: Span, version: int | None, flawed: _Flawed, rules: _Rules) -> MaskReason | None:
+def _span_reason(span: Span, version: int | None, flawed: _FlawTreatment, rules: _BatchRules) -> MaskReason | None:
     if version is None or version not in rules.known_versions:
         return "unknown_weights"
     return "invalid_tool_call" if span.turn in flawed.masked else None
 
 
-def _flawed(member: Member, grpo: GrpoSettings) -> _Flawed:
+def _treat_flaws(member: Member, grpo: GrpoSettings) -> _FlawTreatment:
     turns: dict[FlawKind, list[str]] = {"invalid_tool_call": [], "malformed_thinking": []}
     for flaw in member.flaws:
         turns[flaw.kind].append(flaw.turn)
-    own: dict[str, float] = {}
+    advantages: dict[str, float] = {}
     masked: frozenset[str] = frozenset()
     if grpo.penalize_malformed_thinking and grpo.malformed_thinking_advantage is not None:
-        own.update(dict.fromkeys(turns["malformed_thinking"], grpo.malformed_thinking_advantage))
+        advantages.update(dict.fromkeys(turns["malformed_thinking"], grpo.malformed_thinking_advantage))
     if grpo.penalize_invalid_tool_call:
         if grpo.invalid_tool_call_strategy == "mask":
             masked = frozenset(turns["invalid_tool_call"])
         elif grpo.invalid_tool_call_advantage is not None:
-            own.update(dict.fromkeys(turns["invalid_tool_call"], grpo.invalid_tool_call_advantage))
-    return _Flawed(masked, own)
+            advantages.update(dict.fromkeys(turns["invalid_tool_call"], grpo.invalid_tool_call_advantage))
+    return _FlawTreatment(masked, advantages)

@@ -1,4 +1,4 @@
-"""What is wrong in how a turn was said: calls that are none, and thinking outside its place.
+"""Flaws in the form of a turn: tool calls that do not parse, and thinking outside its place.
 
 Source  NeMo-RL, `nemo_rl/environments/nemo_gym.py`: a call's marker left in a message or a thought is a call that did
         not parse; a thinking tag in a message, or one that comes twice in a thought, is malformed thinking. Theirs
@@ -17,14 +17,14 @@ from paddock.types.responses import content_text, item_type
 
 
 class FlawRules(NamedTuple):
-    """What to look for; `env.nemo_gym`'s keys of these names."""
+    """The texts to look for: the keys of these names in `env.nemo_gym`."""
 
     invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
     thinking_tags: tuple[str, ...] = ("<think>", "</think>")
 
 
 def flaws_of(turn: Turn, rules: FlawRules) -> Iterator[Flaw]:
-    """Each kind once at most."""
+    """The flaws of a turn, each kind at most once."""
     if any(_invalid_call(item, rules) for item in turn.output):
         yield Flaw(turn.id, "invalid_tool_call")
     if any(_malformed_thinking(item, rules) for item in turn.output):
@@ -38,8 +38,8 @@ def _invalid_call(item: JsonObject, rules: FlawRules) -> bool:
 
 
 def _malformed_thinking(item: JsonObject, rules: FlawRules) -> bool:
-    borne = 1 if item_type(item) == "reasoning" else 0
-    return any(_text(item).count(tag) > borne for tag in rules.thinking_tags)
+    allowed = 1 if item_type(item) == "reasoning" else 0
+    return any(_text(item).count(tag) > allowed for tag in rules.thinking_tags)
 
 
 def _text(item: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""Groups whose members did not all end in a verdict: who is run anew, and what is done when that did not help.
+"""Groups whose members did not all end in a verdict: which are run anew, and what is done when that did not help.
 
 Law     a group is compared over its members with a reward alone, as if it had been that small. One that has too few is
         dropped whole; it never waits.
@@ -11,25 +11,26 @@ from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GroupSettings
 from paddock.types import Outcome
 
-REROLLED: frozenset[Outcome] = frozenset({"infra", "verifier"})
-"""Not the policy's and not the data's fault: another rollout may end otherwise."""
+REROLL_OUTCOMES: frozenset[Outcome] = frozenset({"infra", "verifier"})
+"""Outcomes that are neither the policy's nor the data's fault: another rollout may end otherwise."""
 
 
-def missing(group: Group) -> list[int]:
-    """The places to run anew: members that failed for no fault of theirs, and those that are not there."""
-    there = {member.nth: member.outcome for member in group.members}
-    return [nth for nth in range(group.size) if there.get(nth, "infra") in REROLLED]
+def missing_members(group: Group) -> list[int]:
+    """The numbers of the members to run anew: those that failed for no fault of theirs, and those without a rollout."""
+    outcomes = {member.nth: member.outcome for member in group.members}
+    return [nth for nth in range(group.size) if outcomes.get(nth, "infra") in REROLL_OUTCOMES]
 
 
-def rerolled(group: Group, members: Iterable[Member]) -> Group:
-    """The group with these in their places; one that failed again stays as it is."""
-    there = {member.nth: member for member in group.members}
-    there.update({member.nth: member for member in members})
-    return group._replace(members=tuple(there[nth] for nth in sorted(there)))
+def with_rerolls(group: Group, members: Iterable[Member]) -> Group:
+    """The group with `members` in place of those of the same number."""
+    by_number = {member.nth: member for member in group.members}
+    by_number.update({member.nth: member for member in members})
+    return group._replace(members=tuple(by_number[nth] for nth in sorted(by_number)))
 
 
-def repaired(group: Group, settings: GroupSettings) -> Group | None:
-    """The group, if it can be compared as it is; None: it is dropped. Failed members stay in it, to be counted."""
+def repair(group: Group, settings: GroupSettings) -> Group | None:
+    """The group, if enough of its members have a reward to be compared; None: it has to be dropped. Failed members stay
+    in it, to be counted."""
     rewarded = sum(member.reward is not None for member in group.members)
     needed = settings.min_members if settings.repair == "leave_one_out" else max(group.size, settings.min_members)
     return group if rewarded >= needed else None

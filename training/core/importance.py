@@ -11,21 +11,24 @@ Law     weights have no gradient.
 from typing import Generic, NamedTuple
 
 from paddock.training.core.arrays import A, Arrays
-from paddock.training.core.loss_inputs import Tokens, row_means
+from paddock.training.core.loss_inputs import TrainedTokens, row_means
 from paddock.training.core.settings import LossSettings
 
 
-class Weights(NamedTuple, Generic[A]):
-    """One entry per token; with `sequence_level_importance_ratios` a row's tokens have the row's."""
+class SamplingWeights(NamedTuple, Generic[A]):
+    """Weights `[tokens]`; with `sequence_level_importance_ratios` all tokens of a row have the row's weight."""
 
     values: A
-    """Bounded; measured also where the loss does not use them."""
+    """The bounded weights; computed also where the loss does not use them."""
     outside: A
     """1 where a bound took effect."""
 
 
-def weights(tokens: Tokens[A], before: A, settings: LossSettings, arrays: Arrays[A]) -> Weights[A]:
-    difference = arrays.detach(before - tokens.engine_log_probs)
+def sampling_weights(
+    tokens: TrainedTokens[A], old_log_probs: A, settings: LossSettings, arrays: Arrays[A]
+) -> SamplingWeights[A]:
+    """The weight of each token. `old_log_probs` `[tokens]`: the trainer's before the step."""
+    difference = arrays.detach(old_log_probs - tokens.engine_log_probs)
     if settings.truncated_importance_sampling_type == "seq-mask-tis":
         return _masked_rows(tokens, difference, settings, arrays)
     if settings.sequence_level_importance_ratios:
@@ -34,19 +37,21 @@ def weights(tokens: Tokens[A], before: A, settings: LossSettings, arrays: Arrays
     return _bounded(arrays.finite(arrays.exp(difference)), settings, arrays)
 
 
-def _bounded(raw: A, settings: LossSettings, arrays: Arrays[A]) -> Weights[A]:
+def _bounded(raw: A, settings: LossSettings, arrays: Arrays[A]) -> SamplingWeights[A]:
     kind, high = settings.truncated_importance_sampling_type, settings.truncated_importance_sampling_ratio
     none = arrays.full(raw, 0.0)
     if kind is None:
-        return Weights(raw, none)
+        return SamplingWeights(raw, none)
     low = settings.truncated_importance_sampling_ratio_min or 0.0
-    kept = arrays.within(raw, low, high)
-    values = arrays.clamp(raw, low, high) if kind == "tis" else arrays.where(kept, raw, none)
-    return Weights(values, -kept + 1.0)
+    inside = arrays.within(raw, low, high)
+    values = arrays.clamp(raw, low, high) if kind == "tis" else arrays.where(inside, raw, none)
+    return SamplingWeights(values, -inside + 1.0)
 
 
-def _masked_rows(tokens: Tokens[A], difference: A, settings: LossSettings, arrays: Arrays[A]) -> Weights[A]:
+def _masked_rows(
+    tokens: TrainedTokens[A], difference: A, settings: LossSettings, arrays: Arrays[A]
+) -> SamplingWeights[A]:
     mean = arrays.exp(row_means(arrays.finite(difference), tokens, arrays))
     low, high = settings.truncated_importance_sampling_ratio_min, settings.truncated_importance_sampling_ratio
-    kept = arrays.of_rows(arrays.within(mean, low, high), tokens.rows)
-    return Weights(arrays.finite(arrays.exp(difference)) * kept, -kept + 1.0)
+    inside = arrays.of_rows(arrays.within(mean, low, high), tokens.rows)
+    return SamplingWeights(arrays.finite(arrays.exp(difference)) * inside, -inside + 1.0)

@@ -12,14 +12,14 @@ Weight  the tokens come from the policy itself, so a KL term's gradient also goe
 from typing import Literal
 
 from paddock.training.core.arrays import A, Arrays
-from paddock.training.core.loss_inputs import Tokens
+from paddock.training.core.loss_inputs import TrainedTokens
 from paddock.training.core.settings import LossSettings
 
 KlType = Literal["k1", "k2", "k3"]
 
 
 def estimate(difference: A, kind: KlType, arrays: Arrays[A]) -> A:
-    """`difference`: d."""
+    """The estimate of the KL divergence of each token. `difference` is d, `[tokens]`."""
     if kind == "k1":
         return -difference
     if kind == "k2":
@@ -27,8 +27,8 @@ def estimate(difference: A, kind: KlType, arrays: Arrays[A]) -> A:
     return arrays.exp(difference) - 1 - difference
 
 
-def penalty(tokens: Tokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:
-    """Per token, before it is multiplied by `reference_policy_kl_penalty`."""
+def penalty(tokens: TrainedTokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:
+    """The KL term of each token, `[tokens]`, before it is multiplied by `reference_policy_kl_penalty`."""
     now, reference = tokens.log_probs, tokens.reference_log_probs
     if reference is None:
         raise ValueError("reference_policy_kl_penalty is above 0: the reference policy's log-probs are needed")
@@ -39,6 +39,6 @@ def penalty(tokens: Tokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:
     if bound is not None:
         weight = arrays.where(arrays.within(difference, -bound, bound), weight, arrays.detach(weight))
         difference = arrays.clamp(difference, -bound, bound)
-    found = weight * estimate(difference, settings.reference_policy_kl_type, arrays)
+    kl = weight * estimate(difference, settings.reference_policy_kl_type, arrays)
     bound = settings.kl_output_clamp_value
-    return found if bound is None else arrays.clamp(found, -bound, bound)
+    return kl if bound is None else arrays.clamp(kl, -bound, bound)

@@ -4,7 +4,7 @@ Formula sum of `weight * surrogate` over its trained tokens, divided by the trai
         (`token_level_loss`), or the sum over its rows of the mean over their tokens, divided by the rows of the whole
         batch; and `reference_policy_kl_penalty` times the KL likewise. Where the ratio is taken of the engine's
         log-probs (`ratio_against`), it is the correction, and there is no weight.
-Law     the divisors are the whole batch's, whoever has how much of it: the losses and gradients of micro-batches and of
+Law     the divisors are the whole batch's, however it is spread: the losses and gradients of micro-batches and of
         processes, added, are those of the batch in one piece, however it was split. An average over processes (as data
         parallelism makes) has to be multiplied by their number.
 Source  NeMo-RL, `ClippedPGLossFn` with `global_valid_toks` and `global_valid_seqs`.
@@ -12,32 +12,36 @@ Source  NeMo-RL, `ClippedPGLossFn` with `global_valid_toks` and `global_valid_se
 
 from paddock.training.core import kl
 from paddock.training.core.arrays import A, Arrays
-from paddock.training.core.importance import weights
-from paddock.training.core.loss_inputs import Tokens, Totals, before_of, row_means
-from paddock.training.core.loss_metrics import LossMetrics, Parts, measured
+from paddock.training.core.importance import sampling_weights
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens, old_log_probs_of, row_means
+from paddock.training.core.loss_metrics import LossMetrics, LossParts, loss_metrics
 from paddock.training.core.settings import LossSettings
 from paddock.training.core.surrogate import ratios, surrogate
 
 
-def policy_loss(tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]) -> tuple[A, LossMetrics]:
-    """The micro-batch's part of the loss, to be added to the others', and of the metrics, likewise."""
-    before = before_of(tokens, settings, arrays)
+def policy_loss(
+    tokens: TrainedTokens[A], totals: BatchTotals, settings: LossSettings, arrays: Arrays[A]
+) -> tuple[A, LossMetrics]:
+    """The micro-batch's part of the loss, a scalar, and of the metrics; both are added to those of the others."""
+    old_log_probs = old_log_probs_of(tokens, settings, arrays)
     against_engine = settings.ratio_against == "generation"
-    found = ratios(tokens, tokens.engine_log_probs if against_engine else before, settings, arrays)
-    corrected = weights(tokens, before, settings, arrays)
-    per_token = surrogate(found, tokens.advantages, settings, arrays)
+    ratio = ratios(tokens, tokens.engine_log_probs if against_engine else old_log_probs, settings, arrays)
+    correction = sampling_weights(tokens, old_log_probs, settings, arrays)
+    per_token = surrogate(ratio, tokens.advantages, settings, arrays)
     if settings.use_importance_sampling_correction and not against_engine:
-        per_token = corrected.values * per_token
+        per_token = correction.values * per_token
     loss = _mean(per_token, tokens, totals, settings, arrays)
     divergence = None
     if settings.reference_policy_kl_penalty > 0:
         divergence = _mean(kl.penalty(tokens, settings, arrays), tokens, totals, settings, arrays)
         loss = loss + divergence * settings.reference_policy_kl_penalty
-    return loss, measured(Parts(loss, divergence, before, found, corrected), tokens, totals, settings, arrays)
+    return loss, loss_metrics(
+        LossParts(loss, divergence, old_log_probs, ratio, correction), tokens, totals, settings, arrays
+    )
 
 
-def _mean(x: A, tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]) -> A:
-    """Its part of the mean over the whole batch."""
+def _mean(x: A, tokens: TrainedTokens[A], totals: BatchTotals, settings: LossSettings, arrays: Arrays[A]) -> A:
+    """The part of `x` `[tokens]` in the mean over the whole batch, a scalar."""
     if settings.token_level_loss:
         return arrays.total(x) / max(totals.tokens, 1)
     return arrays.total(row_means(x, tokens, arrays)) / max(totals.rows, 1)

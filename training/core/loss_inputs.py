@@ -1,6 +1,6 @@
-"""What the loss is made from: the trained tokens of a micro-batch, and how many the whole batch has.
+"""The inputs of the loss: the trained tokens of a micro-batch, and how many the whole batch has.
 
-Shapes  flat arrays, one entry per trained token (see `arrays`). What is masked is not here, so that no value there, not
+Shapes  flat arrays, one entry per trained token (see `arrays`). Masked tokens are left out, so that no value there, not
         even NaN, can reach the loss or a gradient.
 """
 
@@ -10,40 +10,41 @@ from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.settings import LossSettings
 
 
-class Tokens(NamedTuple, Generic[A]):
-    """The trained tokens of a micro-batch."""
+class TrainedTokens(NamedTuple, Generic[A]):
+    """The trained tokens of a micro-batch. Arrays are flat, `[tokens]`; log-probs are in nats."""
 
     log_probs: A
-    """Of the trainer now; the only ones with a gradient."""
+    """The trainer's log-probs under the current weights; the only array with a gradient."""
     engine_log_probs: A
-    """When they were sampled."""
+    """The engine's log-probs when it sampled the tokens."""
     advantages: A
     rows: A
-    """Index of each token's row in the micro-batch, from 0; integers."""
+    """`[tokens]`, integers: the index of each token's row in the micro-batch, from 0."""
     n_rows: int
-    before: A | None = None
-    """The trainer's with the weights that the step began with; None: those of now, as they are while one optimiser step
-    is all that a batch gets."""
+    old_log_probs: A | None = None
+    """The trainer's log-probs under the weights that the step began with; None: `log_probs`, to which they are equal
+    where a batch is one optimiser step."""
     reference_log_probs: A | None = None
-    """Of the reference policy; needed where `reference_policy_kl_penalty` is above 0."""
+    """The reference policy's log-probs; needed where `reference_policy_kl_penalty` is above 0."""
 
 
-class Totals(NamedTuple):
-    """Of the whole batch of an optimiser step, over all its micro-batches and processes."""
+class BatchTotals(NamedTuple):
+    """Counts over the whole batch of an optimiser step: all its micro-batches, of all processes."""
 
     tokens: int
-    """Trained on."""
+    """Trained tokens."""
     rows: int
-    """With at least one trained token."""
+    """Rows with at least one trained token."""
 
 
-def before_of(tokens: Tokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:
-    if tokens.before is None or settings.force_on_policy_ratio:
+def old_log_probs_of(tokens: TrainedTokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:
+    """`[tokens]`, without a gradient: the log-probs that the ratio is taken of."""
+    if tokens.old_log_probs is None or settings.force_on_policy_ratio:
         return arrays.detach(tokens.log_probs)
-    return tokens.before
+    return tokens.old_log_probs
 
 
-def row_means(x: A, tokens: Tokens[A], arrays: Arrays[A]) -> A:
-    """One entry per row; 0 for a row without tokens."""
+def row_means(x: A, tokens: TrainedTokens[A], arrays: Arrays[A]) -> A:
+    """Means of `x` `[tokens]` by row: `[rows]`; 0 for a row without tokens."""
     lengths = arrays.row_totals(arrays.full(x, 1.0), tokens.rows, tokens.n_rows)
     return arrays.row_totals(x, tokens.rows, tokens.n_rows) / arrays.clamp(lengths, 1.0, None)

@@ -1,4 +1,4 @@
-"""What the loss was like, in numbers that can be added: of micro-batches, of processes.
+"""Metrics of the loss, which can be added over micro-batches and processes.
 
 Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penalty`, `token_mult_prob_error` (mean of
         exp |trainer - engine|), `gen_kl_error` and `policy_kl_error` (either way round), `sampling_importance_ratio`,
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple
 
 from paddock.training.core.arrays import A, Arrays
-from paddock.training.core.importance import Weights
+from paddock.training.core.importance import SamplingWeights
 from paddock.training.core.kl import estimate
-from paddock.training.core.loss_inputs import Tokens, Totals, row_means
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens, row_means
 from paddock.training.core.settings import LossSettings
 from paddock.training.core.surrogate import Ratios
 
 
 @dataclass(frozen=True)
 class LossMetrics:
-    """Without a name: no token had it."""
+    """Sums and extremes by metric name; a name that no token has a value for is missing."""
 
     sums: Mapping[str, float] = field(default_factory=dict)
     smallest: Mapping[str, float] = field(default_factory=dict)
@@ -41,22 +41,23 @@ class LossMetrics:
         return {f"train/{name}": value for name, value in {**self.sums, **self.smallest, **self.largest}.items()}
 
 
-class Parts(NamedTuple, Generic[A]):
-    """Of one micro-batch's loss."""
+class LossParts(NamedTuple, Generic[A]):
+    """The loss of one micro-batch and what it was computed from. Scalars, and arrays `[tokens]`."""
 
     loss: A
     divergence: A | None
-    before: A
+    old_log_probs: A
     ratios: Ratios[A]
-    weights: Weights[A]
+    weights: SamplingWeights[A]
 
 
-def measured(
-    parts: Parts[A], tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]
+def loss_metrics(
+    parts: LossParts[A], tokens: TrainedTokens[A], totals: BatchTotals, settings: LossSettings, arrays: Arrays[A]
 ) -> LossMetrics:
-    now, before, engine = arrays.detach(tokens.log_probs), parts.before, tokens.engine_log_probs
+    """The micro-batch's part of the metrics."""
+    now, old_log_probs, engine = arrays.detach(tokens.log_probs), parts.old_log_probs, tokens.engine_log_probs
     raw, clipped = arrays.detach(parts.ratios.raw), arrays.detach(parts.ratios.clipped)
-    kind, error = settings.reference_policy_kl_type, before - engine
+    kind, error = settings.reference_policy_kl_type, old_log_probs - engine
     means = {
         "probs_ratio": raw,
         "probs_ratio_clamped": clipped,
@@ -69,7 +70,7 @@ def measured(
         inside = arrays.within(raw, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max)
         means["ratio_clipped"] = -inside + 1.0
     sums = {name: arrays.number(arrays.total(x)) / max(totals.tokens, 1) for name, x in means.items()}
-    sums |= _of_weights(parts.weights, tokens, totals, settings, arrays)
+    sums |= _weight_sums(parts.weights, tokens, totals, settings, arrays)
     sums["loss"] = arrays.number(arrays.detach(parts.loss))
     sums["num_valid_samples"] = float(tokens.n_rows)
     if parts.divergence is not None:
@@ -84,14 +85,18 @@ def measured(
     )
 
 
-def _of_weights(
-    weights: Weights[A], tokens: Tokens[A], totals: Totals, settings: LossSettings, arrays: Arrays[A]
+def _weight_sums(
+    weights: SamplingWeights[A],
+    tokens: TrainedTokens[A],
+    totals: BatchTotals,
+    settings: LossSettings,
+    arrays: Arrays[A],
 ) -> dict[str, float]:
     by_row = {
         "sampling_importance_ratio": settings.sequence_level_importance_ratios,
         "is_oob_ratio": settings.truncated_importance_sampling_type == "seq-mask-tis",
     }
-    found = {"sampling_importance_ratio": weights.values, "is_oob_ratio": weights.outside}
-    means = {name: row_means(x, tokens, arrays) if by_row[name] else x for name, x in found.items()}
+    values = {"sampling_importance_ratio": weights.values, "is_oob_ratio": weights.outside}
+    means = {name: row_means(x, tokens, arrays) if by_row[name] else x for name, x in values.items()}
     n = {name: max(totals.rows if by_row[name] else totals.tokens, 1) for name in means}
     return {name: arrays.number(arrays.total(x)) / n[name] for name, x in means.items()}

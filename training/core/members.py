@@ -1,8 +1,8 @@
-"""From a rollout to a member of its group: what of it may teach, and what is kept for the figures.
+"""A rollout as a member of its group: the samples that may be trained on, and what metrics need of it.
 
 Law     the reward is the verdict's, or the penalty that the config sets for a leak; any other failure has none, and no
         samples: nothing of it can be trained on by mistake.
-Errors  ValueError for a rollout that nobody stamped with its place in a group.
+Errors  ValueError for a rollout that is not stamped with its number in a group.
 """
 
 from paddock.tokens.export import plan_rollout, rollout_samples
@@ -14,9 +14,10 @@ from paddock.types import Rollout
 
 
 def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) -> Member:
+    """The member. ValueError for a rollout that is not stamped with its number in a group."""
     nth = rollout.row.stamp.member
     if nth is None:
-        raise ValueError("a rollout without _ng_rollout_index is no group's: whoever collects stamps it")
+        raise ValueError("a rollout without _ng_rollout_index belongs to no group: the collection has to stamp it")
     planned = plan_rollout(rollout, settings.sample_mode)
     reward = reward_of(rollout, settings)
     samples = () if reward is None else tuple(rollout_samples(rollout, settings.sample_mode, planned))
@@ -37,5 +38,5 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
 
 
 def reward_of(rollout: Rollout, settings: GroupSettings) -> float | None:
-    """What it enters the baseline with; None: it does not."""
+    """The reward with which a rollout enters its group's baseline; None: it does not enter."""
     return settings.leak_penalty if rollout.outcome == "leak" else rollout.reward

@@ -1,4 +1,4 @@
-"""What a batch was like, in numbers: `batch_metrics`.
+"""The metrics of a batch: `batch_metrics`.
 
 Names   those of the published recipes where they have one (`train/total_reward/mean`, `train/turns_per_sample/mean`,
         `train/invalid_tool_call_rate`, ...).
@@ -18,7 +18,7 @@ from paddock.training.core.records import Batch, Group, MaskReason, Member
 from paddock.types import OUTCOMES, REWARDED
 
 REASONS: Mapping[str, str] = {"no_patch": "no_patch", "patch_does_not_apply": "patch_cannot_apply"}
-"""Of a verdict, by the name of its rate."""
+"""Reasons of a verdict whose share is a metric, by the metric's name."""
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
@@ -55,7 +55,7 @@ def _outcomes(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, fl
     for outcome in OUTCOMES:
         yield f"outcome/{outcome}", float(outcomes[outcome])
     yield "outcome/missing", float(sum(group.size for group in batch.groups) - len(members))
-    masked = Counter(one.reason for one in batch.masked)
+    masked = Counter(entry.reason for entry in batch.masked)
     for reason in get_args(MaskReason):
         yield f"masked/{reason}", float(masked[reason])
     yield "turns_skipped", float(sum(member.skipped for member in members))
@@ -67,12 +67,12 @@ def _groups(batch: Batch) -> Iterator[tuple[str, float]]:
     yield "groups_dropped", float(len(batch.dropped))
     if used:
         yield from spread("group_s", [group.seconds for group in used])
-        yield "groups_alike_rate", fmean(_alike(group) for group in used)
+        yield "groups_alike_rate", fmean(_has_equal_rewards(group) for group in used)
         yield "group_size/mean", fmean(sum(member.reward is not None for member in group.members) for group in used)
 
 
-def _alike(group: Group) -> bool:
-    """All its rewards are the same: it teaches nothing."""
+def _has_equal_rewards(group: Group) -> bool:
+    """Whether all rewards of a group are the same: then nothing is learned from it."""
     return len({member.reward for member in group.members if member.reward is not None}) < 2
 
 
@@ -89,12 +89,12 @@ def _rows(batch: Batch) -> Iterator[tuple[str, float]]:
     yield "staleness/mean", sum(age * length for age, length in zip(ages, lengths, strict=True)) / sum(lengths)
     yield "staleness/max", float(max(ages))
     yield "mixed_versions_rate", fmean(row.oldest != row.newest for row in rows)
-    given = [value for row in rows for value, on in zip(row.advantages, row.loss_mask, strict=True) if on]
-    yield from spread("advantages", given)
+    advantages = [value for row in rows for value, on in zip(row.advantages, row.loss_mask, strict=True) if on]
+    yield from spread("advantages", advantages)
 
 
 def spread(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
-    """Mean, standard deviation (of the values themselves) and extremes; none of them for no values."""
+    """Mean, standard deviation (with n) and extremes of the values, by name; nothing for no values."""
     if values:
         yield f"{name}/mean", fmean(values)
         yield f"{name}/stddev", pstdev(values)

@@ -1,22 +1,22 @@
-"""In which order a run takes the rows of its dataset.
+"""The order in which a run takes the rows of its dataset.
 
 Law     each epoch has every row once, in an order that seed and epoch alone decide; a position in it is two numbers.
-        None is put back here: what becomes of a row whose group was lost is the ledger's.
+        No row is put back here: the ledger decides what becomes of one whose group was lost.
 """
 
 import random
 from typing import NamedTuple
 
 
-class Next(NamedTuple):
-    """A row's turn."""
+class EpochRow(NamedTuple):
+    """One row in one epoch: what a group is started for."""
 
     epoch: int
     row: int
 
 
 class RowOrder:
-    """Where a run stands in its dataset."""
+    """The position of a run in its dataset, and the order of its rows."""
 
     def __init__(self, n_rows: int, *, seed: int, shuffle: bool, max_epochs: int) -> None:
         if n_rows < 1:
@@ -24,7 +24,7 @@ class RowOrder:
         self.n_rows = n_rows
         self.epoch = 0
         self.position = 0
-        """Rows of this epoch that were taken."""
+        """How many rows of this epoch were taken."""
         self._seed = seed
         self._shuffle = shuffle
         self._max_epochs = max_epochs
@@ -35,15 +35,15 @@ class RowOrder:
         """Whether all epochs are over."""
         return self.epoch >= self._max_epochs
 
-    def take(self) -> Next | None:
-        """The next row; None: at the end."""
+    def take(self) -> EpochRow | None:
+        """Take the next row; None at the end of all epochs."""
         if self.at_end:
             return None
-        taken = Next(self.epoch, self._rows[self.position])
+        row = EpochRow(self.epoch, self._rows[self.position])
         self.position += 1
         if self.position >= self.n_rows:
             self.move_to(self.epoch + 1, 0)
-        return taken
+        return row
 
     def move_to(self, epoch: int, position: int) -> None:
         self.epoch, self.position = epoch, position

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 
 class Vector:
-    """Numbers."""
+    """A flat array of numbers."""
 
     def __init__(self, values: Iterable[float]) -> None:
         self.values = list(values)
@@ -73,10 +73,10 @@ class PlainArrays:
         return Vector([math.fsum(x.values)])
 
     def row_totals(self, x: Vector, rows: Vector, n_rows: int) -> Vector:
-        found = [0.0] * n_rows
+        totals = [0.0] * n_rows
         for value, row in zip(x.values, rows.values, strict=True):
-            found[int(row)] += value
-        return Vector(found)
+            totals[int(row)] += value
+        return Vector(totals)
 
     def of_rows(self, values: Vector, rows: Vector) -> Vector:
         return Vector(values.values[int(row)] for row in rows.values)

@@ -1,9 +1,9 @@
-"""What training sees of rollouts: members of groups, and the rows of a batch.
+"""Rollouts as training sees them: members of groups, and the rows of a batch.
 
 Shapes  per-token fields of a `TrainRow` have one entry per id; entries where `loss_mask` is 0 are without meaning (0).
 Law     a member has a reward exactly when its verdict may teach something (or a leak has its configured penalty); one
         without a reward enters no baseline, and none of its tokens is trained on.
-Versions weights are numbered from 0, the ones that a run starts with; None: the engine did not say, or said something
+Versions weights are numbered from 0, the ones that a run starts with; None: the engine gave no version, or one
         that no update of this run sent.
 """
 
@@ -29,86 +29,86 @@ MaskReason = Literal[
     "log_prob_error",
 ]
 """Why tokens are not trained on: the five failed outcomes; `not_exact`: no sample of it is proven; `overlong`: a budget
-cut it (overlong filtering); `unknown_weights`: nobody knows what sampled it; `too_long`: longer than
+cut it (overlong filtering); `unknown_weights`: the weights that sampled it are unknown; `too_long`: longer than
 `policy.max_total_sequence_length`; flaws, where the config masks them; `log_prob_error`: trainer and engine
 disagree."""
 
 
 class Flaw(NamedTuple):
-    """Something wrong in what one turn sampled."""
+    """A flaw in what one turn sampled."""
 
     turn: str
     kind: FlawKind
 
 
 class StepCredit(NamedTuple):
-    """What one step of a rollout is rewarded with."""
+    """The reward of one step of a rollout."""
 
     step: int
-    """The harness's number of it, from 1."""
+    """The harness's number of the step, from 1."""
     turn_id: str | None
-    """None: nobody knows which turn it is."""
+    """The turn that the step is; None: it is not known."""
     reward: float
 
 
 class Member(NamedTuple):
-    """One rollout of a group, ended."""
+    """One rollout of a group that has ended."""
 
     nth: int
-    """In its group, from 0."""
+    """Its number in the group, from 0."""
     outcome: Outcome
     reward: float | None
-    """None: there is no verdict; never made up."""
+    """None: there is no verdict."""
     samples: tuple[RolloutSample, ...] = ()
-    """Its exact samples; none: its tokens are not proven, or it failed."""
+    """Its exact samples; empty where its tokens are not proven, or it failed."""
     flaws: tuple[Flaw, ...] = ()
     turns: int = 0
     reason: str | None = None
-    """Of the verdict (`no_patch`, `cannot_apply`, ...), else the failure's kind."""
+    """The verdict's reason (`no_patch`, `cannot_apply`, ...), else the failure's kind."""
     metrics: Mapping[str, float] = {}
-    """Of the verdict."""
+    """The verdict's metrics."""
     skipped: int = 0
-    """Turns that no sample trains on."""
+    """How many turns no sample trains on."""
     total_s: float = 0.0
-    """Wall clock of the rollout."""
+    """Wall-clock time of the rollout, in seconds."""
     steps: tuple[StepCredit, ...] = ()
-    """Its steps, where each is rewarded for itself (`step_credit`); none: its samples share its reward."""
+    """Its steps, where each has a reward of its own (`step_credit`); empty: its samples share its reward."""
 
 
 class Group(NamedTuple):
     """The rollouts of one row that are compared with each other."""
 
     id: int
-    """Counts the groups of a run, from 0; a re-rolled one keeps its id."""
+    """The number of the group in its run, from 0; a re-rolled group keeps it."""
     row: int
     """Index of its row in the dataset."""
     epoch: int
     members: tuple[Member, ...]
-    """In order; missing ones are not here."""
+    """Those that have ended, in order."""
     size: int
-    """How many members were asked for."""
+    """How many members it is to have."""
     version: int
-    """Of the newest weights that had been sent when its first member began."""
+    """Version of the newest weights that had been sent when its first member started."""
 
     @property
     def seconds(self) -> float:
-        """How long its longest member took."""
+        """How long the longest member took."""
         return max((member.total_s for member in self.members), default=0.0)
 
     @property
     def oldest_version(self) -> int:
-        """Of the oldest weights that sampled a token of it that is known."""
-        spans = (span for member in self.members for one in member.samples for span in one.sample.spans)
-        known = [version for span in spans if (version := version_number(span.weight_version)) is not None]
-        return min(known, default=self.version)
+        """Version of the oldest weights that sampled one of its tokens, as far as versions are known."""
+        spans = (span for member in self.members for entry in member.samples for span in entry.sample.spans)
+        versions = [version for span in spans if (version := version_number(span.weight_version)) is not None]
+        return min(versions, default=self.version)
 
 
 class VersionSpan(NamedTuple):
-    """Trained tokens of a row that one version of the weights sampled."""
+    """A span of trained tokens of a row, sampled by one version of the weights."""
 
     start: int
     end: int
-    """Index after its last."""
+    """The index after its last token."""
     version: int
 
 
@@ -118,52 +118,52 @@ class TrainRow(NamedTuple):
     group: int
     member: int
     sample: int
-    """Among the member's samples."""
+    """Index among the member's samples."""
     ids: list[int]
     loss_mask: list[int]
     """1 where the token is trained on."""
     generation_log_probs: list[float]
-    """Of the engine when it sampled."""
+    """The engine's log-probs when it sampled."""
     advantages: list[float]
-    """Per token: an advantage of its rollout or step, or that of a flaw."""
+    """The advantage of each token: that of its rollout or step, or that of a flaw."""
     reward: float
-    """Of its rollout, or of its step."""
+    """The reward of its rollout, or of its step."""
     oldest: int | None
-    """Oldest version of the weights that sampled a trained token of it."""
+    """The oldest version of the weights that sampled one of its trained tokens."""
     newest: int | None
     versions: tuple[VersionSpan, ...] = ()
-    """Of the trained tokens, in order."""
+    """Who sampled the trained tokens, in order."""
 
 
-class Masked(NamedTuple):
-    """A member, or one sample of it, that is not trained on."""
+class MaskEntry(NamedTuple):
+    """A member, or one sample of it, that is not trained on, and why."""
 
     group: int
     member: int
     sample: int | None
-    """None: the whole member."""
+    """Index of the sample; None: the whole member is masked."""
     reason: MaskReason
-    """Of a flaw or of unknown weights: only those tokens of the sample are masked."""
+    """For a flaw or unknown weights only the tokens concerned are masked, else the whole sample."""
 
 
 class Batch(NamedTuple):
-    """What one step trains on."""
+    """The samples that one step trains on."""
 
     step: int
     """The step that trains on it, from 0; the weights' version before it."""
     rows: list[TrainRow]
-    masked: list[Masked]
+    masked: list[MaskEntry]
     groups: list[Group]
-    """All that it was made of, dropped ones too."""
+    """All groups that it was made from, dropped ones too."""
     dropped: list[int]
     """Ids of groups with too few members."""
 
     @property
     def tokens(self) -> int:
-        """Trained on."""
+        """How many tokens are trained on."""
         return sum(sum(row.loss_mask) for row in self.rows)
 
 
 def version_number(version: str | None) -> int | None:
-    """Of a version as the engine names it; None: not one of ours."""
+    """The number of a version as the engine names it; None: this run did not send it."""
     return int(version) if version is not None and version.isascii() and version.isdecimal() else None

@@ -1,8 +1,8 @@
-"""What the algorithm may be told, under the names of the published recipes (NeMo-RL's `grpo` and `loss_fn` blocks).
+"""The settings of the algorithm, under the names of the published recipes (NeMo-RL's `grpo` and `loss_fn` blocks).
 
 Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algorithms/{grpo,loss}`; a default is theirs
         unless the field says otherwise.
-Errors  a value or a pair of values that can't be is a ValidationError that says what would be right.
+Errors  a value or a pair of values that is not allowed is a ValidationError with what would be right.
 """
 
 from typing import Any, Literal, Self
@@ -18,13 +18,13 @@ class AsyncGrpoSettings(_Settings):
     """`grpo.async_grpo`."""
 
     enabled: bool = True
-    """False (theirs): each step waits for its own rollouts; as `max_trajectory_age_steps: 0`."""
+    """False (NeMo-RL's default): each step waits for its own rollouts, as with `max_trajectory_age_steps: 0`."""
     max_trajectory_age_steps: int = Field(default=1, ge=0)
     """How many versions older than the step's weights the oldest trained token may be; 0: on-policy."""
     max_generation_failures: int = Field(default=0, ge=0)
-    """Groups in a row without any verdict that are borne; one more ends the run. Wrong rows and leaks do not count."""
+    """Groups in a row without any verdict that a run tolerates; one more ends it. Wrong rows and leaks do not count."""
     in_flight_weight_updates: bool = False
-    """True: weights are sent while rollouts run; False: running rollouts end before, and none is begun meanwhile."""
+    """True: weights are sent while rollouts run; False: running rollouts end before, and none starts meanwhile."""
     recompute_kv_cache_after_weight_updates: bool = True
     """True: what running answers have in the KV cache is computed anew under new weights. False (the recipes' default)
     makes engine and trainer disagree about every token after an update."""
@@ -68,7 +68,7 @@ class GrpoSettings(_Settings):
     max_val_samples: int | None = Field(default=None, ge=1)
     """Validation prompts; None: all."""
     seed: int = 42
-    """Of the order of prompts and of everything that is drawn."""
+    """The seed of the order of prompts and of all random choices."""
     async_grpo: AsyncGrpoSettings = AsyncGrpoSettings()
 
     @model_validator(mode="after")
@@ -82,7 +82,7 @@ class GrpoSettings(_Settings):
 
     @property
     def max_age(self) -> int:
-        """In versions of the weights."""
+        """How old trained tokens may be, in versions of the weights."""
         return self.async_grpo.max_trajectory_age_steps if self.async_grpo.enabled else 0
 
 
@@ -97,9 +97,9 @@ class GroupSettings(_Settings):
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
     max_age_retries: int = Field(default=1, ge=0)
-    """How often a row is begun again whose group was given up because no step could train on it any more
-    (`max_trajectory_age_steps`). The last of these groups is waited for, so that long rollouts are trained on too; 0:
-    each group is, as where every group has a step of its own (NeMo-RL)."""
+    """How often a row is run again whose group was given up because no step could train on it any more
+    (`max_trajectory_age_steps`). Steps wait for the last of these groups, so that long rollouts are trained on too; 0:
+    they wait for each group, as where every group has a step of its own (NeMo-RL)."""
     leak_penalty: float | None = Field(default=None, allow_inf_nan=False)
     """Reward of a member with outcome `leak`; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
@@ -140,7 +140,7 @@ class LossSettings(_Settings):
     (`use_importance_sampling_correction: false`, `ratio_against: generation`), the default is null."""
     truncated_importance_sampling_ratio_min: float | None = Field(default=None, ge=0)
     truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = "tis"
-    """What a bound does, see `importance` (theirs: null)."""
+    """The effect of a bound, see `importance` (theirs: null)."""
     sequence_level_importance_ratios: bool = False
     """GSPO (arXiv 2507.18071)."""
     token_level_loss: bool = True

@@ -1,4 +1,4 @@
-"""What each sample of a group is rewarded with, and how much better that was than others': `sample_credits`.
+"""The reward and the advantage of each sample of a group: `sample_credits`.
 
 Rollout a sample has its rollout's reward and advantage. So it is for all samples where `step_credit` is off, and for
         those of turns that are no steps (a sub-agent's, a title) where it is on.
@@ -21,50 +21,50 @@ from paddock.types.step_rewards import steps_of
 
 
 class Credit(NamedTuple):
-    """Of one sample."""
+    """The reward and the advantage of one sample."""
 
     reward: float
     advantage: float
 
 
 def step_credits(verdict: Verdict | None) -> tuple[StepCredit, ...]:
-    """The steps of a rollout, each number once; none where nobody judged them."""
+    """The steps of a rollout with their rewards, each number once; empty where no judge scored them."""
     steps = steps_of(verdict)
     if verdict is None or steps is None:
         return ()
     outcome = verdict.reward_components["outcome"]
-    found: dict[int, StepCredit] = {}
+    by_number: dict[int, StepCredit] = {}
     for step in steps.scores:
-        found.setdefault(step.turn, StepCredit(step.turn, step.turn_id, steps.worth(outcome, step.score)))
-    return tuple(found.values())
+        by_number.setdefault(step.turn, StepCredit(step.turn, step.turn_id, steps.worth(outcome, step.score)))
+    return tuple(by_number.values())
 
 
 def sample_credits(members: Sequence[Member], grpo: GrpoSettings) -> list[list[Credit] | None]:
-    """Of each member's samples, in order; None: it has no reward."""
-    found = advantages([member.reward for member in members], grpo)
+    """The credits of each member's samples, in order; None for a member without a reward."""
+    rollout_advantages = advantages([member.reward for member in members], grpo)
     by_step = _by_step(members, grpo)
     return [
         None
         if member.reward is None or advantage is None
         else _credits(member, Credit(member.reward, advantage), by_step[nth])
-        for nth, (member, advantage) in enumerate(zip(members, found, strict=True))
+        for nth, (member, advantage) in enumerate(zip(members, rollout_advantages, strict=True))
     ]
 
 
 def _credits(member: Member, whole: Credit, by_step: Mapping[int, Credit]) -> list[Credit]:
     by_turn = {step.turn_id: by_step[step.step] for step in member.steps if step.turn_id is not None}
-    turns = ([span.turn for span in one.sample.spans if span.trained] for one in member.samples)
+    turns = ([span.turn for span in sample.sample.spans if span.trained] for sample in member.samples)
     return [next((by_turn[turn] for turn in trained if turn in by_turn), whole) for trained in turns]
 
 
 def _by_step(members: Sequence[Member], grpo: GrpoSettings) -> list[dict[int, Credit]]:
-    """For each member, its steps by number."""
-    found: list[dict[int, Credit]] = [{} for _ in members]
-    buckets: dict[int, dict[int, float]] = {}
+    """For each member the credits of its steps, by number."""
+    credits_by_member: list[dict[int, Credit]] = [{} for _ in members]
+    rewards_by_step: dict[int, dict[int, float]] = {}
     for nth, member in enumerate(members):
         for step in member.steps if member.reward is not None else ():
-            buckets.setdefault(step.step, {})[nth] = step.reward
-    for number, rewards in buckets.items():
+            rewards_by_step.setdefault(step.step, {})[nth] = step.reward
+    for number, rewards in rewards_by_step.items():
         for (nth, reward), advantage in zip(rewards.items(), advantages(list(rewards.values()), grpo), strict=True):
-            found[nth][number] = Credit(reward, advantage or 0.0)
-    return found
+            credits_by_member[nth][number] = Credit(reward, advantage or 0.0)
+    return credits_by_member

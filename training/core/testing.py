@@ -12,8 +12,8 @@ from paddock.training.core.records import Batch, Flaw, Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
 
-FAILED: tuple[Literal["infra", "row", "verifier", "leak", "cancelled"], ...]
-FAILED = ("infra", "row", "verifier", "leak", "cancelled")
+FAILED_OUTCOMES: tuple[Literal["infra", "row", "verifier", "leak", "cancelled"], ...]
+FAILED_OUTCOMES = ("infra", "row", "verifier", "leak", "cancelled")
 """Outcomes without a verdict."""
 OWNERS: Mapping[Outcome, Any] = {
     "infra": "infra",
@@ -24,8 +24,8 @@ OWNERS: Mapping[Outcome, Any] = {
 }
 
 
-def turn(turn_id: str, parent: str | None = None, sampled: int = 2, **known: Any) -> Turn:
-    fields: dict[str, Any] = {
+def turn(turn_id: str, parent: str | None = None, sampled: int = 2, **fields: Any) -> Turn:
+    defaults: dict[str, Any] = {
         "prompt_ids": [1, 2],
         "sampled_ids": list(range(10, 10 + sampled)),
         "log_probs": [-0.5] * sampled,
@@ -34,17 +34,17 @@ def turn(turn_id: str, parent: str | None = None, sampled: int = 2, **known: Any
         "request_hash": "",
         "output": [],
     }
-    return Turn(id=turn_id, parent=parent, **{**fields, **known})
+    return Turn(id=turn_id, parent=parent, **{**defaults, **fields})
 
 
-def rollout(outcome: Outcome = "completed", reward: float = 1.0, *, nth: int | None = 0, **known: Any) -> Rollout:
-    fields: dict[str, Any] = {"engine": "exact", "turns": [turn("a")]}
+def rollout(outcome: Outcome = "completed", reward: float = 1.0, *, nth: int | None = 0, **fields: Any) -> Rollout:
+    defaults: dict[str, Any] = {"engine": "exact", "turns": [turn("a")]}
     if outcome in REWARDED:
-        fields["verdict"] = Verdict(reward=reward, reason="match", metrics={"close": 0.5})
+        defaults["verdict"] = Verdict(reward=reward, reason="match", metrics={"close": 0.5})
     else:
-        fields["failure"] = Failure(owner=OWNERS[outcome], kind="timeout", message="")
+        defaults["failure"] = Failure(owner=OWNERS[outcome], kind="timeout", message="")
     row = Row(responses_create_params={}, stamp=Stamp(group_id=0, group_size=4, member=nth))
-    return Rollout(row=row, outcome=outcome, **{**fields, **known})
+    return Rollout(row=row, outcome=outcome, **{**defaults, **fields})
 
 
 def sample(
@@ -85,11 +85,11 @@ def member(
     outcome: Outcome | None = None,
     samples: Sequence[RolloutSample] | None = None,
     flaws: Sequence[Flaw] = (),
-    **known: Any,
+    **fields: Any,
 ) -> Member:
     own: Outcome = outcome or ("infra" if reward is None else "completed")
     given = ([] if reward is None else [sample()]) if samples is None else samples
-    return Member(nth, own, reward, tuple(given), tuple(flaws), turns=1, **known)
+    return Member(nth, own, reward, tuple(given), tuple(flaws), turns=1, **fields)
 
 
 def group(*members: Member, group_id: int = 0, size: int | None = None, version: int = 0) -> Group:
@@ -102,7 +102,7 @@ def batch(
     grpo: GrpoSettings | None = None,
     settings: GroupSettings | None = None,
     max_length: int = 100,
-    known: Any = range(3),
+    known_versions: Any = range(3),
 ) -> Batch:
     return make_batch(
         groups,
@@ -110,5 +110,5 @@ def batch(
         grpo=grpo or GrpoSettings(),
         settings=settings or GroupSettings(),
         max_length=max_length,
-        known_versions=known,
+        known_versions=known_versions,
     )

@@ -1,6 +1,6 @@
 """Groups as JSON, for checkpoints and between processes: what is read is what was written, number by number.
 
-Wire    a group is one object, its members in `members`, their samples as `RolloutSample.to_wire` says them.
+Wire    a group is one object, its members in `members`, their samples as `RolloutSample.to_wire` makes them.
 Errors  what is none of ours raises KeyError, TypeError or ValidationError; numbers that JSON has no form for (NaN, the
         infinities) are a ValueError when they are written, because they would be read as nothing.
 """
@@ -21,14 +21,14 @@ def group_from_wire(wire: JsonObject) -> Group:
 
 
 def _member_to_wire(group: Group, member: Member) -> JsonObject:
-    given = [member.reward, member.total_s, *member.metrics.values()]
-    given += (step.reward for step in member.steps)
-    given += (number for one in member.samples for number in (one.reward, *one.sample.log_probs))
-    if not all(number is None or math.isfinite(number) for number in given):
+    numbers = [member.reward, member.total_s, *member.metrics.values()]
+    numbers += (step.reward for step in member.steps)
+    numbers += (number for sample in member.samples for number in (sample.reward, *sample.sample.log_probs))
+    if not all(number is None or math.isfinite(number) for number in numbers):
         raise ValueError(f"member {member.nth} of group {group.id} has a number that is not finite")
     return {
         **member._asdict(),
-        "samples": [one.to_wire() for one in member.samples],
+        "samples": [sample.to_wire() for sample in member.samples],
         "flaws": [flaw._asdict() for flaw in member.flaws],
         "metrics": dict(member.metrics),
         "steps": [step._asdict() for step in member.steps],
@@ -36,7 +36,7 @@ def _member_to_wire(group: Group, member: Member) -> JsonObject:
 
 
 def _member_from_wire(wire: JsonObject) -> Member:
-    samples = tuple(RolloutSample.from_wire(one) for one in wire["samples"])
+    samples = tuple(RolloutSample.from_wire(sample) for sample in wire["samples"])
     flaws = tuple(Flaw(**flaw) for flaw in wire["flaws"])
     steps = tuple(StepCredit(**step) for step in wire.get("steps", ()))
     return Member(**{**wire, "samples": samples, "flaws": flaws, "steps": steps})

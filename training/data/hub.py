@@ -1,11 +1,11 @@
-"""Published files by the hub's own client: one commit of one repository, each file whole and as the hub says it is.
+"""Downloads published files by the hub's own client: one commit of one repository, each file as the hub lists it.
 
 Law     the revision is resolved once and its commit written down (`RECORD`) before a byte is fetched: the same command
-        again goes on with that commit, whatever the branch says by then. Broken transfers go on where they broke. A
+        again goes on with that commit, wherever the branch is by then. Broken transfers go on where they broke. A
         file counts when its bytes have the size and the hash that the hub lists.
-Source  https://huggingface.co/docs/huggingface_hub; `HF_ENDPOINT` says where the hub is, `HF_TOKEN` who asks, and
-        nothing else does: no token comes from a file or a command line.
-Errors  ConfigError for a repository, revision or file that is not there or not for us; InfraError for what may pass.
+Source  https://huggingface.co/docs/huggingface_hub; `HF_ENDPOINT` is the address of the hub, `HF_TOKEN` the
+        only source of a token: none comes from a file or a command line.
+Errors  ConfigError for a repository, revision or file that is missing or refused; InfraError for what may pass.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ RECORD = "paddock_download.json"
 _CHUNK = 1 << 20
 
 
-class Remote(NamedTuple):
+class RemoteFile(NamedTuple):
     """A file as the hub lists it."""
 
     name: str
@@ -33,28 +33,28 @@ class Remote(NamedTuple):
     """SHA-256 of a large file, else git's own hash of it; None: the hub does not say."""
 
 
-class Fetched(NamedTuple):
-    """A file that is here."""
+class DownloadedFile(NamedTuple):
+    """A downloaded file."""
 
     path: Path
     n_bytes: int
     sha256: str
     proven: bool
-    """The hub named a hash, and it is this one."""
+    """Whether the hub lists a hash, and the file has it."""
 
 
 class Commit(NamedTuple):
-    """What is fetched: chosen files of one commit."""
+    """Files of one commit that are to be downloaded."""
 
     repo: str
     revision: str
-    """As it was asked for."""
+    """The revision that was asked for."""
     sha: str
-    files: list[Remote]
+    files: list[RemoteFile]
 
 
 class Hub:
-    """A hub, asked with the variables of the environment."""
+    """A client of the hub, configured by variables of the environment."""
 
     def __init__(self, *, endpoint: str | None = None, token: str | None = None) -> None:
         try:
@@ -70,7 +70,7 @@ class Hub:
         )
 
     def resolve(self, repo: str, revision: str, patterns: Sequence[str]) -> Commit:
-        """The commit that a revision is now, with the files that are meant."""
+        """The commit of a revision, with its files that match the patterns."""
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
         try:
@@ -87,19 +87,21 @@ class Hub:
                     ) from error
         except InfraError as error:
             raise InfraError(f"{error.message}. The same command goes on", kind="hub_unreachable") from error
-        listed = [_remote(one) for one in info.siblings or []]
-        chosen = [one for one in listed if any(fnmatch(one.name, pattern) for pattern in patterns)]
-        unmet = [pattern for pattern in patterns if not any(fnmatch(one.name, pattern) for one in listed)]
-        if unmet:
-            have = ", ".join(one.name for one in listed[:40]) or "none"
+        remote_files = [_remote(sibling) for sibling in info.siblings or []]
+        chosen = [remote for remote in remote_files if any(fnmatch(remote.name, pattern) for pattern in patterns)]
+        unmatched = [
+            pattern for pattern in patterns if not any(fnmatch(remote.name, pattern) for remote in remote_files)
+        ]
+        if unmatched:
+            have = ", ".join(remote.name for remote in remote_files[:40]) or "none"
             raise ConfigError(
-                f"{repo}@{info.sha}: no file is {', '.join(unmet)}; there are: {have}", kind="file_missing"
+                f"{repo}@{info.sha}: no file is {', '.join(unmatched)}; there are: {have}", kind="file_missing"
             )
         return Commit(repo, revision, str(info.sha), chosen)
 
-    def fetch(self, commit: Commit, remote: Remote, folder: Path) -> Fetched:
-        """One file below `folder`, by its name in the repository."""
-        for again in (False, True):
+    def fetch(self, commit: Commit, remote: RemoteFile, folder: Path) -> DownloadedFile:
+        """Download one file to its name below `folder`. InfraError where its bytes are not those that the hub lists."""
+        for force in (False, True):
             with boundary(InfraError, f"{commit.repo}: {remote.name}"):
                 place = self._api.hf_hub_download(
                     commit.repo,
@@ -107,11 +109,11 @@ class Hub:
                     repo_type="dataset",
                     revision=commit.sha,
                     local_dir=folder,
-                    force_download=again,
+                    force_download=force,
                 )
-            fetched = _measured(Path(place), remote)
-            if fetched is not None:
-                return fetched
+            file = _verify(Path(place), remote)
+            if file is not None:
+                return file
         Path(place).unlink(missing_ok=True)
         raise InfraError(
             f"{commit.repo}: {remote.name}: twice came other bytes than the hub lists "
@@ -127,31 +129,32 @@ def download(
     folder: Path,
     *,
     revision: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Iterator[Fetched]:
-    """Fetch files of a repository; `revision` None: the commit that the folder's record names, else `main`."""
+    report: Callable[[str], None] = lambda _: None,
+) -> Iterator[DownloadedFile]:
+    """Download files of a repository; `revision` None: the commit of the folder's record, else `main`. `report` gets
+    lines for the user."""
     record = read_record(folder)
     if record is not None and record["repo"] != repo:
         raise ConfigError(f"{folder}: holds files of {record['repo']}; name another --out for {repo}", kind="out_taken")
     pinned = record["commit"] if record is not None and revision in (None, record["revision"]) else None
     commit = hub.resolve(repo, pinned or revision or "main", patterns)
-    asked = record["revision"] if record is not None and pinned is not None else revision or "main"
-    tell(f"{repo} at {commit.sha}" + (", as before" if pinned else f" ({asked})"))
+    requested = record["revision"] if record is not None and pinned is not None else revision or "main"
+    report(f"{repo} at {commit.sha}" + (", as before" if pinned else f" ({requested})"))
     files: JsonObject = record["files"] if record is not None and pinned is not None else {}
-    _write_record(folder, repo, asked, commit.sha, files)
+    _write_record(folder, repo, requested, commit.sha, files)
     for remote in commit.files:
-        fetched = hub.fetch(commit, remote, folder)
-        files[remote.name] = {"bytes": fetched.n_bytes, "sha256": fetched.sha256}
-        _write_record(folder, repo, asked, commit.sha, files)
-        yield fetched
+        file = hub.fetch(commit, remote, folder)
+        files[remote.name] = {"bytes": file.n_bytes, "sha256": file.sha256}
+        _write_record(folder, repo, requested, commit.sha, files)
+        yield file
 
 
 def read_record(folder: Path) -> JsonObject | None:
-    """What the folder's files are of; None: nothing was fetched into it."""
+    """The record of a folder's files; None: nothing was downloaded into it."""
     place = folder / RECORD
     try:
-        found = json.loads(place.read_bytes())
-        return {key: found[key] for key in ("repo", "revision", "commit", "files")}
+        record = json.loads(place.read_bytes())
+        return {key: record[key] for key in ("repo", "revision", "commit", "files")}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -168,13 +171,13 @@ def _refused(repo: str, problem: str, error: Exception) -> ConfigError:
     return ConfigError(f"{repo}: {problem} ({str(error).splitlines()[0]})", kind="hub_refused")
 
 
-def _remote(sibling: Any) -> Remote:
+def _remote(sibling: Any) -> RemoteFile:
     large = sibling.lfs
-    return Remote(sibling.rfilename, sibling.size, large.sha256 if large is not None else sibling.blob_id)
+    return RemoteFile(sibling.rfilename, sibling.size, large.sha256 if large is not None else sibling.blob_id)
 
 
-def _measured(path: Path, remote: Remote) -> Fetched | None:
-    """What a file is; None: not what the hub lists."""
+def _verify(path: Path, remote: RemoteFile) -> DownloadedFile | None:
+    """The file at `path`; None: it is not the one that the hub lists."""
     n_bytes = path.stat().st_size
     if remote.n_bytes not in (None, n_bytes):
         return None
@@ -185,4 +188,4 @@ def _measured(path: Path, remote: Remote) -> Fetched | None:
             blob.update(chunk)
     if remote.digest not in (None, sha256.hexdigest(), blob.hexdigest()):
         return None
-    return Fetched(path, n_bytes, sha256.hexdigest(), proven=remote.digest is not None)
+    return DownloadedFile(path, n_bytes, sha256.hexdigest(), proven=remote.digest is not None)

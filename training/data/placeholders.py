@@ -1,10 +1,10 @@
-"""Rows that only point at a question of another data set: filled from that data set's own files.
+"""Placeholder rows, which only point at a question of another data set: filled from that data set's files.
 
 Source  the RLVR blends of Nemotron 3 Super. A placeholder is `_hf_placeholder: {row, question_template}`;
         `dataset` says whose row. The two sources word their prompts differently (`RESTORE`).
-Law     rows without the mark are copied byte for byte; all other keys of a filled row stay. A row that can't be filled
+Law     rows without the key are copied byte for byte; all other keys of a filled row stay. A row that can't be filled
         is left out and named, never guessed. Sources are read once, from their first row to the last needed.
-Memory  one row; what was found waits in a file without a name.
+Memory  one row; answers are held in a temporary file.
 Errors  ConfigError where a source is needed and not named.
 """
 
@@ -25,16 +25,16 @@ from paddock.training.data.blends import PUBLISHED, SOURCES
 from paddock.training.data.tables import encode, numbered_lines, read_table, tables_in
 from paddock.types import JsonObject
 
-MARK = "_hf_placeholder"
-_MARK_BYTES = f'"{MARK}"'.encode()
+PLACEHOLDER_KEY = "_hf_placeholder"
+_MARK_BYTES = f'"{PLACEHOLDER_KEY}"'.encode()
 
 
 class UnfilledError(ValueError):
-    """Why a placeholder stays one."""
+    """A placeholder can't be filled; the message says why."""
 
 
-class Wanted(NamedTuple):
-    """What a placeholder points at."""
+class RowPointer(NamedTuple):
+    """The row that a placeholder points at."""
 
     source: str
     """Short name, as in `PUBLISHED`."""
@@ -43,16 +43,16 @@ class Wanted(NamedTuple):
     template: Any
 
 
-class Filled(NamedTuple):
-    """What became of one file."""
+class FilledFile(NamedTuple):
+    """The result of filling one file."""
 
     target: Path
     n_kept: int
-    """Rows without a placeholder."""
+    """How many rows had no placeholder."""
     n_filled: Counter[str]
-    """By source."""
+    """How many rows were filled, by source."""
     problems: list[str]
-    """One for each row that was left out."""
+    """A line for each row that was left out."""
 
 
 class Answers:
@@ -63,7 +63,7 @@ class Answers:
         self._starts: dict[int, int] = {}
         self._problems: dict[int, str] = {}
         self.n_rows = 0
-        """Rows seen: all, or up to the last that was wanted."""
+        """How many rows were read: all, or up to the last wanted one."""
 
     def read(self, places: Iterable[Path], wanted: set[int]) -> None:
         left = len(wanted)
@@ -76,7 +76,7 @@ class Answers:
             self.n_rows += 1
 
     def __getitem__(self, index: int) -> tuple[str, Any]:
-        """The question as it stands in the source, and the answer."""
+        """The question as it stands in the source, and the answer. UnfilledError where there is none."""
         if index in self._problems:
             raise UnfilledError(self._problems[index])
         if index not in self._starts:
@@ -104,12 +104,12 @@ class Answers:
         self._file.write(orjson.dumps([question, answer], option=orjson.OPT_APPEND_NEWLINE))
 
 
-def fill(sources: Iterable[Path], folder: Path, places: Mapping[str, Path]) -> Iterator[Filled]:
+def fill(sources: Iterable[Path], folder: Path, places: Mapping[str, Path]) -> Iterator[FilledFile]:
     """Fill files into files of the same names; `places`: file or folder of each source by its short name."""
     paths = list(sources)
     for path in paths:
         refuse_same(path, folder / path.name)
-    wanted = _all_wanted(paths)
+    wanted = _wanted_rows(paths)
     missing = [name for name in wanted if name not in places]
     if missing:
         needs = "; ".join(
@@ -125,7 +125,7 @@ def fill(sources: Iterable[Path], folder: Path, places: Mapping[str, Path]) -> I
 
 
 def restore_dapo(question: str, template: Any) -> str:
-    """The source's own frame, its first and last block, gives way to the template's."""
+    """The question with the template's frame in place of the source's own, which is its first and last block."""
     if not isinstance(template, Mapping) or not {"prefix", "suffix"} & set(template):
         raise UnfilledError("question_template: needs an object with `prefix` and `suffix`")
     blocks = question.split("\n\n")
@@ -140,8 +140,8 @@ def restore_skywork(question: str, template: Any) -> str:
 
 
 RESTORE: dict[str, Callable[[str, Any], str]] = {"dapo": restore_dapo, "skywork": restore_skywork}
-RAW_QUESTION = {"skywork"}
-"""Sources whose rows keep the question as it is beside the prompt."""
+KEEPS_QUESTION = {"skywork"}
+"""Sources whose rows keep the question of the source beside the prompt."""
 
 
 def plain_answer(answer: Any) -> Any:
@@ -149,18 +149,18 @@ def plain_answer(answer: Any) -> Any:
     if not isinstance(answer, str):
         return answer
     try:
-        found = json.loads(answer, parse_constant=_refuse)
+        value = json.loads(answer, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return answer
-    if isinstance(found, list) and found:
-        return found[0]
-    if isinstance(found, dict) and found:
-        return next(iter(found.values()))
-    return answer if isinstance(found, float) and not math.isfinite(found) else found
+    if isinstance(value, list) and value:
+        return value[0]
+    if isinstance(value, dict) and value:
+        return next(iter(value.values()))
+    return answer if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _fill_file(path: Path, target: Path, answers: Mapping[str, Answers]) -> Filled:
-    filled = Filled(target, 0, Counter(), [])
+def _fill_file(path: Path, target: Path, answers: Mapping[str, Answers]) -> FilledFile:
+    filled = FilledFile(target, 0, Counter(), [])
     n_kept = 0
     with new_file(target) as file:
         for number, text in numbered_lines(path):
@@ -169,24 +169,24 @@ def _fill_file(path: Path, target: Path, answers: Mapping[str, Answers]) -> Fill
                 n_kept += 1
                 continue
             try:
-                row, wanted = _read(text)
-                if wanted is not None:
-                    _fill_row(row, wanted, answers[wanted.source])
+                row, pointer = _read(text)
+                if pointer is not None:
+                    _fill_row(row, pointer, answers[pointer.source])
             except UnfilledError as error:
                 filled.problems.append(f"{path}:{number}: {error}")
                 continue
-            if wanted is None:
+            if pointer is None:
                 n_kept += 1
             else:
-                filled.n_filled[wanted.source] += 1
+                filled.n_filled[pointer.source] += 1
             file.write(encode(row))
     return filled._replace(n_kept=n_kept)
 
 
-def _fill_row(row: JsonObject, wanted: Wanted, answers: Answers) -> None:
-    question, answer = answers[wanted.row]
-    prompt = RESTORE[wanted.source](question, wanted.template)
-    row["question"] = question if wanted.source in RAW_QUESTION else prompt
+def _fill_row(row: JsonObject, pointer: RowPointer, answers: Answers) -> None:
+    question, answer = answers[pointer.row]
+    prompt = RESTORE[pointer.source](question, pointer.template)
+    row["question"] = question if pointer.source in KEEPS_QUESTION else prompt
     row["expected_answer"] = plain_answer(answer)
     params = row.get("responses_create_params")
     row["responses_create_params"] = {
@@ -195,36 +195,36 @@ def _fill_row(row: JsonObject, wanted: Wanted, answers: Answers) -> None:
     }
 
 
-def _read(text: bytes) -> tuple[JsonObject, Wanted | None]:
-    """A row without its mark, and what it points at; None: it only speaks of the mark."""
+def _read(text: bytes) -> tuple[JsonObject, RowPointer | None]:
+    """A row without its placeholder, and what that points at; None: the key only occurs in a text of the row."""
     try:
         row = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise UnfilledError(f"no JSON: {error}") from error
-    if not isinstance(row, dict) or MARK not in row:
+    if not isinstance(row, dict) or PLACEHOLDER_KEY not in row:
         return row, None
-    mark = row.pop(MARK)
+    mark = row.pop(PLACEHOLDER_KEY)
     name = row.get("dataset")
     if not isinstance(name, str) or name not in SOURCES:
         raise UnfilledError(f"dataset: {name!r} is no known source; known: {', '.join(SOURCES)}")
     index = mark.get("row") if isinstance(mark, dict) else None
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-        raise UnfilledError(f"{MARK}.row: needs an index from 0, got {index!r}")
-    return row, Wanted(SOURCES[name], index, mark.get("question_template"))
+        raise UnfilledError(f"{PLACEHOLDER_KEY}.row: needs an index from 0, got {index!r}")
+    return row, RowPointer(SOURCES[name], index, mark.get("question_template"))
 
 
-def _all_wanted(paths: Iterable[Path]) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = {}
+def _wanted_rows(paths: Iterable[Path]) -> dict[str, set[int]]:
+    rows: dict[str, set[int]] = {}
     for path in paths:
         for _, text in numbered_lines(path):
             if _MARK_BYTES in text:
                 try:
-                    wanted = _read(text)[1]
+                    pointer = _read(text)[1]
                 except UnfilledError:
                     continue  # named where its file is filled
-                if wanted is not None:
-                    found.setdefault(wanted.source, set()).add(wanted.row)
-    return found
+                if pointer is not None:
+                    rows.setdefault(pointer.source, set()).add(pointer.row)
+    return rows
 
 
 def _rows(places: Iterable[Path]) -> Iterator[Any]:

@@ -1,7 +1,7 @@
-"""Tables as people publish them: JSON lines or Parquet, read from the first row to the last.
+"""Reads published tables, JSON lines or Parquet, from the first row to the last.
 
-Shapes  an `Entry` is one row and where it stands; of a line that is no JSON object it has the problem in place of the
-        row. Parquet rows are plain JSON values: times are ISO text.
+Shapes  a `TableEntry` is one row and where it stands; of a line that is no JSON object it has the problem in place of
+        the row. Parquet rows are plain JSON values: times are ISO text.
 Memory  one line, or `BATCH_ROWS` rows of a Parquet file.
 Errors  ConfigError for a file that can't be read, is of another kind, or needs the package that reads it. Empty lines
         are skipped and not counted.
@@ -22,7 +22,7 @@ LINES = ".jsonl"
 PARQUET = ".parquet"
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """One row of a table."""
 
     where: str
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     problem: str = ""
 
 
-def read_table(path: Path) -> Iterator[Entry]:
+def read_table(path: Path) -> Iterator[TableEntry]:
     if path.suffix == LINES:
         return _read_lines(path)
     if path.suffix == PARQUET:
@@ -52,16 +52,17 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def tables_in(place: Path, *, split: str = "", kinds: Sequence[str] = (LINES, PARQUET)) -> list[Path]:
-    """The tables of a place: itself, or those below a folder by name; of them those of a split, if any is named so."""
+    """The tables at a path: the file itself, or those below the folder, by name; if some are named by the split,
+    those."""
     if not place.is_dir():
         if place.suffix not in kinds:
             raise ConfigError(f"{place}: needs a file that ends in {' or '.join(kinds)}", kind="table_unknown")
         return [place]
-    found = sorted(path for path in place.rglob("*") if path.suffix in kinds and not _hidden(path, place))
-    if not found:
+    tables = sorted(path for path in place.rglob("*") if path.suffix in kinds and not _hidden(path, place))
+    if not tables:
         raise ConfigError(f"{place}: has no file that ends in {' or '.join(kinds)}", kind="table_missing")
-    of_split = [path for path in found if split and path.name.startswith((f"{split}-", f"{split}."))]
-    return of_split or found
+    of_split = [path for path in tables if split and path.name.startswith((f"{split}-", f"{split}."))]
+    return of_split or tables
 
 
 def encode(row: JsonObject) -> bytes:
@@ -73,21 +74,21 @@ def encode(row: JsonObject) -> bytes:
         return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
-def _read_lines(path: Path) -> Iterator[Entry]:
+def _read_lines(path: Path) -> Iterator[TableEntry]:
     for number, text in numbered_lines(path):
         where = f"{path}:{number}"
         try:
             row = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            yield Entry(where, {}, f"no JSON: {error.msg} at character {error.pos + 1}")
+            yield TableEntry(where, {}, f"no JSON: {error.msg} at character {error.pos + 1}")
             continue
         if isinstance(row, dict):
-            yield Entry(where, row)
+            yield TableEntry(where, row)
         else:
-            yield Entry(where, {}, f"needs a JSON object, got {type(row).__name__}")
+            yield TableEntry(where, {}, f"needs a JSON object, got {type(row).__name__}")
 
 
-def _read_parquet(path: Path) -> Iterator[Entry]:
+def _read_parquet(path: Path) -> Iterator[TableEntry]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -99,7 +100,7 @@ def _read_parquet(path: Path) -> Iterator[Entry]:
             number = 0
             for batch in file.iter_batches(batch_size=BATCH_ROWS):
                 for row in batch.to_pylist():
-                    yield Entry(f"{path}: row {number}", _plain(row))
+                    yield TableEntry(f"{path}: row {number}", _plain(row))
                     number += 1
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: can't be read as Parquet: {error}", kind="table_unreadable") from error
@@ -107,9 +108,9 @@ def _read_parquet(path: Path) -> Iterator[Entry]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, bytes):
         return value.decode("utf-8")
     return value.isoformat() if hasattr(value, "isoformat") else value

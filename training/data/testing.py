@@ -1,9 +1,9 @@
-"""A hub of data sets in memory, as far as the real client asks one: real HTTP on loopback, counted.
+"""A hub of data sets in memory, with the routes that the real client uses: HTTP on loopback, all requests recorded.
 
 Repository  `hub.commit(repo, {name: bytes})` makes a commit and moves `main` to it; older commits stay. Files of more
             than `LARGE` bytes are listed by their SHA-256, as the hub does with large files, others by git's hash.
 Faults      `hub.faults[part of a path]` is a list of what happens to the next downloads of such a path: a status, or
-            `Cut(n)`: the connection ends after n bytes.
+            `CutConnection(n)`: the connection ends after n bytes.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from urllib.parse import unquote, urlsplit
 LARGE = 1000
 
 
-class Cut(NamedTuple):
+class CutConnection(NamedTuple):
     """The connection ends after so many bytes."""
 
     after: int
 
 
-class Asked(NamedTuple):
-    """A request."""
+class HubRequest(NamedTuple):
+    """A request to the hub."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 
 class ScriptedHub:
-    """Data sets by name."""
+    """The data sets of a hub, and the faults of its downloads."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -45,27 +45,27 @@ class ScriptedHub:
         self.branches: dict[str, str] = {}
         """Commit of `main` by repository."""
         self.token: str | None = None
-        """When set, nobody else is let in."""
-        self.faults: dict[str, list[int | Cut]] = defaultdict(list)
+        """When set, only requests with this token are accepted."""
+        self.faults: dict[str, list[int | CutConnection]] = defaultdict(list)
         self.wrong: set[str] = set()
         """Names of files that are sent with a wrong last byte."""
-        self.asked: list[Asked] = []
+        self.requests: list[HubRequest] = []
 
     def commit(self, repo: str, files: Mapping[str, bytes]) -> str:
-        """A commit of these files alone, which `main` is from now on."""
+        """Make a commit of these files alone, and move `main` to it; its hash."""
         facts = repr((len(self.commits[repo]), sorted(files.items())))
         sha = hashlib.sha1(facts.encode(), usedforsecurity=False).hexdigest()
         self.commits[repo][sha] = dict(files)
         self.branches[repo] = sha
         return sha
 
-    def downloads(self, name: str) -> list[Asked]:
+    def downloads(self, name: str) -> list[HubRequest]:
         """Requests for the bytes of a file."""
-        return [one for one in self.asked if one.method == "GET" and one.path.endswith(f"/{name}")]
+        return [request for request in self.requests if request.method == "GET" and request.path.endswith(f"/{name}")]
 
-    def fault(self, path: str) -> int | Cut | None:
-        found = next((faults for part, faults in self.faults.items() if part in path and faults), None)
-        return found.pop(0) if found else None
+    def fault(self, path: str) -> int | CutConnection | None:
+        left = next((faults for part, faults in self.faults.items() if part in path and faults), None)
+        return left.pop(0) if left else None
 
 
 @contextmanager
@@ -73,10 +73,10 @@ def scripted_hub() -> Iterator[ScriptedHub]:
     """A hub that listens on loopback."""
     hub = ScriptedHub()
 
-    class Handler(_Handler):
+    class BoundHandler(_HubHandler):
         script = hub
 
-    with _Server(("127.0.0.1", 0), Handler) as server:
+    with _HubServer(("127.0.0.1", 0), BoundHandler) as server:
         hub.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -87,12 +87,12 @@ def scripted_hub() -> Iterator[ScriptedHub]:
             thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class _HubServer(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away is no event here."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _HubHandler(BaseHTTPRequestHandler):
     script: ScriptedHub
     protocol_version = "HTTP/1.1"
 
@@ -100,24 +100,24 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        asked = Asked(self.command, self.path, self.headers.get("range"), self.headers.get("authorization"))
-        self.script.asked.append(asked)
+        request = HubRequest(self.command, self.path, self.headers.get("range"), self.headers.get("authorization"))
+        self.script.requests.append(request)
         path = unquote(urlsplit(self.path).path)
-        if found := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(?:/revision/(.+))?", path):
-            self._info(found[1], found[2] or "main", asked)
-        elif found := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            self._file(found[1], found[2], found[3], asked)
+        if match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(?:/revision/(.+))?", path):
+            self._info(match[1], match[2] or "main", request)
+        elif match := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+            self._file(match[1], match[2], match[3], request)
         else:
             self._answer(404, b"")
 
-    def _info(self, repo: str, revision: str, asked: Asked) -> None:
-        sha = self._commit(repo, revision, asked)
+    def _info(self, repo: str, revision: str, request: HubRequest) -> None:
+        sha = self._commit(repo, revision, request)
         if sha is not None:
             siblings = [_listed(name, body) for name, body in self.script.commits[repo][sha].items()]
             self._answer(200, json.dumps({"id": repo, "sha": sha, "siblings": siblings}).encode())
 
-    def _file(self, repo: str, revision: str, name: str, asked: Asked) -> None:
-        sha = self._commit(repo, revision, asked)
+    def _file(self, repo: str, revision: str, name: str, request: HubRequest) -> None:
+        sha = self._commit(repo, revision, request)
         if sha is None:
             return
         body = self.script.commits[repo][sha].get(name)
@@ -134,15 +134,15 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if name in self.script.wrong:
             body = body[:-1] + b"?"
-        start = int(asked.range.removeprefix("bytes=").rstrip("-")) if asked.range else 0
+        start = int(request.range.removeprefix("bytes=").rstrip("-")) if request.range else 0
         if start:
             headers["content-range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
         self._answer(206 if start else 200, body[start:], headers, cut=fault)
 
-    def _commit(self, repo: str, revision: str, asked: Asked) -> str | None:
-        """The commit that is meant; None: another answer was given."""
+    def _commit(self, repo: str, revision: str, request: HubRequest) -> str | None:
+        """The commit of a request; None: it was refused, and has its answer."""
         script = self.script
-        if script.token is not None and asked.authorization != f"Bearer {script.token}":
+        if script.token is not None and request.authorization != f"Bearer {script.token}":
             self._answer(401, b"", {"x-error-code": "RepoNotFound", "x-error-message": "Invalid username or password."})
         elif repo not in script.branches:
             self._answer(404, b"", {"x-error-code": "RepoNotFound", "x-error-message": "Repository not found"})
@@ -154,7 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, b"", {"x-error-code": "RevisionNotFound", "x-error-message": "Invalid rev id"})
         return None
 
-    def _answer(self, status: int, body: bytes, headers: Mapping[str, str] = {}, cut: Cut | None = None) -> None:
+    def _answer(
+        self, status: int, body: bytes, headers: Mapping[str, str] = {}, cut: CutConnection | None = None
+    ) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -1,7 +1,7 @@
 """Calls to the roles of a run, which live in processes of their own and die with them.
 
-Errors  a PaddockError is the role's own word, and says whether to try again. Anything else means that there is nobody
-        to ask any more: InfraError `role_failed`, not retryable.
+Errors  a PaddockError is raised by the role itself, and says whether to try again. Any other error means that the role
+        is gone: InfraError `role_failed`, not retryable.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from paddock.errors import InfraError, PaddockError
 
 
 @contextmanager
-def calling(role: str, stage: str) -> Iterator[None]:
-    """`role`: as a message names it."""
+def role_call(role: str, stage: str) -> Iterator[None]:
+    """Turns errors of a call into PaddockErrors. `role`: its name in messages."""
     try:
         yield
     except PaddockError as error:

@@ -1,11 +1,11 @@
-"""Checkpoints of a run on the disk: whole, or not there.
+"""Checkpoints of a run on the disk: each is complete, or is not there.
 
-    step_N/checkpoint.json   its step and metric, and the size of each file      step_N/loop.json     the loop's books
+    step_N/checkpoint.json   its step and metric, and the size of each file      step_N/loop.json     the loop's state
     step_N/policy/           what the policy stored                              step_N/buffer.jsonl  groups that wait
     step_N/rollouts/         what the rollout worker stored
 
-Law     a checkpoint is written beside its place, put on the disk file by file, and then renamed. Folders in which
-        something is missing are never read. The newest is always kept, the `keep_top_k` best besides.
+Law     a checkpoint is written under another name, synced file by file, and then renamed. Incomplete folders are never
+        read. The newest checkpoint is always kept, and besides it the `keep_top_k` best.
 Errors  InfraError, kind `disk`, not retryable, when the disk refuses.
 """
 
@@ -28,25 +28,26 @@ from paddock.types import JsonObject
 from paddock.whole_file import sync_folder
 
 _log = logging.getLogger("paddock.training")
-ABOUT = "checkpoint.json"
-BOOKS = "loop.json"
+INFO = "checkpoint.json"
+LOOP = "loop.json"
 BUFFER = "buffer.jsonl"
-_OURS = re.compile(r"step_\d+|\.step_\d+\.(new|gone)")
+_FOLDER_NAME = re.compile(r"step_\d+|\.step_\d+\.(new|gone)")
 Fill = Callable[[Path], Awaitable[None]]
 
 
-class State(NamedTuple):
-    """What the loop itself has to remember."""
+class LoopState(NamedTuple):
+    """The loop's own part of a checkpoint."""
 
-    books: JsonObject
+    fields: JsonObject
+    """The ledger, and the count of failures in a row."""
     waiting: Sequence[Group]
 
 
-class Stored(NamedTuple):
-    """A whole checkpoint."""
+class Checkpoint(NamedTuple):
+    """A complete checkpoint."""
 
     step: int
-    """Steps that had been done."""
+    """How many steps had been done."""
     metric: float | None
     folder: Path
 
@@ -58,105 +59,107 @@ class Stored(NamedTuple):
     def rollouts(self) -> Path:
         return self.folder / "rollouts"
 
-    def read(self) -> State:
-        books = orjson.loads((self.folder / BOOKS).read_bytes())
+    def read(self) -> LoopState:
+        fields = orjson.loads((self.folder / LOOP).read_bytes())
         with (self.folder / BUFFER).open("rb") as lines:
-            return State(books, [group_from_wire(orjson.loads(line)) for line in lines])
+            return LoopState(fields, [group_from_wire(orjson.loads(line)) for line in lines])
 
 
 class Checkpoints:
-    """Of one run, in a folder of their own."""
+    """The checkpoints of one run, in a folder of their own."""
 
     def __init__(self, folder: Path, *, keep_top_k: int | None = 3, higher_is_better: bool = True) -> None:
-        """`keep_top_k`: None: all are kept."""
+        """`keep_top_k` None: all are kept."""
         self._folder = folder
         self._keep = keep_top_k
         self._sign = 1 if higher_is_better else -1
 
-    def all(self) -> list[Stored]:
-        """Whole ones, oldest first."""
-        found = (_stored(folder) for folder in self._folders() if not folder.name.startswith("."))
-        return sorted((stored for stored in found if stored is not None), key=lambda stored: stored.step)
+    def all(self) -> list[Checkpoint]:
+        """The complete checkpoints, oldest first."""
+        checkpoints = (_read_checkpoint(folder) for folder in self._folders() if not folder.name.startswith("."))
+        return sorted(
+            (checkpoint for checkpoint in checkpoints if checkpoint is not None), key=lambda checkpoint: checkpoint.step
+        )
 
-    def newest(self) -> Stored | None:
+    def newest(self) -> Checkpoint | None:
         return next(reversed(self.all()), None)
 
-    def best(self) -> Stored | None:
-        """By its metric; of equals the newest; without any metric the newest."""
+    def best(self) -> Checkpoint | None:
+        """The best checkpoint by its metric; of equals, and where none has a metric, the newest."""
         return next(iter(self._ranked()), None)
 
-    async def write(self, step: int, metric: float | None, state: State, fill: Fill) -> Stored:
-        """`fill` stores what is not the loop's into the folder it is given, under `policy` and `rollouts`."""
-        place = self._folder / f"step_{step}"
+    async def write(self, step: int, metric: float | None, state: LoopState, fill: Fill) -> Checkpoint:
+        """Store a checkpoint. `fill` writes the parts of the other roles into the folder it is given, under `policy`
+        and `rollouts`. InfraError when the disk refuses."""
+        target = self._folder / f"step_{step}"
 
-        async def whole(beside: Path) -> None:
-            (beside / "policy").mkdir()
-            (beside / "rollouts").mkdir()
-            await fill(beside)
-            with _disk(place):
-                await asyncio.to_thread(_write_own, beside, step, metric, state)
+        async def write_all(partial: Path) -> None:
+            (partial / "policy").mkdir()
+            (partial / "rollouts").mkdir()
+            await fill(partial)
+            with _disk(target):
+                await asyncio.to_thread(_write_own, partial, step, metric, state)
 
-        await write_whole_folder(place, whole)
+        await write_whole_folder(target, write_all)
         with _disk(self._folder):
-            await asyncio.to_thread(self._tidy)
-        return Stored(step, metric, place)
+            await asyncio.to_thread(self._remove_surplus)
+        return Checkpoint(step, metric, target)
 
     def clean(self) -> None:
-        """Removes what a killed run left half done."""
+        """Remove the incomplete folders that a killed run left."""
         with _disk(self._folder):
             for folder in self._folders():
                 if folder.name.startswith("."):
                     shutil.rmtree(folder)
-                elif _stored(folder) is None:
-                    _log.warning("%s is not whole: removed", folder)
+                elif _read_checkpoint(folder) is None:
+                    _log.warning("%s is incomplete: removed", folder)
                     shutil.rmtree(folder)
 
     def _folders(self) -> list[Path]:
-        """Those that have the names of checkpoints, whole or not; what else is there may be anybody's."""
-        return [path for path in self._folder.glob("*") if _OURS.fullmatch(path.name) and path.is_dir()]
+        """Folders with the names of checkpoints, complete or not; other files are not touched."""
+        return [path for path in self._folder.glob("*") if _FOLDER_NAME.fullmatch(path.name) and path.is_dir()]
 
-    def _ranked(self) -> list[Stored]:
-        def rank(stored: Stored) -> tuple[bool, float, int]:
-            known = stored.metric is not None
-            return (known, self._sign * (stored.metric or 0.0), stored.step)
+    def _ranked(self) -> list[Checkpoint]:
+        def rank(checkpoint: Checkpoint) -> tuple[bool, float, int]:
+            has_metric = checkpoint.metric is not None
+            return (has_metric, self._sign * (checkpoint.metric or 0.0), checkpoint.step)
 
         return sorted(self.all(), key=rank, reverse=True)
 
-    def _tidy(self) -> None:
+    def _remove_surplus(self) -> None:
         if self._keep is None:
             return
         newest = self.newest()
-        for stored in self._ranked()[self._keep :]:
-            if stored != newest:
-                _remove(stored.folder)
+        for checkpoint in self._ranked()[self._keep :]:
+            if checkpoint != newest:
+                _remove(checkpoint.folder)
 
 
-async def write_whole_folder(place: Path, fill: Fill) -> None:
-    """What `fill` writes into the folder that it is given is at `place` once it is all on the disk; what was there
-    before is gone."""
-    beside = place.with_name(f".{place.name}.new")
-    with _disk(place):
-        await asyncio.to_thread(_begin, beside)
-    await fill(beside)
-    with _disk(place):
-        await asyncio.to_thread(_put, beside, place)
+async def write_whole_folder(target: Path, fill: Fill) -> None:
+    """Have `fill` write a folder, and put it at `target`, in place of what is there, once all of it is on the disk."""
+    partial = target.with_name(f".{target.name}.new")
+    with _disk(target):
+        await asyncio.to_thread(_begin, partial)
+    await fill(partial)
+    with _disk(target):
+        await asyncio.to_thread(_move_into_place, partial, target)
 
 
-def _begin(beside: Path) -> None:
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+def _begin(partial: Path) -> None:
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
 
 
-def _put(beside: Path, place: Path) -> None:
-    for root, _, files in os.walk(beside, topdown=False):
+def _move_into_place(partial: Path, target: Path) -> None:
+    for root, _, files in os.walk(partial, topdown=False):
         for name in files:
             with (Path(root) / name).open("rb") as file:
                 os.fsync(file.fileno())
         sync_folder(Path(root))
-    if place.exists():
-        _remove(place)
-    beside.rename(place)
-    sync_folder(place.parent)
+    if target.exists():
+        _remove(target)
+    partial.rename(target)
+    sync_folder(target.parent)
 
 
 def _remove(folder: Path) -> None:
@@ -167,36 +170,36 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(gone)
 
 
-def _write_own(folder: Path, step: int, metric: float | None, state: State) -> None:
-    (folder / BOOKS).write_bytes(orjson.dumps(state.books, option=orjson.OPT_INDENT_2))
+def _write_own(folder: Path, step: int, metric: float | None, state: LoopState) -> None:
+    (folder / LOOP).write_bytes(orjson.dumps(state.fields, option=orjson.OPT_INDENT_2))
     with (folder / BUFFER).open("wb") as lines:
         for group in state.waiting:
             lines.write(orjson.dumps(group_to_wire(group), option=orjson.OPT_APPEND_NEWLINE))
-    about = {"step": step, "metric": metric, "files": _sizes(folder)}
-    (folder / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2))
+    info = {"step": step, "metric": metric, "files": _sizes(folder)}
+    (folder / INFO).write_bytes(orjson.dumps(info, option=orjson.OPT_INDENT_2))
 
 
 def _sizes(folder: Path) -> dict[str, int]:
     return {
         str(path.relative_to(folder)): path.stat().st_size
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path != folder / ABOUT
+        if path.is_file() and path != folder / INFO
     }
 
 
-def _stored(folder: Path) -> Stored | None:
+def _read_checkpoint(folder: Path) -> Checkpoint | None:
     try:
-        about = orjson.loads((folder / ABOUT).read_bytes())
+        info = orjson.loads((folder / INFO).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    if not about["files"].items() <= _sizes(folder).items():
+    if not info["files"].items() <= _sizes(folder).items():
         return None
-    return Stored(about["step"], about["metric"], folder)
+    return Checkpoint(info["step"], info["metric"], folder)
 
 
 @contextmanager
-def _disk(place: Path) -> Iterator[None]:
+def _disk(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InfraError(f"{place}: can't be written: {error}", kind="disk", retryable=False) from error
+        raise InfraError(f"{target}: can't be written: {error}", kind="disk", retryable=False) from error

@@ -1,11 +1,11 @@
 """The settings of a training run: NeMo-RL's blocks under their names, ours under `paddock` and `policy.torch_cfg`.
 
 Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `examples/nemo_gym/`; a default is ours where theirs
-        asks for what is not here (generation beside training on the same GPUs). `reading` makes it of files.
+        asks for what is not here (generation beside training on the same GPUs). `read_config` reads it from files.
 Units   tokens, rows (samples), rollouts, steps; seconds where a name ends in `_s`.
 Law     every key here has an effect; those of the recipes that have none are `recipe.yaml`'s. Values of the environment
         in `env.nemo_gym` and `policy.generation.vllm` are not here: the servers' config reads them late.
-Errors  a value, or values that can't be together, are a ValidationError that says what would be right.
+Errors  a value, or values that are not allowed together, are a ValidationError with what would be right.
 """
 
 from pathlib import Path
@@ -14,19 +14,19 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from paddock.training.core.settings import GroupSettings, GrpoSettings, LossSettings
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.recipe_source import RecipeConfig
 
 
-class DataFile(Block):
+class DataFile(SettingsBlock):
     """`data.train`, `data.validation`."""
 
     data_path: str
     """JSONL of rows; found in the working directory, then in the installed package."""
 
 
-class DataConfig(Block):
+class DataConfig(SettingsBlock):
     """`data`."""
 
     train: DataFile
@@ -35,31 +35,31 @@ class DataConfig(Block):
     """Each epoch has the rows in an order of its own, drawn from `grpo.seed`; False: as in the file."""
 
 
-class DetectionConfig(Block):
-    """What of `env.nemo_gym` is the trainer's; the rest is the servers' config."""
+class DetectionConfig(SettingsBlock):
+    """The trainer's part of `env.nemo_gym`; the rest is the servers' config."""
 
     invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
-    """Texts that, left in what was sampled, tell of a call that did not parse."""
+    """Texts that show, where they are left in a sampled text, that a tool call did not parse."""
     thinking_tags: tuple[str, ...] = ("<think>", "</think>")
 
 
-class EnvConfig(Block):
+class EnvConfig(SettingsBlock):
     """`env`."""
 
     nemo_gym: DetectionConfig = DetectionConfig()
 
 
-class CheckpointConfig(Block):
+class CheckpointConfig(SettingsBlock):
     """`checkpointing`."""
 
     enabled: bool = True
     checkpoint_dir: Path | None = None
-    """Of one run alone; None: `checkpoints` in the folder of the run."""
+    """Folder of the checkpoints of one run alone; None: `checkpoints` in the folder of the run."""
     metric_name: str | None = "train:total_reward/mean"
-    """By which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are."""
+    """The metric by which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are kept."""
     higher_is_better: bool = True
     keep_top_k: int | None = Field(default=3, ge=1)
-    """None: all. The newest is kept besides, to go on from."""
+    """How many checkpoints are kept; None: all. The newest is always kept, to go on from."""
     save_period: int = Field(default=10, ge=1)
     """Steps."""
     checkpoint_must_save_by: str | None = Field(default=None, pattern=r"^(\d+:){2,3}\d+$")
@@ -89,19 +89,19 @@ class CheckpointConfig(Block):
         return "validation/accuracy" if name == "validation/total_reward/mean" else name
 
 
-class WandbConfig(Block):
+class WandbConfig(SettingsBlock):
     """`logger.wandb`."""
 
     project: str = "paddock"
     name: str | None = None
-    """None: the folder of the run."""
+    """W&B's name of the run; None: the name of its folder."""
 
 
-class LoggerConfig(Block):
+class LoggerConfig(SettingsBlock):
     """`logger`."""
 
     log_dir: Path | None = None
-    """Of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
+    """Folder of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
     tensorboard_enabled: bool = False
     wandb_enabled: bool = False
     wandb: WandbConfig = WandbConfig()
@@ -109,28 +109,29 @@ class LoggerConfig(Block):
     """Between two lines of progress where there is no terminal."""
 
 
-class ClusterConfig(Block):
+class ClusterConfig(SettingsBlock):
     """`cluster`."""
 
     num_nodes: int = Field(default=1, ge=1)
     """Machines; a run with more than one is refused at its start, and only planned by `--dry-run`."""
     gpus_per_node: int = Field(default=0, ge=0)
-    """Of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0: they
-    are not counted out."""
+    """GPUs of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0:
+    they are not counted out."""
 
 
-class PaddockConfig(Block):
+class PaddockConfig(SettingsBlock):
     """`paddock`: what NeMo-RL has no name for."""
 
     recipe: RecipeConfig | None = None
-    """Where this one is from, and what of it differs from there; None: it is nobody else's."""
+    """The source of the recipe, and where it differs from it; None: it has no source."""
     groups: GroupSettings = GroupSettings()
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
-    the run ends, to go on from its last checkpoint. A sending over NCCL to one engine has minutes (`sending`)."""
+    the run ends, to go on from its last checkpoint. Sending over NCCL to one engine has its own limit, of minutes
+    (`weight_sender`)."""
 
 
-class TrainConfig(Block):
+class TrainConfig(SettingsBlock):
     """The whole of a run's settings."""
 
     grpo: GrpoSettings = GrpoSettings()
@@ -154,12 +155,12 @@ class TrainConfig(Block):
 
     @property
     def optimizer_steps(self) -> int:
-        """Of one step, where each rollout is one row."""
+        """Optimiser steps of one step, where each rollout is one row."""
         return self.rollouts_per_step // self.global_batch_size
 
     @property
     def groups_in_flight(self) -> int:
-        """Groups begun and not trained on, at most."""
+        """The most groups that are started and not trained on."""
         return self.grpo.num_prompts_per_step * (self.grpo.max_age + 1)
 
     @property

@@ -17,20 +17,20 @@ from paddock.http import Peer
 from paddock.http.access import bearer
 from paddock.http.transport import make_client
 from paddock.server.runtime import Runtime, open_runtime
-from paddock.training.grpo.roles import Replica
+from paddock.training.grpo.roles import ReplicaInfo
 from paddock.types import JsonObject
 
-ASK_TIMEOUT_S = 30.0
+REPLICAS_TIMEOUT_S = 30.0
 
 
-class Environment:
-    """Running servers of one config. `model_server`: the instance whose engines are trained."""
+class ServerEnvironment:
+    """The running servers of one config. `model_server`: the instance whose engines are trained."""
 
     def __init__(self, runtime: Runtime, model_server: str, client: httpx.AsyncClient) -> None:
         self._runtime = runtime
         self._name = model_server
         self._client = client
-        self._starts: dict[str, Starts] = {}
+        self._starts: dict[str, StartCounter] = {}
 
     @property
     def peers(self) -> Mapping[str, Peer]:
@@ -41,39 +41,40 @@ class Environment:
         if self._runtime.failure is not None:
             raise self._runtime.failure
 
-    async def replicas(self) -> list[Replica]:
-        """The engines that are well now."""
-        found: list[Replica] = []
-        for told in await self._ask():
-            name, url = str(told["name"]), str(told["url"])
-            if told["state"] != "ready":
+    async def replicas(self) -> list[ReplicaInfo]:
+        """The engines that are healthy now. InfraError when the model server does not say."""
+        replicas: list[ReplicaInfo] = []
+        for state in await self._replica_states():
+            name, url = str(state["name"]), str(state["url"])
+            if state["state"] != "ready":
                 continue
-            nth = self._starts.setdefault(name, Starts()).seen(url, told.get("weight_version"))
-            found.append(Replica(name, url, nth))
-        return found
+            n_starts = self._starts.setdefault(name, StartCounter()).count(url, state.get("weight_version"))
+            replicas.append(ReplicaInfo(name, url, n_starts))
+        return replicas
 
-    async def _ask(self) -> list[JsonObject]:
+    async def _replica_states(self) -> list[JsonObject]:
         url = self._runtime.servers[self._name].url
         try:
             headers = bearer(self._runtime.token)
-            answer = await self._client.get(f"{url}/replicas", headers=headers, timeout=ASK_TIMEOUT_S)
+            answer = await self._client.get(f"{url}/replicas", headers=headers, timeout=REPLICAS_TIMEOUT_S)
             answer.raise_for_status()
-            told: list[JsonObject] = answer.json()["replicas"]
+            states: list[JsonObject] = answer.json()["replicas"]
         except (httpx.HTTPError, KeyError, ValueError) as error:
             raise InfraError(f"{self._name}: which engines it has: {error}", kind="replicas_unknown") from error
-        return told
+        return states
 
 
-class Starts:
-    """Counts the starts of one engine by what is seen of it: a port of its own at each start, and a version of its
-    weights that is not a number until weights are sent to it; None, where it did not say, tells nothing."""
+class StartCounter:
+    """Counts the starts of one engine from what it shows: it has another port at each start, and the version of its
+    weights is not a number until weights are sent to it. A version of None says nothing."""
 
     def __init__(self) -> None:
         self._count = 0
         self._url = ""
         self._sent = False
 
-    def seen(self, url: str, version: object) -> int:
+    def count(self, url: str, version: object) -> int:
+        """How often the engine was started, with what it shows now."""
         sent = self._sent if version is None else isinstance(version, str) and version.isdecimal()
         if url != self._url or (self._sent and not sent):
             self._count += 1
@@ -82,8 +83,8 @@ class Starts:
 
 
 @asynccontextmanager
-async def open_environment(config: Config, model_server: str) -> AsyncIterator[Environment]:
-    """All agents of the config and what they reference; the model server listens."""
+async def open_environment(config: Config, model_server: str) -> AsyncIterator[ServerEnvironment]:
+    """Start all agents of the config and the servers they reference; the model server listens."""
     if model_server not in config.instances:
         raise ConfigError(
             f"the environment has no model server `{model_server}`: its agents have to ask the model that is trained",
@@ -93,6 +94,6 @@ async def open_environment(config: Config, model_server: str) -> AsyncIterator[E
     client = make_client()
     try:
         async with open_runtime(config, names=names) as runtime:
-            yield Environment(runtime, model_server, client)
+            yield ServerEnvironment(runtime, model_server, client)
     finally:
         await client.aclose()

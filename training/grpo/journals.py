@@ -1,12 +1,12 @@
-"""What a rollout worker writes down: every rollout and every failed attempt, group by group.
+"""The journals of a rollout worker: every rollout and every failed attempt, group by group.
 
     rollouts.jsonl     rollouts with a verdict          validation.jsonl   those of validations
     failures.jsonl     failed attempts of both          groups.jsonl       a line for each group that ended
 
 Law     a group's lines are written when all its members have ended, so none of a group that was given up is here. What
         was written before a checkpoint is on the disk with it; `restore` forgets what came after. A group that ended
-        just before a checkpoint, and was on its way to the loop then, is run again by the resumed run: of two groups
-        with one id the later counts.
+        just before a checkpoint, and had not reached the loop then, is run again by the resumed run: of two groups with
+        one id the later counts.
 Errors  InfraError, kind `disk`, not retryable, when the disk refuses.
 """
 
@@ -29,10 +29,10 @@ FAILURES = "failures.jsonl"
 GROUPS = "groups.jsonl"
 NAMES = (ROLLOUTS, VALIDATION, FAILURES, GROUPS)
 LENGTHS = "journals.json"
-"""In a checkpoint: how many bytes of each journal belong to it."""
+"""File of a checkpoint: how many bytes of each journal belong to it."""
 
 
-class Gathered:
+class GroupLines:
     """The lines of one group, until it has ended: a `Keeper`."""
 
     def __init__(self) -> None:
@@ -48,28 +48,28 @@ class Gathered:
 
 
 class Journals:
-    """The files of one run's folder. Used from one event loop; opened by the first line."""
+    """The journals in one run's folder. Used from one event loop; opened by the first line."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: Writer | None = None
 
-    async def group(self, group: Group, lines: Gathered) -> None:
-        """A group that has ended."""
+    async def group(self, group: Group, lines: GroupLines) -> None:
+        """Write the lines of a group that has ended."""
         await self._put([*_parts(ROLLOUTS, lines), Part(GROUPS, orjson.dumps(_facts(group)) + b"\n")])
 
-    async def validation(self, lines: Gathered) -> None:
+    async def validation(self, lines: GroupLines) -> None:
         await self._put(_parts(VALIDATION, lines))
 
     async def checkpoint(self, folder: Path) -> None:
-        """All lines so far on the disk, and their lengths in `folder`."""
+        """Put all lines so far on the disk, and the lengths of the journals into `folder`."""
         await self._put([])
         try:
             for name in NAMES:
                 _sync(self._folder / name)
             write_json(folder / LENGTHS, {name: _length(self._folder / name) for name in NAMES})
         except OSError as error:
-            raise _refused(self._folder, error) from error
+            raise _disk_error(self._folder, error) from error
 
     async def restore(self, folder: Path) -> None:
         await self.close()
@@ -86,11 +86,11 @@ class Journals:
                 self._writer = Writer({name: self._folder / name for name in NAMES}, durable=frozenset())
             await self._writer.put(*parts)
         except OSError as error:
-            raise _refused(self._folder, error) from error
+            raise _disk_error(self._folder, error) from error
 
 
 def cut(folder: Path, lengths: "dict[str, int]") -> None:
-    """Each journal to what it had; those that are not named to nothing."""
+    """Cut each journal to its length in bytes; those that are not named become empty."""
     for name in NAMES:
         path = folder / name
         if path.exists():
@@ -98,7 +98,7 @@ def cut(folder: Path, lengths: "dict[str, int]") -> None:
                 file.truncate(min(lengths.get(name, 0), path.stat().st_size))
 
 
-def _parts(name: str, lines: Gathered) -> list[Part]:
+def _parts(name: str, lines: GroupLines) -> list[Part]:
     return [Part(name, b"".join(lines.rollouts)), Part(FAILURES, b"".join(lines.failures))]
 
 
@@ -128,5 +128,5 @@ def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _refused(folder: Path, error: OSError) -> InfraError:
+def _disk_error(folder: Path, error: OSError) -> InfraError:
     return InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False)

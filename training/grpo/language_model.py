@@ -1,8 +1,9 @@
 """The model that is trained: read in the form of Hugging Face, and log-probs of given tokens under it.
 
 Formula log-prob of the id at position i = log_softmax(logits at i - 1, divided by the temperature) in float32, at that
-        id: of the distribution that the engine sampled from and told (vLLM's processed log-probs) as long as `top_p`
-        is 1 and there is no `top_k`, `min_p` or penalty; with those the engine's are of a cut distribution, and differ.
+        id: of the distribution that the engine sampled from and reported (vLLM's processed log-probs) as long as
+        `top_p` is 1 and there is no `top_k`, `min_p` or penalty; with those the engine's are of a cut distribution, and
+        differ.
 Law     no dropout, as in the engine, though the model is in training mode (for activation checkpointing). The weights
         are float32; with `bfloat16` each computation has its own copies of them in bfloat16, through which
         gradients flow back: as FSDP does it, and as an engine in bfloat16 computes.
@@ -27,7 +28,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def load_model(policy: PolicyConfig) -> Any:
-    """In this process's memory, float32."""
+    """The model in this process's memory, in float32."""
     try:
         model = AutoModelForCausalLM.from_pretrained(
             policy.model_name, dtype=torch.float32, attn_implementation=policy.torch_cfg.attention
@@ -43,8 +44,8 @@ def load_model(policy: PolicyConfig) -> Any:
 
 
 def checkpoint_form(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Names and shapes as a checkpoint has them, and vLLM expects: transformers 5 holds the experts of a layer in one
-    tensor."""
+    """The weights with the names and shapes of a checkpoint, which vLLM expects: transformers 5 holds the experts of a
+    layer in one tensor."""
     try:
         revert = import_module("transformers.core_model_loading").revert_weight_conversion
     except ImportError:  # before 5
@@ -53,7 +54,7 @@ def checkpoint_form(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
 
 
 class LanguageModel:
-    """Log-probs under a model, which may be sharded."""
+    """A model, which may be sharded, and log-probs under it."""
 
     def __init__(self, model: Any, policy: PolicyConfig, *, sharded: bool) -> None:
         self.model = model
@@ -63,18 +64,19 @@ class LanguageModel:
         self._cast = not sharded and self._dtype != torch.float32  # FSDP casts itself
 
     def computing(self, work: Callable[[], T]) -> T:
-        """Does the work, which may call `log_probs`, with weights in the computation's precision. A backward pass has
-        to be in it as well: with activation checkpointing it computes layers again."""
+        """Do the work, which may call `log_probs`, with weights in the computation's precision. A backward pass has to
+        be in it as well: with activation checkpointing it computes layers again."""
         if not self._cast:
             return work()
         weights = {name: value.to(self._dtype) for name, value in self._frame.named_parameters()}
-        found: T = functional_call(self._frame, weights, (work,))
-        return found
+        result: T = functional_call(self._frame, weights, (work,))
+        return result
 
     def log_probs(self, ids: torch.Tensor, row: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        """Float32, of `ids[row, at]`; logits are made for positions before one of `at` alone."""
+        """Float32, `[tokens]`: the log-probs of `ids[row, at]`. `ids` is `[rows, length]`, `row` and `at` `[tokens]`.
+        Logits are computed for the positions before one of `at` alone."""
         columns, nth = torch.unique(at, return_inverse=True)
-        if not at.numel():  # nothing asked: all processes compute all the same
+        if not at.numel():  # nothing to score: all processes compute all the same
             columns = at.new_ones(1)
         inputs = {"input_ids": ids, "use_cache": False, "logits_to_keep": columns - 1}
         logits = self.model(**inputs).logits[row, nth].float()
@@ -84,7 +86,7 @@ class LanguageModel:
 
 
 class _Frame(torch.nn.Module):  # type: ignore[misc]
-    """Of which the model is a part, so that its weights can be others while anything is done."""
+    """A module around the model, so that its weights can be replaced for the time of any work."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""What one process of the policy on torch computes: log-probs, loss, gradients, optimiser steps.
+"""The computation of one process of the policy on torch: log-probs, loss, gradients, optimiser steps.
 
-Law     each process takes its own rows of a batch (`learning` says what is done with a batch). FSDP averages gradients
-        over processes: the loss is multiplied by their number.
-        A gradient that is not finite changes nothing: the step is skipped, and counted.
+Law     each process takes its own rows of a batch (`training_step` says what is done with a batch). FSDP averages
+        gradients over processes: the loss is multiplied by their number. A gradient that is not finite changes nothing:
+        the step is skipped, and counted.
 Metrics of a step: the loss's own, `grad_norm`, `lr`, `skipped_updates`.
 """
 
@@ -12,27 +12,27 @@ from functools import partial
 
 import torch
 
-from paddock.training.core.loss_inputs import Totals
+from paddock.training.core.loss_inputs import BatchTotals
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
-from paddock.training.grpo import learning
+from paddock.training.grpo import training_step
 from paddock.training.grpo.language_model import LanguageModel, load_model
-from paddock.training.grpo.learning import Known, LogProbs, Stepped, loss_of, merged, totals_of
 from paddock.training.grpo.microbatches import MicroBatch, micro_batches
-from paddock.training.grpo.optimizing import make_optimizer, make_scheduler
+from paddock.training.grpo.optimizer import make_optimizer, make_scheduler
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import Trained
-from paddock.training.grpo.sharding import Processes, whole
+from paddock.training.grpo.roles import TrainResult
+from paddock.training.grpo.sharding import ShardGroup, whole
+from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
 
 
 class Learner:
-    """`learning.Backend`: the model, its optimiser, and a frozen copy of the first weights where the loss has a KL
+    """`training_step.Backend`: the model, its optimiser, and a frozen copy of the first weights where the loss has a KL
     term."""
 
-    def __init__(self, settings: PolicySettings, processes: Processes) -> None:
+    def __init__(self, settings: PolicySettings, shard_group: ShardGroup) -> None:
         self._settings = settings
-        self._processes = processes
-        torch.manual_seed(settings.seed + processes.place.rank)
+        self._shard_group = shard_group
+        torch.manual_seed(settings.seed + shard_group.rank_info.rank)
         self.model = self._language_model()
         self.optimizer = make_optimizer(self.model.model, settings.policy.optimizer)
         self.scheduler = make_scheduler(self.optimizer, settings.policy.scheduler)
@@ -41,43 +41,51 @@ class Learner:
             self._reference = self._language_model()
             self._reference.model.requires_grad_(requires_grad=False)
 
-    def train(self, batch: Batch) -> Trained:
-        return learning.train(self, batch, self._settings)
+    def train(self, batch: Batch) -> TrainResult:
+        return training_step.train(self, batch, self._settings)
 
-    def scored(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
+    def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
         own = LogProbs()
         model = self._reference if reference else self.model
         with torch.no_grad():
             for micro in self._micro_batches(rows, indices):
                 own |= micro.by_row(model.computing(partial(model.log_probs, micro.ids, micro.row, micro.at)))
-        return merged(self._processes.share(own))
+        return merge(self._shard_group.share(own))
 
-    def step(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> Stepped:
-        metrics, log_probs = self.gradient(rows, part, known)
+    def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
+        metrics, log_probs = self.gradient(rows, part, fixed)
         lr = float(self.optimizer.param_groups[0]["lr"])
-        return Stepped({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
+        return OptimizerStep({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
 
-    def gradient(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> tuple[LossMetrics, LogProbs]:
-        """Into the parameters; what is returned is of all processes."""
+    def gradient(
+        self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
+    ) -> tuple[LossMetrics, LogProbs]:
+        """Put the gradient into the parameters; the metrics and log-probs that are returned are of all processes."""
         totals = totals_of(rows, part)
         metrics, log_probs = LossMetrics(), LogProbs()
         self.optimizer.zero_grad(set_to_none=True)
         for micro in self._micro_batches(rows, part):
-            now, one = self.model.computing(partial(self._backward, micro, totals, known))
-            metrics += one
+            now, micro_metrics = self.model.computing(partial(self._backward, micro, totals, fixed))
+            metrics += micro_metrics
             log_probs |= micro.by_row(now)
-        every = self._processes.share((metrics, log_probs))
-        return sum((one for one, _ in every), LossMetrics()), merged(one for _, one in every)
+        every = self._shard_group.share((metrics, log_probs))
+        return sum((micro_metrics for micro_metrics, _ in every), LossMetrics()), merge(
+            micro_metrics for _, micro_metrics in every
+        )
 
-    def _backward(self, micro: MicroBatch, totals: Totals, known: Known) -> tuple[torch.Tensor, LossMetrics]:
-        """The micro-batch's part of the gradient."""
+    def _backward(
+        self, micro: MicroBatch, totals: BatchTotals, fixed: FixedLogProbs
+    ) -> tuple[torch.Tensor, LossMetrics]:
+        """Add the micro-batch's part of the gradient; its log-probs `[tokens]` and metrics."""
         now = self.model.log_probs(micro.ids, micro.row, micro.at)
-        loss, metrics = loss_of(micro, now, known, totals, self._settings.loss)
-        (loss * self._processes.place.world_size).backward()
+        loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
+        (loss * self._shard_group.rank_info.world_size).backward()
         return now.detach(), metrics
 
     def _update(self) -> dict[str, float]:
-        parameters = [one for one in self.model.model.parameters() if one.grad is not None]
+        parameters = [
+            micro_metrics for micro_metrics in self.model.model.parameters() if micro_metrics.grad is not None
+        ]
         limit = self._settings.policy.max_grad_norm
         norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, math.inf if limit is None else limit)))
         skipped = not math.isfinite(norm)
@@ -89,17 +97,17 @@ class Learner:
         return {"train/grad_norm": norm, "train/skipped_updates": float(skipped)}
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> Iterable[MicroBatch]:
-        place = self._processes.place
+        rank_info = self._shard_group.rank_info
         return micro_batches(
             rows,
             indices,
             size=self._settings.policy.train_micro_batch_size,
-            rank=place.rank,
-            world_size=place.world_size,
-            device=self._processes.device,
+            rank=rank_info.rank,
+            world_size=rank_info.world_size,
+            device=self._shard_group.device,
         )
 
     def _language_model(self) -> LanguageModel:
         policy = self._settings.policy
-        model = self._processes.shard(load_model(policy), policy)
-        return LanguageModel(model, policy, sharded=self._processes.sharded)
+        model = self._shard_group.shard(load_model(policy), policy)
+        return LanguageModel(model, policy, sharded=self._shard_group.sharded)

@@ -14,18 +14,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 
 Size = Annotated[int, Field(ge=1)]
 
 
-class MegatronOptimizer(Block):
+class MegatronOptimizer(SettingsBlock):
     """`policy.megatron_cfg.optimizer`: Adam."""
 
     optimizer: Literal["adam"] = "adam"
     lr: float = Field(default=5e-6, gt=0)
     min_lr: float = Field(default=0.0, ge=0)
-    """Where a decay ends."""
+    """Learning rate at the end of a decay."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Norms and biases have none, as in Megatron-core."""
     adam_beta1: float = Field(default=0.9, ge=0, lt=1)
@@ -50,7 +50,7 @@ class MegatronOptimizer(Block):
         return self
 
 
-class MegatronScheduler(Block):
+class MegatronScheduler(SettingsBlock):
     """`policy.megatron_cfg.scheduler`. Units: optimiser steps."""
 
     lr_warmup_iters: int = Field(default=0, ge=0)
@@ -78,7 +78,7 @@ class MegatronScheduler(Block):
         return self
 
 
-class MegatronDdp(Block):
+class MegatronDdp(SettingsBlock):
     """`policy.megatron_cfg.distributed_data_parallel_config`."""
 
     grad_reduce_in_fp32: bool = False
@@ -88,7 +88,7 @@ class MegatronDdp(Block):
     average_in_collective: bool = False
 
 
-class MegatronConfig(Block):
+class MegatronConfig(SettingsBlock):
     """`policy.megatron_cfg`."""
 
     enabled: bool = False
@@ -105,7 +105,7 @@ class MegatronConfig(Block):
     context_parallel_size: Size = 1
     expert_model_parallel_size: Size = 1
     expert_tensor_parallel_size: int | None = Field(default=None, ge=1)
-    """None: `tensor_model_parallel_size`."""
+    """Tensor parallelism of experts; None: `tensor_model_parallel_size`."""
     sequence_parallel: bool = False
     num_layers_in_first_pipeline_stage: int | None = Field(default=None, ge=1)
     num_layers_in_last_pipeline_stage: int | None = Field(default=None, ge=1)
@@ -117,7 +117,7 @@ class MegatronConfig(Block):
     recompute_granularity: Literal["full", "selective"] = "full"
     """Read with `activation_checkpointing`; so is the next."""
     recompute_modules: tuple[str, ...] | None = None
-    """Of `selective`; None: the core of attention."""
+    """Modules that are recomputed with `selective`; None: the core of attention."""
 
     moe_router_dtype: Literal["fp32", "fp64"] | None = None
     moe_router_load_balancing_type: Literal["none", "aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn"] = "none"
@@ -154,7 +154,7 @@ class MegatronConfig(Block):
 
     @property
     def length_divisor(self) -> int:
-        """What the length of every sequence has to be a multiple of."""
+        """The number of which the length of every sequence has to be a multiple."""
         tensor = self.tensor_model_parallel_size if self.sequence_parallel else 1
         return tensor * (2 * self.context_parallel_size if self.context_parallel_size > 1 else 1)
 

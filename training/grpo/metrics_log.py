@@ -1,10 +1,11 @@
-"""`metrics.jsonl`: a line for each step that was done, and for each validation beside steps; on the disk when told.
+"""`metrics.jsonl`: a line for each step, and for each validation beside steps; on the disk when `append` returns.
 
-Form    {"step", "trained", "groups", "dropped", "lost", "wall_s", "metrics"}: steps done by then; whether this tells of
-        one; ids of the groups that it was made of, those of them that were dropped, the groups lost since (with why,
-        how long they ran, whether their row is begun again); seconds since this start of the run; the metrics by name.
-Law     steps never fall. What a run that goes on from a checkpoint will tell again is forgotten first; so is a torn
-        last line.
+Form    {"step", "trained", "groups", "dropped", "lost", "wall_s", "metrics"}: steps done by then; whether this is the
+        report of one; ids of the groups that it was made of, those of them that were dropped, the groups lost since
+        (with why, how long they ran, whether their row is run again); seconds since this start of the run; the metrics
+        by name.
+Law     steps never fall. What a run that goes on from a checkpoint will report again is removed first; so is an
+        incomplete last line.
 Errors  InfraError, kind `disk`, not retryable, when the disk refuses a line.
 """
 
@@ -22,8 +23,8 @@ from paddock.whole_file import sync_folder
 METRICS = "metrics.jsonl"
 
 
-class Line(NamedTuple):
-    """One line, as far as curves and summaries need it."""
+class MetricsLine(NamedTuple):
+    """The part of a line that curves and summaries need."""
 
     step: int
     trained: bool
@@ -35,14 +36,14 @@ class MetricsLog:
         self._path = folder / METRICS
 
     def forget(self, after: int) -> None:
-        """Cut off the lines of later steps; -1: all."""
-        kept = 0
+        """Remove the lines of steps after this one; -1: all."""
+        end_of_kept = 0
         for end, line in self._read():
             if line["step"] > after:
                 break
-            kept = end
+            end_of_kept = end
         with self._path.open("ab") as file:
-            file.truncate(kept)
+            file.truncate(end_of_kept)
             os.fsync(file.fileno())
         sync_folder(self._path.parent)
 
@@ -55,11 +56,11 @@ class MetricsLog:
         except OSError as error:
             raise InfraError(f"{self._path}: can't be written: {error}", kind="disk", retryable=False) from error
 
-    def lines(self) -> list[Line]:
-        """What was told and is not forgotten. Numbers that are none (NaN, infinity) are left out."""
+    def lines(self) -> list[MetricsLine]:
+        """All lines. Values that are no finite number are left out."""
         return [
-            Line(one["step"], one["trained"], {k: v for k, v in one["metrics"].items() if v is not None})
-            for _, one in self._read()
+            MetricsLine(line["step"], line["trained"], {k: v for k, v in line["metrics"].items() if v is not None})
+            for _, line in self._read()
         ]
 
     def _read(self) -> Iterator[tuple[int, Any]]:

@@ -1,4 +1,4 @@
-"""Rows of a batch as tensors: cut into optimiser steps, dealt to processes, padded into micro-batches.
+"""Rows of a batch as tensors: split into optimiser steps and over processes, padded into micro-batches.
 
 Shapes  `ids` [rows, length], padded on the right with 0. The other tensors are flat, one entry per trained token:
         entry i is about `ids[row[i], at[i]]`, which is predicted at the position before.
@@ -21,31 +21,31 @@ from paddock.training.core.records import TrainRow
 
 
 class MicroBatch(NamedTuple):
-    """Some rows."""
+    """Some rows of a batch as tensors; shapes are given above."""
 
     rows: list[int]
-    """Indices in the batch; empty: there is nothing to train on in it."""
+    """Indices in the batch; empty where the micro-batch has nothing to train on."""
     ids: torch.Tensor
     row: torch.Tensor
     at: torch.Tensor
     engine_log_probs: torch.Tensor
     advantages: torch.Tensor
     lengths: list[int]
-    """Of the rows of `ids`, without padding."""
+    """The lengths of the rows of `ids` in tokens, without padding."""
 
     def flat(self, values: Mapping[int, torch.Tensor]) -> torch.Tensor:
-        """Of values for each trained token of each row of the batch, those of this micro-batch."""
+        """`[tokens]`: of `values`, by row of the batch `[tokens of the row]`, those of this micro-batch."""
         own = [values[nth] for nth in self.rows]
         return torch.cat(own).to(self.ids.device) if own else self.engine_log_probs
 
     def by_row(self, values: torch.Tensor) -> dict[int, torch.Tensor]:
-        """The other way, on the CPU."""
+        """The inverse of `flat`: `values` `[tokens]` by row of the batch, on the CPU."""
         counts = torch.bincount(self.row, minlength=len(self.rows)).tolist() if self.rows else []
         return dict(zip(self.rows, values.detach().to("cpu").split(counts), strict=True)) if self.rows else {}
 
 
 def step_parts(indices: Sequence[int], n_steps: int) -> list[list[int]]:
-    """The rows of each optimiser step, as they come, in parts of like size; none is empty."""
+    """The row indices of each optimiser step, in order, in parts of like size; none is empty."""
     bounds = [len(indices) * nth // n_steps for nth in range(n_steps + 1)]
     return [list(indices[start:end]) for start, end in pairwise(bounds) if end > start]
 
@@ -63,9 +63,9 @@ def micro_batches(
 def packed_batches(
     rows: Sequence[TrainRow], indices: Sequence[int], *, capacity: int, rank: int, world_size: int, device: torch.device
 ) -> Iterator[MicroBatch]:
-    """The same by tokens: as many rows in each as there is room for, at least one."""
+    """As `micro_batches`, bounded by tokens: each has as many rows as fit into `capacity` tokens, at least one."""
     dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
-    packed = [packs([len(rows[indices[nth]].ids) for nth in one], capacity) for one in dealt]
+    packed = [packs([len(rows[indices[nth]].ids) for nth in part], capacity) for part in dealt]
     for at in range(max(map(len, packed))):
         chosen = packed[rank][at] if at < len(packed[rank]) else []
         yield _micro_batch(rows, [indices[dealt[rank][nth]] for nth in chosen], device)
@@ -76,7 +76,7 @@ def trained(row: TrainRow) -> list[int]:
     return [at for at, on in enumerate(row.loss_mask) if on]
 
 
-def check(rows: Sequence[TrainRow], max_length: int) -> None:
+def require_trainable(rows: Sequence[TrainRow], max_length: int) -> None:
     for row in rows:
         if len(row.ids) > max_length:
             raise BugError(f"a row of {len(row.ids)} tokens came to a policy for {max_length}: it had to be masked")
@@ -87,7 +87,7 @@ def check(rows: Sequence[TrainRow], max_length: int) -> None:
 def _micro_batch(rows: Sequence[TrainRow], own: list[int], device: torch.device) -> MicroBatch:
     chosen = [rows[nth] for nth in own]
     length = max((len(row.ids) for row in chosen), default=2)
-    places = [(nth, at) for nth, row in enumerate(chosen) for at in trained(row)]
+    trained_at = [(nth, at) for nth, row in enumerate(chosen) for at in trained(row)]
 
     def tensor(values: list[float], dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.tensor(values, dtype=dtype, device=device)
@@ -96,9 +96,9 @@ def _micro_batch(rows: Sequence[TrainRow], own: list[int], device: torch.device)
     return MicroBatch(
         rows=own,
         ids=torch.tensor(ids, dtype=torch.long, device=device),
-        row=tensor([nth for nth, _ in places], torch.long),
-        at=tensor([at for _, at in places], torch.long),
-        engine_log_probs=tensor([chosen[nth].generation_log_probs[at] for nth, at in places]),
-        advantages=tensor([chosen[nth].advantages[at] for nth, at in places]),
+        row=tensor([nth for nth, _ in trained_at], torch.long),
+        at=tensor([at for _, at in trained_at], torch.long),
+        engine_log_probs=tensor([chosen[nth].generation_log_probs[at] for nth, at in trained_at]),
+        advantages=tensor([chosen[nth].advantages[at] for nth, at in trained_at]),
         lengths=[len(row.ids) for row in chosen] or [length],
     )

@@ -1,8 +1,8 @@
 """The servers of a run: what `env.nemo_gym` composes, with a vLLM server in place of its model server.
 
 Law     `policy.generation.vllm` is laid over the model server that is named `policy_model`, or is the only one that
-        agents ask. One of another implementation, which would be asked over a wire that carries no exact tokens, gives
-        way to `vllm`; what it says of prompts and sampling is kept. What nobody says follows from `policy`: model,
+        agents call. One of another implementation, whose wire carries no exact tokens, gives way to `vllm`; its
+        settings of prompts and sampling are kept. Settings that nothing gives follow from `policy`: model,
         tokenizer, longest sequence, type of the weights, and how they are sent.
 Sampling training samples from the whole distribution at `policy.generation.temperature`, for of no other the trainer
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
@@ -19,24 +19,24 @@ from paddock.config.reading import parse
 from paddock.config.trees import copied, merge
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.lacking import DRIVER
+from paddock.training.grpo.preflight import DRIVER
 from paddock.types import JsonObject
 
 KIND = "models_servers"
 VLLM = "vllm"
-USUAL = "policy_model"
+DEFAULT_NAME = "policy_model"
 _WIRE = {"base_url", "api_key", "model", "engine", "request_token_ids", "upstream_api", "extra_body"}
 """Fields of another model server that say where it is and how it is spoken to, not what it does."""
 _UNSET = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed")
 """Sampling parameters that nobody sets in training; null: the engine's own."""
-_OF_COLLECTIONS = frozenset(
+_COLLECTION_KEYS = frozenset(
     ("out", "rows", "split", "repeats", "limit", "slice", "shard", "concurrency", "deadline_s", "progress_every_s")
 )
 """Keys of `eval` that say which rollouts there are, and when."""
 _ORIGIN = "env.nemo_gym"
 
 
-class Servers(NamedTuple):
+class RunServers(NamedTuple):
     environment: Config
     model_server: str
     notes: list[Note]
@@ -44,29 +44,30 @@ class Servers(NamedTuple):
 
 def compose_servers(
     beside: JsonObject, body: JsonObject, config: TrainConfig, overrides: Sequence[str], *, plan: bool = False
-) -> Servers:
-    """`body`: the servers' part of `env.nemo_gym`; `beside`: what interpolations in it may read besides. `plan`: it is
-    not this machine that will run them."""
+) -> RunServers:
+    """The servers of a run. `body`: the servers' part of `env.nemo_gym`; `beside`: what interpolations in it may read
+    besides. `plan`: another machine will run them."""
     # An override may be of the model server that is only made here.
-    drafted = _load(
-        beside, body, [text if text.startswith(("+", "~")) else f"+{text}" for text in overrides], servers=()
+    draft = _load(beside, body, [text if text.startswith(("+", "~")) else f"+{text}" for text in overrides], servers=())
+    name = _model_server(draft)
+    current = _block(draft, name)
+    ours = current.implementation == VLLM
+    kept = _KeptFields({}, []) if ours else _kept_fields(name, current)
+    merged = merge(kept.block, config.policy.generation.vllm)
+    merged = merge(
+        _settings_from_policy(config, merge(current.block if ours else {}, merged), has_gpus=_has_gpus(config, plan)),
+        merged,
     )
-    name = _model_server(drafted)
-    written = _block(drafted, name)
-    ours = written.implementation == VLLM
-    kept = _Kept({}, []) if ours else _kept(name, written)
-    laid = merge(kept.block, config.policy.generation.vllm)
-    laid = merge(_derived(config, merge(written.block if ours else {}, laid), has_gpus=_has_gpus(config, plan)), laid)
-    _require_whole(name, merge(written.block if ours else {}, laid))
-    added = merge(body.get(name) or {}, {KIND: {VLLM: laid}})
-    dropped = [] if ours or written.implementation is None else [f"~{name}.{KIND}.{written.implementation}"]
+    _require_whole(name, merge(current.block if ours else {}, merged))
+    added = merge(body.get(name) or {}, {KIND: {VLLM: merged}})
+    dropped = [] if ours or current.implementation is None else [f"~{name}.{KIND}.{current.implementation}"]
     environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
-    return Servers(environment, name, [*_notes(environment), *kept.notes])
+    return RunServers(environment, name, [*_notes(environment), *kept.notes])
 
 
-class _Written(NamedTuple):
+class _ModelServerBlock(NamedTuple):
     implementation: str | None
-    """None: there is no model server yet."""
+    """None: the config has no model server yet."""
     block: JsonObject
     """Unresolved."""
 
@@ -78,21 +79,21 @@ def _load(beside: JsonObject, body: JsonObject, overrides: Sequence[str], server
         raise ConfigError(error.message.replace("extra: ", f"{_ORIGIN}: "), kind=error.kind) from error
 
 
-def _model_server(drafted: Config) -> str:
-    """Servers that no agent asks are others', such as a judge."""
-    tree: Any = parse(drafted.to_yaml(), "composed config").tree
-    agents = [name for name, instance in drafted.instances.items() if instance.kind == "agents"]
-    blocks = [tree[name]["agents"][drafted.instances[name].implementation] or {} for name in agents]
-    asked = {named.get("name") for block in blocks if isinstance(named := block.get("model_server"), dict)}
-    servers = [name for name, instance in drafted.instances.items() if instance.kind == KIND]
-    names = [name for name in servers if name in asked] if agents else servers
-    usual = USUAL in {*servers, *asked} or not names
+def _model_server(draft: Config) -> str:
+    """The name of the model server that is trained. One that no agent calls is another's, such as a judge's."""
+    tree: Any = parse(draft.to_yaml(), "composed config").tree
+    agents = [name for name, instance in draft.instances.items() if instance.kind == "agents"]
+    blocks = [tree[name]["agents"][draft.instances[name].implementation] or {} for name in agents]
+    called = {named.get("name") for block in blocks if isinstance(named := block.get("model_server"), dict)}
+    servers = [name for name, instance in draft.instances.items() if instance.kind == KIND]
+    names = [name for name in servers if name in called] if agents else servers
+    usual = DEFAULT_NAME in {*servers, *called} or not names
     if not usual and len(names) > 1:
         raise ConfigError(
-            f"env.nemo_gym has several model servers ({', '.join(names)}): name the one that is trained `{USUAL}`",
+            f"env.nemo_gym has several model servers ({', '.join(names)}): name the trained one `{DEFAULT_NAME}`",
             kind="config_invalid",
         )
-    trained = USUAL if usual else names[0]
+    trained = DEFAULT_NAME if usual else names[0]
     others = [name for name in names if name != trained] if agents else []
     if others:
         raise ConfigError(
@@ -103,49 +104,49 @@ def _model_server(drafted: Config) -> str:
     return trained
 
 
-def _block(drafted: Config, name: str) -> _Written:
-    if name not in drafted.instances:
-        return _Written(None, {})
-    implementation = drafted.instances[name].implementation
-    tree: Any = parse(drafted.to_yaml(), "composed config").tree
-    return _Written(implementation, copied(tree[name][KIND][implementation] or {}))
+def _block(draft: Config, name: str) -> _ModelServerBlock:
+    if name not in draft.instances:
+        return _ModelServerBlock(None, {})
+    implementation = draft.instances[name].implementation
+    tree: Any = parse(draft.to_yaml(), "composed config").tree
+    return _ModelServerBlock(implementation, copied(tree[name][KIND][implementation] or {}))
 
 
-class _Kept(NamedTuple):
+class _KeptFields(NamedTuple):
     block: JsonObject
     notes: list[Note]
 
 
-def _kept(name: str, written: _Written) -> _Kept:
-    """What a server of another implementation says that holds for ours."""
-    if written.implementation is None:
-        return _Kept({}, [])
+def _kept_fields(name: str, current: _ModelServerBlock) -> _KeptFields:
+    """The settings of a server of another implementation that hold for ours."""
+    if current.implementation is None:
+        return _KeptFields({}, [])
     fields = set(resolve_class(VLLM, KIND).config_type.model_fields) - _WIRE
-    kept = {key: value for key, value in written.block.items() if key in fields}
-    where = f"{name}.{KIND}.{written.implementation}"
-    if written.block.get("extra_body"):
+    kept = {key: value for key, value in current.block.items() if key in fields}
+    where = f"{name}.{KIND}.{current.implementation}"
+    if current.block.get("extra_body"):
         raise ConfigError(
             f"`{where}.extra_body`: is not sent to the engines of a run; say it in policy.generation.vllm, as "
             "chat_template_kwargs or sampling_overrides",
             kind="config_invalid",
         )
-    others = sorted(set(written.block) - fields - _WIRE)
+    others = sorted(set(current.block) - fields - _WIRE)
     notes = [Note(_ORIGIN, where, "mapped", f"`{name}.{KIND}.{VLLM}`, the engines of the run")]
     notes += [Note(_ORIGIN, f"{where}.{key}", "inert", "the engines of the run take its place") for key in others]
-    return _Kept(kept, notes)
+    return _KeptFields(kept, notes)
 
 
-def _derived(config: TrainConfig, block: JsonObject, *, has_gpus: bool) -> JsonObject:
-    """What follows from the policy's settings and neither block says."""
+def _settings_from_policy(config: TrainConfig, block: JsonObject, *, has_gpus: bool) -> JsonObject:
+    """Settings of the model server that follow from the policy's and that neither block gives."""
     policy = config.policy
-    found: JsonObject = {"model": config.policy.model_name, "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}"}
+    fields: JsonObject = {"model": config.policy.model_name, "python": "${oc.env:PADDOCK_VLLM_PYTHON,null}"}
     if policy.tokenizer.name not in (None, policy.model_name):
-        found["tokenizer"] = policy.tokenizer.name
+        fields["tokenizer"] = policy.tokenizer.name
     if policy.generation.max_new_tokens not in (None, policy.max_total_sequence_length):
-        found["max_tokens_per_turn"] = policy.generation.max_new_tokens
-    said: Any = block.get("sampling_overrides") or {}
-    unset = [key for key in _UNSET if key not in said and not (key == "top_k" and policy.generation.val_top_k)]
-    out = {key: value for key, value in found.items() if key not in block or key == "model"}
+        fields["max_tokens_per_turn"] = policy.generation.max_new_tokens
+    overrides: Any = block.get("sampling_overrides") or {}
+    unset = [key for key in _UNSET if key not in overrides and not (key == "top_k" and policy.generation.val_top_k)]
+    out = {key: value for key, value in fields.items() if key not in block or key == "model"}
     stops = {"stop_token_ids": policy.generation.stop_token_ids, "stop": policy.generation.stop_strings}
     ends = {key: list(value) for key, value in stops.items() if value is not None}
     out["sampling_overrides"] = {**dict.fromkeys(unset), **ends}
@@ -163,19 +164,21 @@ def _derived(config: TrainConfig, block: JsonObject, *, has_gpus: bool) -> JsonO
 
 
 def _require_whole(name: str, block: JsonObject) -> None:
-    said: Any = block.get("sampling_overrides") or {}
-    wrong = [key for key in said if key in ("temperature", "top_p") or (key in _UNSET and said[key] is not None)]
+    overrides: Any = block.get("sampling_overrides") or {}
+    wrong = [
+        key for key in overrides if key in ("temperature", "top_p") or (key in _UNSET and overrides[key] is not None)
+    ]
     if wrong:
         raise ConfigError(
             f"`{name}.{KIND}.{VLLM}.sampling_overrides.{wrong[0]}`: training samples every answer anew, "
-            "from the whole distribution at policy.generation.temperature, of which alone it knows the log-probs: take "
+            "from the whole distribution at policy.generation.temperature, the only one whose log-probs it knows: take "
             "it out (validations: policy.generation.val_temperature, val_top_p, val_top_k)",
             kind="config_invalid",
         )
 
 
 def _has_gpus(config: TrainConfig, plan: bool) -> bool:
-    """Whether the machine that runs it has GPUs; a plan's is the one that the recipe asks for."""
+    """Whether the machine of the run has GPUs; for a plan that is the machine of the recipe."""
     return DRIVER.exists() or (plan and config.cluster.gpus_per_node > 0)
 
 
@@ -187,13 +190,14 @@ def _transfer(config: TrainConfig, launch: Any, has_gpus: bool) -> str:
 
 
 def _notes(environment: Config) -> list[Note]:
-    """Without those that tell an environment of its trainer; with what it says of a collection that is none here."""
-    told = [
+    """The notes of an environment: without those about its trainer, with its keys of a collection, which have no
+    effect here."""
+    notes = [
         note._replace(where=_ORIGIN if note.where == "extra" else note.where)
         for note in environment.notes
         if note.kind != "trainer"
     ]
-    collection = [key for key in environment.top("eval") or {} if key in _OF_COLLECTIONS]
-    return told + [
+    collection = [key for key in environment.top("eval") or {} if key in _COLLECTION_KEYS]
+    return notes + [
         Note(_ORIGIN, f"eval.{key}", "inert", "a run's rows and steps are `data`'s and `grpo`'s") for key in collection
     ]

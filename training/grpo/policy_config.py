@@ -2,7 +2,7 @@
 
 Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml`; `torch_cfg` and `generation.vllm` are ours.
 Units   tokens, rows.
-Errors  a value, or values that can't be together, are a ValidationError that says what would be right.
+Errors  a value, or values that are not allowed together, are a ValidationError with what would be right.
 """
 
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.types import JsonObject
 
 
-class TokenizerConfig(Block):
+class TokenizerConfig(SettingsBlock):
     """`policy.tokenizer`."""
 
     name: str | None = None
     """Folder or name; None: the model's."""
 
 
-class TorchConfig(Block):
+class TorchConfig(SettingsBlock):
     """`policy.torch_cfg`: where the policy is trained; of a policy on Megatron-core `device` and `threads` alone."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -30,11 +30,11 @@ class TorchConfig(Block):
     processes: int = Field(default=1, ge=1)
     """Over which the weights are sharded (FSDP); on GPUs one for each."""
     threads: int | None = Field(default=1, ge=1)
-    """Of each process on a CPU; None: torch's own choice."""
+    """Threads of each process on a CPU; None: torch's own choice."""
     attention: Literal["sdpa", "eager"] = "sdpa"
 
 
-class DtensorConfig(Block):
+class DtensorConfig(SettingsBlock):
     """`policy.dtensor_cfg`."""
 
     enabled: bool = True
@@ -43,7 +43,7 @@ class DtensorConfig(Block):
     """Activations are computed anew for the gradient: less memory, more time."""
 
 
-class OptimizerKwargs(Block):
+class OptimizerKwargs(SettingsBlock):
     """`policy.optimizer.kwargs`."""
 
     lr: float = Field(default=5e-6, gt=0)
@@ -52,14 +52,14 @@ class OptimizerKwargs(Block):
     weight_decay: float = Field(default=0.01, ge=0)
 
 
-class OptimizerConfig(Block):
+class OptimizerConfig(SettingsBlock):
     """`policy.optimizer`."""
 
     name: Literal["torch.optim.AdamW"] = "torch.optim.AdamW"
     kwargs: OptimizerKwargs = OptimizerKwargs()
 
 
-class SchedulerPart(Block):
+class SchedulerPart(SettingsBlock):
     """One schedule of the learning rate; arguments are torch's own."""
 
     name: Literal[
@@ -70,11 +70,11 @@ class SchedulerPart(Block):
     kwargs: Mapping[str, int | float] = {}
 
 
-class SchedulerConfig(Block):
+class SchedulerConfig(SettingsBlock):
     """`policy.scheduler`: schedules one after the other; a list that ends in `{milestones: [...]}`."""
 
     parts: tuple[SchedulerPart, ...] = ()
-    """None: the learning rate stays."""
+    """Schedules in order; none: the learning rate is constant."""
     milestones: tuple[int, ...] = ()
     """Optimiser steps at which the second, third, ... part begins."""
 
@@ -99,12 +99,12 @@ class SchedulerConfig(Block):
 
     @property
     def entries(self) -> list[JsonObject]:
-        """In the form of a recipe."""
+        """The schedule in the form of a recipe."""
         parts: list[JsonObject] = [part.model_dump(mode="json") for part in self.parts]
         return [*parts, {"milestones": list(self.milestones)}] if parts else []
 
 
-class SequencePackingConfig(Block):
+class SequencePackingConfig(SettingsBlock):
     """`policy.sequence_packing`, of a policy on Megatron-core: rows one after the other in one sequence, in which each
     attends to itself alone."""
 
@@ -113,10 +113,10 @@ class SequencePackingConfig(Block):
     """Tokens of a micro-batch, where one row is not longer; None: `max_total_sequence_length` times
     `train_micro_batch_size`."""
     logprob_mb_tokens: int | None = Field(default=None, ge=1)
-    """The same where nothing is learned; None: `train_mb_tokens`."""
+    """The same for passes without a gradient; None: `train_mb_tokens`."""
 
 
-class ColocatedConfig(Block):
+class ColocatedConfig(SettingsBlock):
     """`policy.generation.colocated`."""
 
     enabled: bool = False
@@ -129,7 +129,7 @@ class ColocatedConfig(Block):
         return value
 
 
-class GenerationConfig(Block):
+class GenerationConfig(SettingsBlock):
     """`policy.generation`: how training samples, and validation."""
 
     backend: Literal["vllm"] = "vllm"
@@ -137,11 +137,11 @@ class GenerationConfig(Block):
     top_p: float = 1.0
     top_k: int | None = None
     val_temperature: float | None = Field(default=None, ge=0)
-    """In validations; None, here and below: as in training."""
+    """The temperature of validations; None, here and below: as in training."""
     val_top_p: float | None = Field(default=None, gt=0, le=1)
     val_top_k: int | None = Field(default=None, ge=1)
     max_new_tokens: int | None = Field(default=None, ge=1)
-    """Of one answer; None: as many as there is room for."""
+    """Most tokens of one answer; None: as many as fit."""
     stop_token_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Tokens that end an answer besides the model's own; they are its last, and trained on."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
@@ -166,7 +166,7 @@ class GenerationConfig(Block):
         return self
 
 
-class PolicyConfig(Block):
+class PolicyConfig(SettingsBlock):
     """`policy`."""
 
     model_name: str
@@ -180,9 +180,9 @@ class PolicyConfig(Block):
     """Rows of one forward pass; the loss does not depend on it."""
     precision: Literal["bfloat16", "float32"] = "bfloat16"
     max_grad_norm: float | None = Field(default=1.0, gt=0)
-    """None: gradients are not clipped."""
+    """Largest norm of a gradient; None: gradients are not clipped."""
     freeze_moe_router: bool = False
-    """Which experts a token goes to is not trained (recipes: `policy.megatron_cfg.freeze_moe_router`)."""
+    """The routers of a mixture of experts are not trained (recipes: `policy.megatron_cfg.freeze_moe_router`)."""
     optimizer: OptimizerConfig = OptimizerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
     dtensor_cfg: DtensorConfig = DtensorConfig()
@@ -193,7 +193,7 @@ class PolicyConfig(Block):
 
     @property
     def n_processes(self) -> int:
-        """That hold the weights together."""
+        """Number of processes that hold the weights together."""
         return self.megatron_cfg.world_size if self.megatron_cfg.enabled else self.torch_cfg.processes
 
     @field_validator("optimizer", "scheduler", mode="before")

@@ -1,4 +1,4 @@
-"""Several processes that hold one policy together, as one.
+"""Several processes that hold one policy together, behind the interface of one.
 
 Law     every method is called on all ranks at once; rank 0's answer is the answer. The first error is raised when
         it comes: the others wait for the rank that raised it, and have to be ended.
@@ -10,36 +10,36 @@ from pathlib import Path
 from typing import TypeVar
 
 from paddock.training.core.records import Batch
-from paddock.training.grpo.roles import Policy, Replica, Sent, Trained
+from paddock.training.grpo.roles import Policy, ReplicaInfo, SendResult, TrainResult
 
 T = TypeVar("T")
 
 
 class PolicyProcesses:
-    """`roles.Policy`."""
+    """The role `roles.Policy`, called on all ranks."""
 
     def __init__(self, ranks: Sequence[Policy]) -> None:
         self._ranks = ranks
 
-    async def train(self, batch: Batch) -> Trained:
-        return await _first(one.train(batch) for one in self._ranks)
+    async def train(self, batch: Batch) -> TrainResult:
+        return await _first(rank.train(batch) for rank in self._ranks)
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
-        return await _first(one.send(version, replicas, clear_cache=clear_cache) for one in self._ranks)
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
+        return await _first(rank.send(version, replicas, clear_cache=clear_cache) for rank in self._ranks)
 
     async def save(self, folder: Path) -> None:
-        await _first(one.save(folder) for one in self._ranks)
+        await _first(rank.save(folder) for rank in self._ranks)
 
     async def load(self, folder: Path) -> None:
-        await _first(one.load(folder) for one in self._ranks)
+        await _first(rank.load(folder) for rank in self._ranks)
 
     async def export(self, folder: Path) -> None:
-        await _first(one.export(folder) for one in self._ranks)
+        await _first(rank.export(folder) for rank in self._ranks)
 
     async def stop(self) -> None:
-        await _first(one.stop() for one in self._ranks)
+        await _first(rank.stop() for rank in self._ranks)
 
 
 async def _first(calls: Iterable[Awaitable[T]]) -> T:
-    found: list[T] = await asyncio.gather(*calls)
-    return found[0]
+    results: list[T] = await asyncio.gather(*calls)
+    return results[0]

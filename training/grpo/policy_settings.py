@@ -1,18 +1,18 @@
-"""What the policy is constructed from. Without torch, so that it can be made where there is none."""
+"""The settings from which the policy is made. Torch is not imported, so that they can be made without it."""
 
 from typing import NamedTuple, Self
 
 from paddock.training.core.settings import LossSettings
-from paddock.training.grpo.blocks import Block
+from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 
 
-class PolicySettings(Block):
-    """Of a run's settings those that the policy knows."""
+class PolicySettings(SettingsBlock):
+    """The part of a run's settings that the policy gets."""
 
     policy: PolicyConfig
-    """Its `generation` for the temperature alone."""
+    """Of its `generation` the temperature alone is used."""
     loss: LossSettings = LossSettings()
     seq_logprob_error_threshold: float | None = None
     seed: int = 42
@@ -27,23 +27,23 @@ class PolicySettings(Block):
         )
 
     def optimizer_steps(self, n_rows: int) -> int:
-        """Of a batch of so many rows: the number for which each is made of nearest to `train_global_batch_size`. A few
-        rows more or less than planned, by masks or samples per turn, make no step of a few rows."""
+        """How many optimiser steps a batch of so many rows gets: the number for which the rows of each are nearest to
+        `train_global_batch_size`. So a few rows more or less than planned make no step of a few rows."""
         size = self.policy.train_global_batch_size
         if size is None or self.loss.force_on_policy_ratio:
             return 1
         return max(1, (n_rows + size // 2) // size)
 
 
-class Place(NamedTuple):
-    """One process among those that hold the weights together."""
+class RankInfo(NamedTuple):
+    """One process among those that hold the weights together, and where they meet."""
 
     rank: int = 0
     world_size: int = 1
     master_address: str = "127.0.0.1"
     """Where rank 0 listens; a vLLM finds rank 0 there as well."""
     master_port: int = 0
-    """Free there; without meaning for one process."""
+    """A free port there; not used for one process."""
 
 
-ALONE = Place()
+SINGLE_RANK = RankInfo()

@@ -1,7 +1,7 @@
-"""What policies on torch and on Megatron-core share: one thread that does all work, and who sends weights.
+"""What policies on torch and on Megatron-core share: one thread that does all work, and the sender of weights.
 
 Law     all work is done in one thread, a call after the other, so that the event loop stays free, and settings of torch
-        that belong to a thread hold. A cancelled call ends its waiting, not what was begun.
+        that belong to a thread hold. Cancelling a call ends its waiting, not its work.
         Of several processes each has its own policy, and every method is called on all of them with the same arguments
         at the same time (`PolicyProcesses` does); rank 0 writes, sends and answers.
 """
@@ -13,21 +13,23 @@ from typing import TypeVar
 
 import torch
 
-from paddock.training.grpo.policy_settings import Place, PolicySettings
-from paddock.training.grpo.sending import Sender, vllm_sender
+from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.sharding import device_of
+from paddock.training.grpo.weight_sender import WeightSender, vllm_sender
 
 T = TypeVar("T")
 
 
 class ThreadedPolicy:
-    """`sender` None: to vLLM, by NCCL from GPUs, else by gloo."""
+    """A policy that works in one thread. `sender` None: one that sends to vLLM, by NCCL from GPUs, else by gloo."""
 
-    def __init__(self, settings: PolicySettings, place: Place, sender: Sender | None) -> None:
+    def __init__(self, settings: PolicySettings, rank_info: RankInfo, sender: WeightSender | None) -> None:
         self._settings = settings
-        self._device = device_of(settings.policy.torch_cfg, place)
+        self._device = device_of(settings.policy.torch_cfg, rank_info)
         self._sender = sender or vllm_sender(
-            backend="nccl" if self._device.type == "cuda" else "gloo", device=self._device, address=place.master_address
+            backend="nccl" if self._device.type == "cuda" else "gloo",
+            device=self._device,
+            address=rank_info.master_address,
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy", initializer=self._prepare)
 
@@ -36,11 +38,11 @@ class ThreadedPolicy:
         self._thread.shutdown(wait=False)
 
     def _end(self) -> None:
-        """In the thread, at last."""
+        """The last work of the thread: end what the policy holds."""
         self._sender.close()
 
-    def _made(self, make: Callable[[], T]) -> T:
-        """In the thread, waiting for it."""
+    def _make_in_thread(self, make: Callable[[], T]) -> T:
+        """The result of `make`, which runs in the thread; waits for it."""
         return self._thread.submit(make).result()
 
     async def _run(self, work: Callable[[], T]) -> T:

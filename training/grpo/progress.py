@@ -1,4 +1,4 @@
-"""Showing how a run goes: a bar on a terminal, else a line every few seconds. Written to stderr."""
+"""The progress of a run, written to stderr: a bar on a terminal, else a line every few seconds."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-SHOWN: tuple[tuple[str, str, str], ...] = (
+COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("reward", "train/total_reward/mean", ".3f"),
     ("validation", "validation/accuracy", ".3f"),
     ("loss", "train/loss", ".4g"),
@@ -20,12 +20,12 @@ SHOWN: tuple[tuple[str, str, str], ...] = (
     ("tokens/s", "timing/tokens_per_s", ".0f"),
     ("waits", "timing/wait_share", ".0%"),
 )
-"""What it says, the metric, its form."""
+"""What is shown: label, metric, format."""
 
 
 def status(metrics: Mapping[str, float]) -> str:
-    """`reward 0.412 | loss 0.01 | ...`, of what is there."""
-    return " | ".join(f"{word} {metrics[name]:{form}}" for word, name, form in SHOWN if name in metrics)
+    """`reward 0.412 | loss 0.01 | ...`, of the metrics that are there."""
+    return " | ".join(f"{word} {metrics[name]:{form}}" for word, name, form in COLUMNS if name in metrics)
 
 
 class Progress:
@@ -37,39 +37,39 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`total`: steps; None: nobody knows."""
+        """`total`: number of steps; None: unknown. `every_s`: seconds between two lines."""
         self._total = total
         self._every_s = every_s
         self._stream = stream if stream is not None else sys.stderr
         self._clock = clock
-        self._said: float | None = None
-        self._held = ""
+        self._written_at: float | None = None
+        self._pending = ""
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         if self._stream.isatty():
             self._start_bar()
 
-    def tell(self, step: int, metrics: Mapping[str, float]) -> None:
+    def report(self, step: int, metrics: Mapping[str, float]) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=step, status=status(metrics))
             return
         of = f"/{self._total}" if self._total is not None else ""
-        self._held = f"step {step}{of} | {status(metrics)}"
+        self._pending = f"step {step}{of} | {status(metrics)}"
         now = self._clock()
-        if self._said is None or now - self._said >= self._every_s or step == self._total:
-            self._said = now
-            self._say()
+        if self._written_at is None or now - self._written_at >= self._every_s or step == self._total:
+            self._written_at = now
+            self._write_pending()
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
-        self._say()
+        self._write_pending()
 
-    def _say(self) -> None:
-        if self._held:
-            self._stream.write(self._held + "\n")
+    def _write_pending(self) -> None:
+        if self._pending:
+            self._stream.write(self._pending + "\n")
             self._stream.flush()
-            self._held = ""
+            self._pending = ""
 
     def _start_bar(self) -> None:
         from rich.console import Console

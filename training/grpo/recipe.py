@@ -1,4 +1,4 @@
-"""Keys of NeMo-RL's recipes: which become keys of ours, which say nothing here, which are refused. Data: `recipe.yaml`.
+"""Keys of NeMo-RL's recipes: which become keys of ours, which have no effect, which are refused. Data: `recipe.yaml`.
 
 Law     a key of a recipe that changes the loss, the mask, the advantages or the batch is a setting here, is read as
         one, or is refused: never inert, but for values by which it changes nothing. Keys without an entry are left as
@@ -17,18 +17,18 @@ from paddock.config.late import Resolver
 from paddock.config.reading import read
 from paddock.config.trees import KeyPath, copied, dotted, get_at, split
 from paddock.training.grpo.arguments import arguments_of
-from paddock.training.grpo.composing import Composed
+from paddock.training.grpo.compose import ConfigTree
 from paddock.types import JsonObject, Record
 
 _TABLE = Path(__file__).with_name("recipe.yaml")
 _LATE: tuple[KeyPath, ...] = (("policy", "generation", "vllm"),)
-"""Kept as written: the environment in it is read by who uses it."""
+"""Kept as written: variables of the environment in it are read by the servers."""
 _MEGATRON: KeyPath = ("policy", "megatron_cfg")
 _EXTRA_ARGS: KeyPath = ("policy", "generation", "vllm", "launch", "extra_args")
 
 
-class Rule(Record):
-    """What becomes of one key; exactly one of the first five."""
+class RecipeRule(Record):
+    """What becomes of one key: exactly one of the first five fields is set."""
 
     to: str | None = None
     argument: str | None = None
@@ -36,14 +36,14 @@ class Rule(Record):
     disabled: str | None = None
     refused: str | None = None
     only: list[Any] | None = None
-    """Of `inert`: the values that say nothing; None: any."""
+    """Of `inert`: the values that have no effect; None: any."""
     backend: Literal["torch", "megatron"] | None = None
     """Of `inert`: where the policy runs on that one, while it is a setting on the other; None: on either."""
     enabled: str | None = None
     """Of `disabled`: why the block is refused when it is enabled; None: its keys have rules."""
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def _one_action(self) -> Self:
         given = [name for name in ("to", "argument", "inert", "disabled", "refused") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of to, argument, inert, disabled, refused; has {given}")
@@ -53,7 +53,7 @@ class Rule(Record):
         return self
 
 
-class Translated(NamedTuple):
+class TranslatedRecipe(NamedTuple):
     """A recipe in our keys."""
 
     tree: JsonObject
@@ -63,13 +63,13 @@ class Translated(NamedTuple):
 
 
 @cache
-def recipe_table() -> dict[KeyPath, Rule]:
+def recipe_table() -> dict[KeyPath, RecipeRule]:
     """The table that ships with the package."""
-    rules = TypeAdapter(dict[str, Rule]).validate_python(read(_TABLE, _TABLE.name).tree)
+    rules = TypeAdapter(dict[str, RecipeRule]).validate_python(read(_TABLE, _TABLE.name).tree)
     return {split(key): rule for key, rule in rules.items()}
 
 
-def rule_for(path: KeyPath) -> Rule | None:
+def rule_for(path: KeyPath) -> RecipeRule | None:
     """The rule of the key, or of the nearest block above it that has one."""
     table = recipe_table()
     return next((table[path[:end]] for end in range(len(path), 0, -1) if path[:end] in table), None)
@@ -77,46 +77,46 @@ def rule_for(path: KeyPath) -> Rule | None:
 
 def in_recipes(path: KeyPath) -> bool:
     """Whether recipes have a block of that path."""
-    return any(known[: len(path)] == path and len(known) > len(path) for known in recipe_table())
+    return any(key[: len(path)] == path and len(key) > len(path) for key in recipe_table())
 
 
 def recipe_keys(path: KeyPath) -> list[str]:
     """The keys that recipes have in that block."""
     depth = len(path)
-    return sorted({known[depth] for known in recipe_table() if known[:depth] == path and len(known) > depth})
+    return sorted({key[depth] for key in recipe_table() if key[:depth] == path and len(key) > depth})
 
 
-def translate(tree: JsonObject, composed: Composed, resolver: Resolver) -> Translated:
+def translate(tree: JsonObject, composed: ConfigTree, resolver: Resolver) -> TranslatedRecipe:
     """`tree` in our keys: the part of the composed one that is not the servers'."""
-    work = _Translation(composed, resolver)
+    translation = _RecipeTranslation(composed, resolver)
     for key, value in tree.items():
-        work.visit((key,), value, None)
-    work.place()
-    return Translated(work.tree, work.notes, work.problems)
+        translation.visit((key,), value, None)
+    translation.put_moved()
+    return TranslatedRecipe(translation.tree, translation.notes, translation.problems)
 
 
-class _Moved(NamedTuple):
+class _MovedValue(NamedTuple):
     value: Any
     source: KeyPath
 
 
-class _Translation:
-    def __init__(self, composed: Composed, resolver: Resolver) -> None:
+class _RecipeTranslation:
+    def __init__(self, composed: ConfigTree, resolver: Resolver) -> None:
         self.composed = composed
         self.resolver = resolver
         self.tree: JsonObject = {}
         self.notes: list[Note] = []
         self.problems: list[str] = []
-        self.moved: dict[KeyPath, _Moved] = {}
+        self.moved: dict[KeyPath, _MovedValue] = {}
         self.arguments: list[str] = []
         self.backend = "megatron" if self.enabled(_MEGATRON, _get(composed.tree, _MEGATRON, None)) else "torch"
 
-    def rule(self, path: KeyPath) -> Rule | None:
-        """What the table says of the key itself."""
-        found = recipe_table().get(path)
-        return None if found is None or found.backend not in (None, self.backend) else found
+    def rule(self, path: KeyPath) -> RecipeRule | None:
+        """The rule that the table has for the key itself."""
+        rule = recipe_table().get(path)
+        return None if rule is None or rule.backend not in (None, self.backend) else rule
 
-    def visit(self, path: KeyPath, node: Any, above: Rule | None) -> None:
+    def visit(self, path: KeyPath, node: Any, above: RecipeRule | None) -> None:
         """`above`: the rule of a block that this key is in."""
         own = self.rule(path)
         if own is not None and own.disabled is not None and not self.enabled(path, node):
@@ -139,11 +139,11 @@ class _Translation:
         return isinstance(node, dict) and "enabled" in node and bool(self.value((*path, "enabled"), node["enabled"]))
 
     def value(self, path: KeyPath, node: Any) -> Any:
-        """As written where it is read late, else resolved; problems are collected."""
-        plain = node == {} or any(path[: len(place)] == place for place in _LATE)
+        """The value as written where it is read late, else resolved; problems are collected."""
+        plain = node == {} or any(path[: len(late)] == late for late in _LATE)
         return copied(node) if plain else copied(self.resolver.collect(path, self.problems))
 
-    def apply(self, rule: Rule, path: KeyPath, node: Any) -> None:
+    def apply(self, rule: RecipeRule, path: KeyPath, node: Any) -> None:
         if rule.to is not None:
             self.note(path, "mapped", f"`{rule.to}`")
             self.move(split(rule.to), path, node)
@@ -156,40 +156,40 @@ class _Translation:
         elif rule.only is None:
             self.note(path, "inert", rule.inert or "")
         else:
-            self.judge(rule, path, self.value(path, node))
+            self.apply_inert(rule, path, self.value(path, node))
 
-    def judge(self, rule: Rule, path: KeyPath, value: Any) -> None:
+    def apply_inert(self, rule: RecipeRule, path: KeyPath, value: Any) -> None:
         assert rule.only is not None
-        if any(_same(known, value) for known in rule.only):
+        if any(_same(accepted, value) for accepted in rule.only):
             self.note(path, "inert", rule.inert or "")
             return
-        accepted = ", ".join(_word(known) for known in rule.only)
-        self.problem(path, f"{_word(value)} is not done here: {rule.inert}; accepted: {accepted}")
+        accepted = ", ".join(map(_as_yaml, rule.only))
+        self.problem(path, f"{_as_yaml(value)} is not done here: {rule.inert}; accepted: {accepted}")
 
     def move(self, target: KeyPath, path: KeyPath, node: Any) -> None:
-        """Keep the value for `target`. What an override says of `target` wins, and null says nothing beside another
-        value; any other difference is a problem."""
+        """Keep the value for `target`. An override of `target` wins, and null gives way to another value; any other
+        difference is a problem."""
         value = self.value(path, node)
-        known = self.known(target)
-        if target in self.composed.overridden or (value is None and known is not None):
+        existing = self.existing(target)
+        if target in self.composed.overridden or (value is None and existing is not None):
             return
-        if known is None:
-            self.moved[target] = _Moved(value, path)
-        elif not _same(known.value, value):
-            self.problem(path, f"is read as `{dotted(target)}`, which `{dotted(known.source)}` gives too; keep one")
+        if existing is None:
+            self.moved[target] = _MovedValue(value, path)
+        elif not _same(existing.value, value):
+            self.problem(path, f"is read as `{dotted(target)}`, which `{dotted(existing.source)}` gives too; keep one")
 
-    def known(self, target: KeyPath) -> _Moved | None:
-        """What is said already of a key of ours, or of what would have to be a block above it; null says nothing."""
+    def existing(self, target: KeyPath) -> _MovedValue | None:
+        """The value that a key of ours, or a key above it that would have to be a block, has already; null is none."""
         if target in self.moved:
             return self.moved[target]
         for end in range(len(target), 0, -1):
-            if self.composed.given(target[:end]):
+            if self.composed.has(target[:end]):
                 written = get_at(self.composed.tree, target[:end])
-                said = written is not None and (end == len(target) or not isinstance(written, dict))
-                return _Moved(self.value(target[:end], written), target[:end]) if said else None
+                is_given = written is not None and (end == len(target) or not isinstance(written, dict))
+                return _MovedValue(self.value(target[:end], written), target[:end]) if is_given else None
         return None
 
-    def place(self) -> None:
+    def put_moved(self) -> None:
         """Put what was moved into the tree."""
         for target, moved in self.moved.items():
             _put(self.tree, target, moved.value)
@@ -221,13 +221,13 @@ def _get(tree: JsonObject, path: KeyPath, default: Any) -> Any:
         return default
 
 
-def _same(known: Any, value: Any) -> bool:
-    """Equal; a boolean is no number."""
-    return isinstance(known, bool) == isinstance(value, bool) and bool(known == value)
+def _same(first: Any, second: Any) -> bool:
+    """Whether two values are equal; a boolean is no number."""
+    return isinstance(first, bool) == isinstance(second, bool) and bool(first == second)
 
 
-def _word(value: Any) -> str:
-    """As it is written in YAML."""
+def _as_yaml(value: Any) -> str:
+    """The value as it is written in YAML."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return "a mapping" if isinstance(value, dict) and value else str(value)

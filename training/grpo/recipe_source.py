@@ -1,4 +1,4 @@
-"""Where a recipe is from: what of it differs from there, and what of it the source's own trainer does not read.
+"""The source of a recipe: where the recipe differs from it, and which keys the source's own trainer does not read.
 
 Law     a deviation names a key, the source's value and the reason; one that is as in the source is an error, so that
         none is left behind when a value goes back. A key that is not given here was taken out.
@@ -16,8 +16,8 @@ from pydantic import Field, TypeAdapter
 from paddock.config.late import Resolver
 from paddock.config.reading import read
 from paddock.config.trees import KeyPath, dotted, get_at, split, walk
-from paddock.training.grpo.blocks import Block
-from paddock.training.grpo.composing import Composed
+from paddock.training.grpo.blocks import SettingsBlock
+from paddock.training.grpo.compose import ConfigTree
 from paddock.training.grpo.recipe import rule_for
 from paddock.types import JsonObject
 
@@ -26,7 +26,7 @@ _PLACE: KeyPath = ("paddock", "recipe", "deviations")
 _MEGATRON: KeyPath = ("policy", "megatron_cfg")
 
 
-class Deviation(Block):
+class Deviation(SettingsBlock):
     """One key that is not as in the source."""
 
     source: Any
@@ -34,20 +34,20 @@ class Deviation(Block):
     reason: str = Field(min_length=1)
 
 
-class RecipeConfig(Block):
+class RecipeConfig(SettingsBlock):
     """`paddock.recipe`."""
 
     source: str = Field(min_length=1)
     """Repository and files, or the section of a guide."""
     deviations: Mapping[str, Deviation | None] = {}
-    """By key path; null: none after all, in a file that another one is laid under."""
+    """Deviations by key path; null takes back one of a file below."""
 
     @property
-    def named(self) -> dict[str, Deviation]:
-        return {key: one for key, one in self.deviations.items() if one is not None}
+    def active(self) -> dict[str, Deviation]:
+        return {key: deviation for key, deviation in self.deviations.items() if deviation is not None}
 
 
-class Unread(NamedTuple):
+class UnreadKey(NamedTuple):
     """A key that the source's own trainer does not read."""
 
     key: str
@@ -61,46 +61,46 @@ def unread_table() -> dict[KeyPath, str]:
     return {split(key): reason for key, reason in table.items()}
 
 
-def unread(tree: JsonObject) -> list[Unread]:
-    """What of a composed recipe its own trainer does not read; nothing of a block that is switched off."""
+def unread_keys(tree: JsonObject) -> list[UnreadKey]:
+    """The keys of a composed recipe that its own trainer does not read; none of a block that is switched off."""
     table = unread_table()
     megatron = _value(tree, (*_MEGATRON, "enabled"))
-    found = []
+    unread = []
     for path, _ in walk(tree):
-        reason = next((text for known, text in table.items() if _fits(known, path)), None)
+        reason = next((text for pattern, text in table.items() if _matches(pattern, path)), None)
         if reason is not None and (megatron or path[:2] != _MEGATRON):
-            found.append(Unread(dotted(path), reason))
-    return found
+            unread.append(UnreadKey(dotted(path), reason))
+    return unread
 
 
-def deviation_problems(recipe: RecipeConfig | None, composed: Composed) -> Iterator[str]:
-    """What is wrong with the deviations that a recipe names."""
+def deviation_problems(recipe: RecipeConfig | None, composed: ConfigTree) -> Iterator[str]:
+    """Problems of the deviations that a recipe names."""
     resolver = Resolver(composed.tree)
-    for key, one in recipe.named.items() if recipe is not None else ():
+    for key, deviation in recipe.active.items() if recipe is not None else ():
         path = split(key)
         where = f"{composed.origin((*_PLACE, key))}: deviation `{key}`"
         if path[0] not in composed.tree and rule_for(path) is None:
             yield f"{where}: recipes have no block `{path[0]}`"
-        elif composed.given(path) and resolver.collect(path, []) == one.source:
-            yield f"{where}: the value is the source's, {one.source!r}: take the deviation out"
-        elif not composed.given(path) and one.source is None:
+        elif composed.has(path) and resolver.collect(path, []) == deviation.source:
+            yield f"{where}: the value is the source's, {deviation.source!r}: take the deviation out"
+        elif not composed.has(path) and deviation.source is None:
             yield f"{where}: the key is given neither here nor in the source"
 
 
 def deviation_lines(recipe: RecipeConfig, tree: JsonObject) -> Iterator[str]:
-    """For `--dry-run`: `key: ours, there theirs: reason`."""
-    if not recipe.named:
+    """Lines for `--dry-run`: `key: ours, there theirs: reason`."""
+    if not recipe.active:
         yield f"deviations from {recipe.source}: none"
         return
-    yield f"deviations from {recipe.source} ({len(recipe.named)}):"
-    for key, one in recipe.named.items():
-        ours = _word(_value(tree, split(key))) if _given(tree, split(key)) else "not given here"
-        theirs = "not given" if one.source is None else _word(one.source)
-        yield f"  {key}: {ours}, there {theirs}: {one.reason}"
+    yield f"deviations from {recipe.source} ({len(recipe.active)}):"
+    for key, deviation in recipe.active.items():
+        ours = _as_yaml(_value(tree, split(key))) if _given(tree, split(key)) else "not given here"
+        theirs = "not given" if deviation.source is None else _as_yaml(deviation.source)
+        yield f"  {key}: {ours}, there {theirs}: {deviation.reason}"
 
 
-def _fits(known: KeyPath, path: KeyPath) -> bool:
-    return len(known) == len(path) and all(key in ("*", own) for key, own in zip(known, path, strict=True))
+def _matches(pattern: KeyPath, path: KeyPath) -> bool:
+    return len(pattern) == len(path) and all(key in ("*", own) for key, own in zip(pattern, path, strict=True))
 
 
 def _given(tree: JsonObject, path: KeyPath) -> bool:
@@ -112,13 +112,13 @@ def _given(tree: JsonObject, path: KeyPath) -> bool:
 
 
 def _value(tree: JsonObject, path: KeyPath) -> Any:
-    """None where it is not given."""
+    """The value of a key; None where it is not given."""
     return get_at(tree, path) if _given(tree, path) else None
 
 
-def _word(value: Any) -> str:
+def _as_yaml(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_word(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_as_yaml(item)}" for key, item in value.items())
     return f"{len(value)} entries" if isinstance(value, list) else str(value)

@@ -1,8 +1,8 @@
-"""Roles in processes of their own, as the loop knows them.
+"""Roles in processes of their own, behind the interfaces of `roles`.
 
 Policy  one process, or several that hold the weights together, as one (`policy_processes`).
 Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
-Errors  those of `processes.Role`; InfraError when the worker is silent though it was asked little; `role_stuck`, not
+Errors  those of `RoleProcess`; InfraError when the worker does not answer a short call; `role_stuck`, not
         retryable, when the policy is silent for longer than it may take for anything.
 """
 
@@ -17,37 +17,37 @@ from paddock.errors import InfraError
 from paddock.ports import free_port
 from paddock.training.core.records import Batch, Group
 from paddock.training.grpo.policy_processes import PolicyProcesses
-from paddock.training.grpo.policy_settings import Place, PolicySettings
-from paddock.training.grpo.processes import Processes, Role
-from paddock.training.grpo.roles import Policy, Replica, Sent, Trained, Validated, Work
+from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses
+from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult, ValidationResult
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 
 REPLICAS_TIMEOUT_S = 120.0
-"""Of a worker that is well but busy; it asks its engines itself for a fraction of that."""
+"""For a worker that is healthy but busy; its own calls to engines take a fraction of that."""
 
 
 class RemoteRollouts:
-    """`roles.Rollouts`."""
+    """The role `roles.Rollouts` in another process."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: RoleProcess) -> None:
         self._role = role
 
-    async def run_group(self, work: Work, version: int) -> Group:
+    async def run_group(self, work: GroupJob, version: int) -> Group:
         group: Group = await self._role.call("run_group", work, version)
         return group
 
-    async def validate(self, step: int) -> Validated:
-        found: Validated = await self._role.call("validate", step)
-        return found
+    async def validate(self, step: int) -> ValidationResult:
+        result: ValidationResult = await self._role.call("validate", step)
+        return result
 
-    async def replicas(self) -> list[Replica]:
+    async def replicas(self) -> list[ReplicaInfo]:
         try:
             async with asyncio.timeout(REPLICAS_TIMEOUT_S):
-                found: list[Replica] = await self._role.call("replicas")
+                result: list[ReplicaInfo] = await self._role.call("replicas")
         except TimeoutError as error:
-            text = f"the rollout worker did not say within {REPLICAS_TIMEOUT_S:g} s which engines are well"
+            text = f"the rollout worker did not say within {REPLICAS_TIMEOUT_S:g} s which engines are healthy"
             raise InfraError(text, kind="replicas_unknown") from error
-        return found
+        return result
 
     async def checkpoint(self, folder: Path) -> None:
         await self._role.call("checkpoint", folder)
@@ -60,18 +60,18 @@ class RemoteRollouts:
 
 
 class RemotePolicy:
-    """`roles.Policy`. `timeout_s`: for each of its calls."""
+    """The role `roles.Policy` in another process. `timeout_s`: for each of its calls."""
 
-    def __init__(self, role: Role, timeout_s: float) -> None:
+    def __init__(self, role: RoleProcess, timeout_s: float) -> None:
         self._role = role
         self._timeout_s = timeout_s
 
-    async def train(self, batch: Batch) -> Trained:
-        trained: Trained = await self._call("train", batch._replace(groups=[]))
+    async def train(self, batch: Batch) -> TrainResult:
+        trained: TrainResult = await self._call("train", batch._replace(groups=[]))
         return trained
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
-        sent: Sent = await self._call("send", version, replicas, clear_cache=clear_cache)
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
+        sent: SendResult = await self._call("send", version, replicas, clear_cache=clear_cache)
         return sent
 
     async def save(self, folder: Path) -> None:
@@ -87,12 +87,12 @@ class RemotePolicy:
         await self._role.end()
 
     async def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        async with _in_time(self._role.name, name, self._timeout_s):
+        async with _with_limit(self._role.name, name, self._timeout_s):
             return await self._role.call(name, *args, **options)
 
 
 @asynccontextmanager
-async def _in_time(process: str, what: str, timeout_s: float) -> AsyncIterator[None]:
+async def _with_limit(process: str, what: str, timeout_s: float) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(timeout_s):
             yield
@@ -105,24 +105,28 @@ async def _in_time(process: str, what: str, timeout_s: float) -> AsyncIterator[N
 
 
 async def start_rollouts(
-    processes: Processes, config: Config, settings: WorkerSettings, env: Mapping[str, str]
+    processes: RoleProcesses, config: Config, settings: WorkerSettings, env: Mapping[str, str]
 ) -> RemoteRollouts:
-    """Its servers run, and its engines, when this returns."""
+    """Start the rollout worker; its servers and engines run when this returns."""
     role = processes.start("rollouts", env=env)
     await role.make(_make_worker, config.to_yaml(), settings)
     return RemoteRollouts(role)
 
 
 async def start_policy(
-    processes: Processes, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
+    processes: RoleProcesses, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
 ) -> RemotePolicy | PolicyProcesses:
-    """Its model is loaded when this returns. `timeout_s`: for that, and for each call."""
+    """Start the policy; its model is loaded when this returns. `timeout_s`: for that, and for each call."""
     port = free_port() if world_size > 1 else 0
-    places = [Place(rank, world_size, master_port=port) for rank in range(world_size)]
-    roles = [processes.start(f"policy-{place.rank}" if world_size > 1 else "policy", env=env) for place in places]
-    making = (role.make(_make_policy, settings, place) for role, place in zip(roles, places, strict=True))
-    async with _in_time("policy", "make", timeout_s):
-        await asyncio.gather(*making)
+    rank_infos = [RankInfo(rank, world_size, master_port=port) for rank in range(world_size)]
+    roles = [
+        processes.start(f"policy-{rank_info.rank}" if world_size > 1 else "policy", env=env) for rank_info in rank_infos
+    ]
+    constructions = (
+        role.make(_make_policy, settings, rank_info) for role, rank_info in zip(roles, rank_infos, strict=True)
+    )
+    async with _with_limit("policy", "make", timeout_s):
+        await asyncio.gather(*constructions)
     ranks = [RemotePolicy(role, timeout_s) for role in roles]
     return ranks[0] if world_size == 1 else PolicyProcesses(ranks)
 
@@ -133,12 +137,12 @@ async def _make_worker(config: str, settings: WorkerSettings) -> RolloutWorker:
     return worker
 
 
-async def _make_policy(settings: PolicySettings, place: Place) -> Policy:
+async def _make_policy(settings: PolicySettings, rank_info: RankInfo) -> Policy:
     # With torch: in that process alone.
     if settings.policy.megatron_cfg.enabled:
         from paddock.training.grpo.megatron.policy import make_policy as make_megatron_policy
 
-        return await make_megatron_policy(settings, place)
+        return await make_megatron_policy(settings, rank_info)
     from paddock.training.grpo.policy import make_policy
 
-    return await make_policy(settings, place)
+    return await make_policy(settings, rank_info)

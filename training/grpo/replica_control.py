@@ -1,4 +1,4 @@
-"""What is said to one vLLM over HTTP around an update: is it well, pause, resume, its label, how many workers it has.
+"""Control of one vLLM over HTTP around an update: health, pause, resume, version label, number of workers.
 
 Source  vLLM 0.32, `entrypoints/rl/online/api_router.py`; the routes are there with `VLLM_SERVER_DEV_MODE=1` alone.
 Law     `/pause` always has `mode=keep`: without it vLLM ends what runs. Every call has a deadline, in seconds: a vLLM
@@ -21,7 +21,7 @@ RETRY_S = 0.2
 
 
 class ReplicaControl:
-    """One vLLM. `transport`: in place of the network."""
+    """Controls one vLLM. `transport`: used in place of the network."""
 
     def __init__(
         self,
@@ -38,15 +38,17 @@ class ReplicaControl:
         self._verify = url.startswith("https")  # or certificates are read for each call
 
     def check_health(self) -> None:
-        """Before anything else: a rendezvous with one that is dead takes minutes to fail."""
+        """InfraError where the vLLM is not healthy. To be called first: a rendezvous with a dead one takes minutes to
+        fail."""
         self._call("GET", "/health", timeout_s=self._health_timeout_s)
 
     def pause(self, *, clear_cache: bool) -> None:
-        """What runs is kept. With `clear_cache` its prefixes are computed again under the new weights."""
+        """Pause, keeping the requests that run. With `clear_cache` their prefixes are computed again under the new
+        weights."""
         self._call("POST", "/pause", params={"mode": "keep", "clear_cache": str(clear_cache).lower()})
 
     def resume(self) -> None:
-        """Tried again: one that stays paused answers nothing, and looks well."""
+        """Resume, with several tries: a vLLM that stays paused answers nothing, and looks healthy."""
         for left in reversed(range(RESUME_ATTEMPTS)):
             try:
                 self._call("POST", "/resume")

@@ -21,8 +21,8 @@ from paddock.types.responses import new_id
 TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
 
 
-class Rows:
-    """One file of rows. `sampling` is set on each row's request, over what the row says."""
+class IndexedRows:
+    """The rows of one file by index. `sampling` is set on each row's request, over the row's own parameters."""
 
     def __init__(self, config: Config, settings: EvalSettings, path: Path, sampling: JsonObject) -> None:
         self._plan: Plan = make_plan(config, settings.model_copy(update={"rows": [str(path)], "repeats": 1}))
@@ -34,13 +34,13 @@ class Rows:
         return len(self._starts)
 
     def group(self, index: int, *, size: int, epoch: int, run_id: str) -> Group:
-        """The row of that index, for `size` members. Each time another cohort: a group that is begun anew has nothing
-        to do with what its members said before."""
+        """The row of that index, for `size` members. Each call makes another cohort: a group that is run again has
+        nothing in common with the members before."""
         group = self._plan.group(self._line(index))
         if group.row is None:
             return group._replace(size=size)
-        named = {"run_id": run_id, "group_size": size, "epoch": epoch, "cohort": new_id("cohort")}
-        stamp = group.row.stamp.model_copy(update=named)
+        fields = {"run_id": run_id, "group_size": size, "epoch": epoch, "cohort": new_id("cohort")}
+        stamp = group.row.stamp.model_copy(update=fields)
         params = {**group.row.responses_create_params, **self._sampling}
         row = group.row.model_copy(update={"stamp": stamp, "responses_create_params": params})
         return group._replace(row=row, size=size)
@@ -57,17 +57,17 @@ class Rows:
 
 def rows_files(data: DataConfig) -> dict[str, Path]:
     """Files of rows by the key that names them."""
-    return {key: _found(key, path) for key, path in _named(data).items()}
+    return {key: _find(key, path) for key, path in _paths(data).items()}
 
 
 def missing_files(data: DataConfig) -> list[tuple[str, str]]:
-    """Those that are not there: the key that names one, and its path as written."""
-    return [(key, path) for key, path in _named(data).items() if not _is_there(path)]
+    """The missing files: the key that names each, and its path as written."""
+    return [(key, path) for key, path in _paths(data).items() if not _is_there(path)]
 
 
-def _named(data: DataConfig) -> dict[str, str]:
-    named = {TRAIN: data.train, VALIDATION: data.validation}
-    return {key: file.data_path for key, file in named.items() if file is not None}
+def _paths(data: DataConfig) -> dict[str, str]:
+    fields = {TRAIN: data.train, VALIDATION: data.validation}
+    return {key: file.data_path for key, file in fields.items() if file is not None}
 
 
 def _is_there(path: str) -> bool:
@@ -78,7 +78,7 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _found(key: str, path: str) -> Path:
+def _find(key: str, path: str) -> Path:
     try:
         return find_file(path)
     except ConfigError as error:
@@ -86,7 +86,7 @@ def _found(key: str, path: str) -> Path:
 
 
 def n_rows_of(config: TrainConfig) -> int:
-    """Of the training data."""
+    """The number of rows of the training data. ConfigError where they make no step."""
     count = file_facts(rows_files(config.data)[TRAIN]).n_rows
     if count * config.grpo.max_num_epochs < config.grpo.num_prompts_per_step:
         raise ConfigError(
@@ -100,11 +100,11 @@ def n_rows_of(config: TrainConfig) -> int:
 
 def _starts(path: Path) -> "list[tuple[int, int, int, int]]":
     """Line number, first byte, length and checksum of each row."""
-    found = []
+    starts = []
     start = 0
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.isspace():
-                found.append((number, start, len(text), crc32(text)))
+                starts.append((number, start, len(text), crc32(text)))
             start += len(text)
-    return found
+    return starts

@@ -3,7 +3,7 @@
 Law     every process makes the same calls in the same order, with the same arguments. Each holds a part of every
         weight, gradient and optimiser state; a layer is whole only while it is computed. FSDP averages gradients over
         processes: a loss that is normalised over all of them has to be multiplied by their number.
-Place   processes meet at rank 0, which listens on `master_address` alone. Each reads the whole model first.
+Ranks   processes meet at rank 0, which listens on `master_address` alone. Each reads the whole model first.
 Errors  what torch raises: a process that does not come within `TIMEOUT_S`, or dies.
 """
 
@@ -23,34 +23,34 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from paddock.errors import ConfigError
 from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.policy_config import PolicyConfig, TorchConfig
-from paddock.training.grpo.policy_settings import Place
+from paddock.training.grpo.policy_settings import RankInfo
 
 TIMEOUT_S = 1800.0
 """A process waits for the others as long as a step of theirs may be longer."""
 LOOPBACK = "127.0.0.1"
 
 
-class Processes:
-    """This process among those of a policy; alone, all is itself."""
+class ShardGroup:
+    """The processes that shard a policy, as one of them sees them; there may be one alone."""
 
-    def __init__(self, place: Place, device: torch.device) -> None:
-        self.place = place
+    def __init__(self, rank_info: RankInfo, device: torch.device) -> None:
+        self.rank_info = rank_info
         self.device = device
         self._mesh: Any = None
 
     @property
     def first(self) -> bool:
-        return self.place.rank == 0
+        return self.rank_info.rank == 0
 
     @property
     def sharded(self) -> bool:
-        return self.place.world_size > 1
+        return self.rank_info.world_size > 1
 
     def join(self) -> None:
-        """Waits for the others."""
+        """Wait for the other processes."""
         if self.sharded:
-            meet(self.place, self.device)
-            self._mesh = init_device_mesh(self.device.type, (self.place.world_size,))
+            meet(self.rank_info, self.device)
+            self._mesh = init_device_mesh(self.device.type, (self.rank_info.world_size,))
 
     def shard(self, model: Any, policy: PolicyConfig) -> Any:
         """The model on this process's device, its layers sharded one by one."""
@@ -66,34 +66,34 @@ class Processes:
         return model
 
     def share(self, own: Any) -> list[Any]:
-        """What each process has, in order of ranks."""
+        """The values of all processes, in order of ranks; every process has to call it."""
         if not self.sharded:
             return [own]
-        found: list[Any] = [None] * self.place.world_size
-        dist.all_gather_object(found, own)
-        return found
+        values: list[Any] = [None] * self.rank_info.world_size
+        dist.all_gather_object(values, own)
+        return values
 
     def leave(self) -> None:
         if dist.is_initialized():
             dist.destroy_process_group()
 
 
-def meet(place: Place, device: torch.device) -> None:
-    """Torch's group of all processes of the place; waits for the others."""
-    if place.master_address == LOOPBACK and sys.platform == "linux":
+def meet(rank_info: RankInfo, device: torch.device) -> None:
+    """Make torch's process group of all ranks; waits for the others."""
+    if rank_info.master_address == LOOPBACK and sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else the interface of the machine's name
     timeout = timedelta(seconds=TIMEOUT_S)
     # Objects go over gloo in either case.
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    store = _store(place, timeout)
-    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=timeout)
+    store = _store(rank_info, timeout)
+    dist.init_process_group(backend, store=store, rank=rank_info.rank, world_size=rank_info.world_size, timeout=timeout)
 
 
-def _store(place: Place, timeout: timedelta) -> Any:
-    address, port = place.master_address, place.master_port
-    if place.world_size == 1:
+def _store(rank_info: RankInfo, timeout: timedelta) -> Any:
+    address, port = rank_info.master_address, rank_info.master_port
+    if rank_info.world_size == 1:
         return dist.HashStore()
-    if place.rank:
+    if rank_info.rank:
         return dist.TCPStore(address, port, is_master=False, timeout=timeout)
     listening = socket.create_server((address, port))  # torch's own listens on every address
     return dist.TCPStore(
@@ -101,35 +101,35 @@ def _store(place: Place, timeout: timedelta) -> Any:
     )
 
 
-def device_of(config: TorchConfig, place: Place) -> torch.device:
-    """GPUs of a process that sees several go by its rank."""
-    found = torch.cuda.is_available()
-    if config.device == "cuda" and not found:
+def device_of(config: TorchConfig, rank_info: RankInfo) -> torch.device:
+    """The device of a process; of several visible GPUs the one of its rank."""
+    has_gpus = torch.cuda.is_available()
+    if config.device == "cuda" and not has_gpus:
         raise ConfigError("policy.torch_cfg.device is cuda, and torch finds none: set it to auto or cpu", kind="device")
-    if config.device == "cpu" or not found:
+    if config.device == "cpu" or not has_gpus:
         return torch.device("cpu")
-    return torch.device("cuda", place.rank % torch.cuda.device_count())
+    return torch.device("cuda", rank_info.rank % torch.cuda.device_count())
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:
-    """All of a tensor that may be sharded; every process has to ask."""
+    """The whole tensor of one that may be sharded; every process has to call it."""
     value = value.detach()
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def part_as(like: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """This process's part of a whole tensor, as `like` is sharded; one of another shape (a count) stays."""
+    """This process's part of a whole tensor, sharded as `like` is; a tensor of another shape (a count) stays whole."""
     if isinstance(like, DTensor) and value.shape == like.shape:
         placed: torch.Tensor = distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
         return placed
     return value.to(like.device) if value.dim() else value
 
 
-def whole_weights(model: Any, processes: Processes, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
+def whole_weights(model: Any, shard_group: ShardGroup, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and whole tensor of each parameter; with several processes in memory of the CPU, and for rank 0 alone."""
     for name, value in model.named_parameters():
-        found = whole(value)
-        if not processes.sharded:
-            yield name, found.to(dtype)
-        elif processes.first:
-            yield name, found.to("cpu", dtype)
+        weight = whole(value)
+        if not shard_group.sharded:
+            yield name, weight.to(dtype)
+        elif shard_group.first:
+            yield name, weight.to("cpu", dtype)

@@ -1,8 +1,8 @@
-"""Where metrics go besides `metrics.jsonl`: TensorBoard and Weights & Biases, as `logger` says.
+"""Sinks of metrics besides `metrics.jsonl`: TensorBoard and Weights & Biases, as `logger` is set.
 
 Law     a package that is asked for and missing is an error before a run starts. A run that goes on writes to the same
-        curves: TensorBoard hides what was told after the checkpoint, W&B keeps both. What a sink raises while a run
-        goes on is said once and ends the sink, not the run.
+        curves: TensorBoard hides what was written after the checkpoint, W&B keeps both. An error of a sink during a
+        run is logged once and ends the sink, not the run.
 """
 
 import importlib
@@ -21,10 +21,10 @@ _log = logging.getLogger("paddock.training")
 
 
 class Sink(Protocol):
-    """One place."""
+    """One sink of metrics."""
 
     def open(self, after: int) -> None:
-        """Ready for the steps after this one; -1: for all."""
+        """Get ready for the steps after this one; -1: for all."""
         ...
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None: ...
@@ -33,7 +33,7 @@ class Sink(Protocol):
 
 
 def make_sinks(settings: LoggerConfig, out: Path) -> list[Sink]:
-    """Those that the settings ask for."""
+    """The sinks of the settings. ConfigError where the package of one is missing."""
     folder = settings.log_dir or out / "logs"
     sinks: list[Sink] = []
     if settings.tensorboard_enabled:
@@ -104,7 +104,7 @@ class WeightsAndBiases:
         self._run.define_metric("*", step_metric="step")
 
     def _id(self, *, new: bool) -> str:
-        """Of W&B's run; kept beside its files, for a run that goes on."""
+        """The id of W&B's run; kept beside its files, for a resumed run."""
         path = self._folder / "wandb-id"
         if new or not path.exists():
             path.write_text(secrets.token_hex(8))
@@ -119,7 +119,7 @@ class WeightsAndBiases:
 
 
 class Sinks:
-    """All of a run's, each on its own when it fails."""
+    """All sinks of a run; one that fails does not stop the others."""
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = list(sinks)
@@ -133,7 +133,7 @@ class Sinks:
             try:
                 sink.write(step, metrics)
             except Exception as error:  # noqa: BLE001 - a run is worth more than one of its logs
-                _log.warning("%s is told no more: %s", type(sink).__name__, error)
+                _log.warning("%s gets no more metrics: %s", type(sink).__name__, error)
                 self._sinks.remove(sink)
 
     def close(self) -> None:

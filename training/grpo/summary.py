@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from paddock.training.grpo.metrics_log import Line
+from paddock.training.grpo.metrics_log import MetricsLine
 from paddock.types import JsonObject
 
 FEW = 10
@@ -19,7 +19,7 @@ _STAGES = ("wait_s", "drain_s", "train_s", "send_s", "validate_s", "checkpoint_s
 _ERROR = "train/logprob_error"
 
 
-def summarise(lines: Sequence[Line], facts: JsonObject) -> JsonObject:
+def summarise(lines: Sequence[MetricsLine], facts: JsonObject) -> JsonObject:
     """`facts`: what is known besides, put first."""
     steps = [line for line in lines if line.trained]
     rewards = _curve(steps, REWARD)
@@ -98,7 +98,7 @@ def _lost_s(summary: JsonObject) -> Iterator[tuple[str, float]]:
     yield from ((why, value) for why, value in summary["group_s"].items() if why != "trained" and value is not None)
 
 
-def _curve(lines: Sequence[Line], name: str) -> list[float]:
+def _curve(lines: Sequence[MetricsLine], name: str) -> list[float]:
     return [line.metrics[name] for line in lines if name in line.metrics]
 
 
@@ -106,7 +106,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def _error(steps: Sequence[Line], which: str) -> JsonObject:
+def _error(steps: Sequence[MetricsLine], which: str) -> JsonObject:
     """Between the trainer's log-probs and the engine's, over all tokens of the run."""
     prefix = f"{_ERROR}/{which}"
     weighed = [
@@ -122,7 +122,7 @@ def _error(steps: Sequence[Line], which: str) -> JsonObject:
     }
 
 
-def _counts(steps: Sequence[Line], prefix: str) -> JsonObject:
+def _counts(steps: Sequence[MetricsLine], prefix: str) -> JsonObject:
     """Sums of the counters below a name; those that never counted are left out."""
     names = sorted({name for step in steps for name in step.metrics if name.startswith(prefix)})
     sums = {name.removeprefix(prefix): sum(_curve(steps, name)) for name in names}

@@ -16,63 +16,63 @@ from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from paddock.training.core.records import Batch, Group, Member
 from paddock.training.core.testing import member, sample
-from paddock.training.grpo.roles import Replica, Sent, Trained, Validated, Work
+from paddock.training.grpo.roles import GroupJob, ReplicaInfo, SendResult, TrainResult, ValidationResult
 from paddock.types import Outcome
 
 ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")
 
 
-class _Skipping(selectors.DefaultSelector):
-    """Waits for nothing but what comes from outside: where a timer is next, it is then."""
+class _VirtualSelector(selectors.DefaultSelector):
+    """Waits only for events from outside: where a timer is next, its time comes at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.threads = 0
-        """At work; no time goes by meanwhile."""
+        """How many threads work; virtual time stands still meanwhile."""
 
     def select(self, timeout: float | None = None) -> "list[tuple[selectors.SelectorKey, int]]":
         if self.threads and timeout != 0:
             timeout = None
-        found = super().select(None if timeout is None else 0)
-        if not found and timeout is not None and timeout > 0:
+        ready = super().select(None if timeout is None else 0)
+        if not ready and timeout is not None and timeout > 0:
             self.now += timeout
-        return found
+        return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time is only what was slept."""
 
     def __init__(self) -> None:
-        self._skipping = _Skipping()
-        super().__init__(self._skipping)
+        self._selector = _VirtualSelector()
+        super().__init__(self._selector)
 
     def time(self) -> float:
-        return self._skipping.now
+        return self._selector.now
 
     def run_in_executor(
         self, executor: Executor | None, func: "Callable[[Unpack[Ts]], ResultT]", *args: "Unpack[Ts]"
     ) -> "asyncio.Future[ResultT]":
         future = super().run_in_executor(executor, func, *args)
-        self._skipping.threads += 1
+        self._selector.threads += 1
         future.add_done_callback(self._thread_ended)
         return future
 
     def _thread_ended(self, _: object) -> None:
-        self._skipping.threads -= 1
+        self._selector.threads -= 1
 
     async def shutdown_default_executor(self, *args: "float | None") -> None:
         """Waits for the executor's threads in real time: asyncio bounds that by a timer of the loop (Python 3.12)."""
-        self._skipping.threads += 1
+        self._selector.threads += 1
         try:
             await super().shutdown_default_executor(*args)
         finally:
-            self._skipping.threads -= 1
+            self._selector.threads -= 1
 
 
 def virtually(main: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Runs it to its end, in virtual time."""
+    """Run a coroutine to its end, in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
 
@@ -81,26 +81,26 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Engine:
-    """One that samples."""
+class EngineState:
+    """The state of one scripted engine."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.started = 0
+        self.n_starts = 0
         self.version: str | None = "default"
         self.is_well = True
 
     def restart(self) -> None:
-        self.started += 1
+        self.n_starts += 1
         self.version = "default"
 
     @property
-    def replica(self) -> Replica:
-        return Replica(self.name, f"http://{self.name}", self.started)
+    def replica(self) -> ReplicaInfo:
+        return ReplicaInfo(self.name, f"http://{self.name}", self.n_starts)
 
 
-class Event(NamedTuple):
-    """Something that was asked of a role, and when."""
+class RoleEvent(NamedTuple):
+    """One call of a role, and when it came."""
 
     at_s: float
     what: str
@@ -108,18 +108,18 @@ class Event(NamedTuple):
     """A group, a step, a version."""
 
 
-class World:
-    """What the roles of one run share, and a record of what was asked of them."""
+class ScriptedRun:
+    """The state that the scripted roles of one run share, and a record of their calls."""
 
     def __init__(self, engines: int = 1) -> None:
-        self.engines = [Engine(f"engine-{nth}") for nth in range(engines)]
-        self.events: list[Event] = []
-        self.before: Callable[[str, int], None] = lambda what, of: None
+        self.engines = [EngineState(f"engine-{nth}") for nth in range(engines)]
+        self.events: list[RoleEvent] = []
+        self.on_event: Callable[[str, int], None] = lambda what, of: None
         """Called at each event; may raise."""
 
     def note(self, what: str, of: int) -> None:
-        self.events.append(Event(now(), what, of))
-        self.before(what, of)
+        self.events.append(RoleEvent(now(), what, of))
+        self.on_event(what, of)
 
     def of(self, what: str) -> list[int]:
         return [event.of for event in self.events if event.what == what]
@@ -133,12 +133,12 @@ class ScriptedRollouts:
 
     def __init__(
         self,
-        world: World,
+        world: ScriptedRun,
         *,
-        seconds: Callable[[Work], float] = lambda work: 1.0,
+        seconds: Callable[[GroupJob], float] = lambda work: 1.0,
         turns: int = 2,
         size: int = 2,
-        failed: Callable[[Work, int], Outcome | None] = lambda work, nth: None,
+        failed: Callable[[GroupJob, int], Outcome | None] = lambda work, nth: None,
         validations: Mapping[int, float] | None = None,
         validate_s: float = 0.0,
     ) -> None:
@@ -153,7 +153,7 @@ class ScriptedRollouts:
         self._validate_s = validate_s
         self.restored: Path | None = None
 
-    async def run_group(self, work: Work, version: int) -> Group:
+    async def run_group(self, work: GroupJob, version: int) -> Group:
         self._world.note("begin", work.id)
         engine = self._world.engines[work.id % len(self._world.engines)]
         try:
@@ -168,14 +168,14 @@ class ScriptedRollouts:
         members = tuple(self._member(work, nth, sampled) for nth in range(self._size))
         return Group(work.id, work.row, work.epoch, members, self._size, version)
 
-    async def validate(self, step: int) -> Validated:
+    async def validate(self, step: int) -> ValidationResult:
         self._world.note("validate", step)
         await asyncio.sleep(self._validate_s)
         if step not in self._validations:
-            return Validated({}, 4, 0)
-        return Validated({"accuracy": self._validations[step]}, 4, 4)
+            return ValidationResult({}, 4, 0)
+        return ValidationResult({"accuracy": self._validations[step]}, 4, 4)
 
-    async def replicas(self) -> list[Replica]:
+    async def replicas(self) -> list[ReplicaInfo]:
         self._world.note("replicas", 0)
         return [engine.replica for engine in self._world.engines if engine.is_well]
 
@@ -191,7 +191,7 @@ class ScriptedRollouts:
     async def stop(self) -> None:
         raise AssertionError("who made it stops it")
 
-    def _member(self, work: Work, nth: int, sampled: Sequence[str | None]) -> Member:
+    def _member(self, work: GroupJob, nth: int, sampled: Sequence[str | None]) -> Member:
         outcome = self._failed(work, nth)
         if outcome is not None:
             return member(nth, None, outcome=outcome)
@@ -202,7 +202,7 @@ class ScriptedRollouts:
 class ScriptedPolicy:
     """`roles.Policy`: trains by counting."""
 
-    def __init__(self, world: World, *, train_s: float = 1.0, send_s: float = 0.0) -> None:
+    def __init__(self, world: ScriptedRun, *, train_s: float = 1.0, send_s: float = 0.0) -> None:
         self._world = world
         self._train_s = train_s
         self._send_s = send_s
@@ -212,15 +212,15 @@ class ScriptedPolicy:
         self.refusing: dict[str, int] = {}
         """How many sends to come an engine won't take, by its name."""
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         self._world.note("train", batch.step)
         await asyncio.sleep(self._train_s)
         self.steps += 1
         self.batches.append(batch)
         self._world.note("trained", batch.step)
-        return Trained({"loss": 1.0 / self.steps})
+        return TrainResult({"loss": 1.0 / self.steps})
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         self._world.note("send", version)
         self.kept_caches.append(not clear_cache)
         await asyncio.sleep(self._send_s)
@@ -231,7 +231,7 @@ class ScriptedPolicy:
             if engine.name in names - failed.keys():
                 engine.version = str(version)
         self._world.note("sent", version)
-        return Sent(version, tuple(sorted(names - failed.keys())), 0.0, self._send_s, 0.0, failed)
+        return SendResult(version, tuple(sorted(names - failed.keys())), 0.0, self._send_s, 0.0, failed)
 
     async def save(self, folder: Path) -> None:
         self._world.note("save", self.steps)

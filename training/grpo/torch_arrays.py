@@ -9,7 +9,7 @@ import torch
 
 
 class TorchArrays:
-    """Without a state."""
+    """The operations of `Arrays` on tensors; it has no state."""
 
     def exp(self, x: torch.Tensor) -> torch.Tensor:
         return x.exp()
@@ -31,12 +31,12 @@ class TorchArrays:
 
     def within(self, x: torch.Tensor, low: float | None, high: float | None) -> torch.Tensor:
         x = x.detach()
-        found = ~x.isnan()
+        inside = ~x.isnan()
         if low is not None:
-            found &= x >= low
+            inside &= x >= low
         if high is not None:
-            found &= x <= high
-        return found.to(x.dtype)
+            inside &= x <= high
+        return inside.to(x.dtype)
 
     def finite(self, x: torch.Tensor) -> torch.Tensor:
         return x.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,8 +1,8 @@
-"""A run from its config to its end: processes started, the loop run, the run told, everything ended.
+"""A run from its config to its end: start the processes, run the loop, report, end everything.
 
 Order   the folder is locked and, but for a resumed run, new; then Ray, the servers with their engines, the policy.
 Folder  `config.json` (secrets blanked), journals, `metrics.jsonl`, `checkpoints/`, `summary.json`, `export/`, `logs/`.
-Resume  from the newest checkpoint, whatever ended the run before; what was written down after it is forgotten.
+Resume  from the newest checkpoint, whatever ended the run before; what was written after it is removed.
 Exit    0: the run is at its end; 130: interrupted, and the same with `--resume` goes on.
 Errors  ConfigError before anything starts; whatever ended the run, once all its processes have ended.
 """
@@ -21,18 +21,18 @@ from paddock.server.loops import loop_factory, spare_collector
 from paddock.signals import interruptible
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
-from paddock.training.grpo.claiming import claim
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.fitting import require_fitting
 from paddock.training.grpo.journals import cut
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings
+from paddock.training.grpo.layout_check import require_layout
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.processes import Processes, local_ray
-from paddock.training.grpo.reading import ReadConfig
+from paddock.training.grpo.processes import RoleProcesses, local_ray
+from paddock.training.grpo.read_config import RunConfig
 from paddock.training.grpo.remote import start_policy, start_rollouts
+from paddock.training.grpo.report import RunReporter
 from paddock.training.grpo.roles import Policy, Rollouts
 from paddock.training.grpo.rows import TRAIN, VALIDATION, n_rows_of, rows_files
-from paddock.training.grpo.telling import Teller
+from paddock.training.grpo.run_lock import claim
 from paddock.training.grpo.worker import WorkerSettings
 from paddock.types import JsonObject
 
@@ -42,48 +42,50 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Roles(NamedTuple):
-    """Whom the loop works with."""
+    """The roles that the loop works with."""
 
     rollouts: Rollouts
     policy: Policy
 
 
-def train(read: ReadConfig, out: Path, *, resume: bool, around: Callable[[Roles], Roles] = lambda roles: roles) -> int:
-    """Exit code. `around`: what the loop is given in place of the roles, over them."""
-    told = _told(read, out)
+def train(
+    read: RunConfig, out: Path, *, resume: bool, wrap_roles: Callable[[Roles], Roles] = lambda roles: roles
+) -> int:
+    """Train; the exit code. `wrap_roles`: makes what the loop is given in place of the roles."""
+    plan = _plan_run(read, out)
     with locked(out):
         claim(read, out, resume=resume)
-        teller = Teller(read, out)
+        reporter = RunReporter(read, out)
         spare_collector()
         try:
             with local_ray(out / LOGS) as processes, asyncio.Runner(loop_factory=loop_factory()) as runner:
-                ended = runner.run(_run(read, told, processes, teller, resume=resume, around=around))
-            teller.end(ended)
+                ended = runner.run(_run(read, plan, processes, reporter, resume=resume, wrap_roles=wrap_roles))
+            reporter.end(ended)
         except (asyncio.CancelledError, KeyboardInterrupt):
             sys.stderr.write(f"interrupted: go on with --resume --out {out}\n")
             return 130
         finally:
-            teller.close()
+            reporter.close()
     return 0
 
 
 async def _run(
-    read: ReadConfig,
-    told: "_Told",
-    processes: Processes,
-    teller: Teller,
+    read: RunConfig,
+    plan: "_RunPlan",
+    processes: RoleProcesses,
+    reporter: RunReporter,
     *,
     resume: bool,
-    around: Callable[[Roles], Roles],
-) -> Ended:
-    config, out = read.config, told.worker.folder
+    wrap_roles: Callable[[Roles], Roles],
+) -> RunResult:
+    config, out = read.config, plan.worker.folder
     checkpoints = _checkpoints(config, out)
     newest = checkpoints.newest() if checkpoints is not None and resume else None
     if newest is None:
         cut(out, {})
         if resume:
             sys.stderr.write(f"no checkpoint was stored by a run in {out}: it begins at its start\n")
-    teller.forget(newest.step if newest is not None else -1)
+    reporter.forget(newest.step if newest is not None else -1)
     with interruptible():
         try:
             policy, rollouts = await asyncio.gather(
@@ -91,33 +93,33 @@ async def _run(
                     processes,
                     PolicySettings.of(config),
                     config.policy.n_processes,
-                    told.devices.policy,
+                    plan.devices.policy,
                     config.paddock.policy_timeout_s,
                 ),
-                start_rollouts(processes, read.environment, told.worker, told.devices.rollouts),
+                start_rollouts(processes, read.environment, plan.worker, plan.devices.rollouts),
             )
-            roles = around(Roles(rollouts, policy))
-            loop = Loop(told.loop, *roles, teller.tell, checkpoints)
+            roles = wrap_roles(Roles(rollouts, policy))
+            loop = Loop(plan.loop, *roles, reporter.report, checkpoints)
             return await loop.run(resume=resume)
         finally:
             await processes.end()
 
 
-def _told(read: ReadConfig, out: Path) -> "_Told":
+def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
     require_model(read.config.policy.model_name)
-    require_fitting(read.config.policy)
+    require_layout(read.config.policy)
     worker = worker_settings(read, out)
     devices = devices_of(read.config, os.environ.get(_VISIBLE))
-    return _Told(worker, _loop_settings(read.config, out), devices)
+    return _RunPlan(worker, _loop_settings(read.config, out), devices)
 
 
 def require_model(name: str) -> None:
-    """What can't be a name (`owner/model`) is a folder that has to be there."""
+    """ConfigError for a missing folder; what may be a hub name (`owner/model`) is not checked."""
     if (name[:1] in "./~" or name.count("/") > 1) and not Path(name).expanduser().is_dir():
         raise ConfigError(f"policy.model_name: there is no folder {name}", kind="model")
 
 
-def worker_settings(read: ReadConfig, out: Path) -> WorkerSettings:
+def worker_settings(read: RunConfig, out: Path) -> WorkerSettings:
     config = read.config
     generation, detection = config.policy.generation, config.env.nemo_gym
     limits = {"max_output_tokens": generation.max_new_tokens}
@@ -152,11 +154,11 @@ def _given(params: Mapping[str, Any]) -> JsonObject:
 
 
 def _checkpoints(config: TrainConfig, out: Path) -> Checkpoints | None:
-    asked = config.checkpointing
-    if not asked.enabled:
+    settings = config.checkpointing
+    if not settings.enabled:
         return None
-    folder = asked.checkpoint_dir or out / "checkpoints"
-    return Checkpoints(folder, keep_top_k=asked.keep_top_k, higher_is_better=asked.higher_is_better)
+    folder = settings.checkpoint_dir or out / "checkpoints"
+    return Checkpoints(folder, keep_top_k=settings.keep_top_k, higher_is_better=settings.higher_is_better)
 
 
 def _loop_settings(config: TrainConfig, out: Path) -> LoopSettings:
@@ -174,14 +176,14 @@ def _loop_settings(config: TrainConfig, out: Path) -> LoopSettings:
 
 
 class Devices(NamedTuple):
-    """Variables of the processes."""
+    """Variables of the environment by which processes see their GPUs."""
 
     policy: Mapping[str, str]
     rollouts: Mapping[str, str]
 
 
-class _Told(NamedTuple):
-    """What everybody is told: settled before anything starts."""
+class _RunPlan(NamedTuple):
+    """The settings of all roles, made before anything starts."""
 
     worker: WorkerSettings
     loop: LoopSettings
@@ -189,8 +191,8 @@ class _Told(NamedTuple):
 
 
 def devices_of(config: TrainConfig, visible: str | None = None) -> Devices:
-    """The policy has the first GPUs, one for each of its processes, engines the others; what is not counted
-    (`cluster.gpus_per_node`) is everybody's. `visible`: this process's own variable."""
+    """Which GPUs each role sees: the policy the first, one for each of its processes, engines the others. Without
+    `cluster.gpus_per_node` all see all. `visible`: this process's own CUDA_VISIBLE_DEVICES."""
     count, taken = config.cluster.gpus_per_node, config.policy.n_processes
     if not count or config.policy.torch_cfg.device == "cpu":
         return Devices({}, {})
@@ -201,7 +203,7 @@ def devices_of(config: TrainConfig, visible: str | None = None) -> Devices:
             "none is left for engines",
             kind="gpus_missing",
         )
-    listed = [str(one) for one in range(count)] if visible is None else [one.strip() for one in visible.split(",")]
+    listed = list(map(str, range(count))) if visible is None else [gpu.strip() for gpu in visible.split(",")]
     if len(listed) < count:
         raise ConfigError(f"cluster.gpus_per_node is {count}, but {_VISIBLE} names {len(listed)}", kind="gpus_missing")
     return Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:count])})

@@ -14,25 +14,25 @@ from vllm.distributed.weight_transfer.base import ParamMeta, TrainerInitInfo, We
 from vllm.plugins import load_general_plugins
 
 from paddock.ports import free_port
-from paddock.training.grpo.sending import TRANSFER_TIMEOUT_S, Backend, Link, Weights
+from paddock.training.grpo.weight_sender import TRANSFER_TIMEOUT_S, Backend, TransferLink, WeightsSource
 
 
 @dataclass
-class GlooMeeting(TrainerInitInfo):  # type: ignore[misc]
-    """Where the trainer waits."""
+class GlooRendezvous(TrainerInitInfo):  # type: ignore[misc]
+    """Where the trainer waits for the engine's workers."""
 
     backend: ClassVar[str] = "gloo"
     master_address: str
     master_port: int
     """0: any free one."""
     world_size: int
-    """1 and that vLLM's workers."""
+    """1 and the number of that vLLM's workers."""
 
 
-class Source(WeightSource):  # type: ignore[misc]
+class TensorSource(WeightSource):  # type: ignore[misc]
     """The trainer's weights, as they are when they are sent."""
 
-    def __init__(self, weights: Weights, device: torch.device) -> None:
+    def __init__(self, weights: WeightsSource, device: torch.device) -> None:
         self._weights = weights
         self._device = device
 
@@ -45,16 +45,18 @@ class Source(WeightSource):  # type: ignore[misc]
 
 
 def connect_vllm(
-    url: str, weights: Weights, *, backend: Backend, device: torch.device, address: str, n_workers: int
-) -> Link:
+    url: str, weights: WeightsSource, *, backend: Backend, device: torch.device, address: str, n_workers: int
+) -> TransferLink:
     load_general_plugins()
     meeting: Any
     if backend == "gloo":
-        meeting, device = GlooMeeting(address, 0, 1 + n_workers, rank=0), torch.device("cpu")
+        meeting, device = GlooRendezvous(address, 0, 1 + n_workers, rank=0), torch.device("cpu")
     else:
         from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
         meeting = NCCLTrainerInitInfo(address, free_port(address), 1 + n_workers, rank=0)
     client = HTTPVLLMWeightSyncClient(url, timeout=TRANSFER_TIMEOUT_S)
-    link: Link = WeightTransferTrainerFactory.trainer_init(meeting, client=client, source=Source(weights, device))
+    link: TransferLink = WeightTransferTrainerFactory.trainer_init(
+        meeting, client=client, source=TensorSource(weights, device)
+    )
     return link

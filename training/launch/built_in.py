@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.training.launch.overrides import words_of, yaml_override
-from paddock.training.launch.settings import LaunchSettings
+from paddock.training.launch.settings import RunLaunchSettings
 
 RUNS = Path("runs")
 _KEYS = {
@@ -20,24 +20,24 @@ _KEYS = {
 }
 
 
-def overrides_of(settings: LaunchSettings, more: Sequence[str]) -> list[str]:
-    """In the order in which they are carried out: the caller's last but for EXTRA_HYDRA_ARGS."""
-    given = {key: getattr(settings, field) for field, key in _KEYS.items() if getattr(settings, field)}
+def overrides_of(settings: RunLaunchSettings, extra_overrides: Sequence[str]) -> list[str]:
+    """The overrides in the order in which they are applied: those of settings, the caller's, EXTRA_HYDRA_ARGS."""
+    overrides = {key: getattr(settings, field) for field, key in _KEYS.items() if getattr(settings, field)}
     if settings.wandb_proj:
-        given |= {"logger.wandb.project": settings.wandb_proj, "logger.wandb.name": settings.exp_name}
+        overrides |= {"logger.wandb.project": settings.wandb_proj, "logger.wandb.name": settings.exp_name}
     switched = ["logger.wandb_enabled=true"] if settings.wandb_proj else []
     return [
-        *(yaml_override(key, text) for key, text in given.items()),
+        *(yaml_override(key, text) for key, text in overrides.items()),
         *switched,
-        *more,
+        *extra_overrides,
         *words_of(settings.extra_hydra_args),
     ]
 
 
-def interpreter(settings: LaunchSettings) -> str:
+def interpreter(settings: RunLaunchSettings) -> str:
     return settings.python or ("python3" if settings.container else sys.executable)
 
 
-def train_command(settings: LaunchSettings, more: Sequence[str]) -> list[str]:
+def train_command(settings: RunLaunchSettings, extra_overrides: Sequence[str]) -> list[str]:
     head = [interpreter(settings), "-m", "paddock", "train", settings.config_path]
-    return [*head, *overrides_of(settings, more), "--out", str(RUNS / settings.exp_name), "--resume"]
+    return [*head, *overrides_of(settings, extra_overrides), "--out", str(RUNS / settings.exp_name), "--resume"]

@@ -1,4 +1,4 @@
-"""Overrides on the command line of a trainer: `key.path=value`, whose value arrives as the text that it was.
+"""Overrides on the command line of a trainer: `key.path=value`, whose value arrives as exactly that text.
 
 Law     a value that the trainer's grammar would read as something else than that text (YAML for the built-in loop,
         Hydra's for NeMo-RL) is written as a quoted string. No secret stands on a command line.
@@ -35,12 +35,12 @@ def hydra_override(key: str, text: str) -> str:
     if _PLAIN_FOR_HYDRA.fullmatch(text) and not _WORDS_OF_HYDRA.fullmatch(text):
         return f"{key}={text}"
     # A backslash is one, but before a quote: there it and the quote are escaped.
-    quoted = re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text)
+    quoted = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text)
     return f"{key}='{quoted}'"
 
 
 def words_of(text: str) -> list[str]:
-    """Of EXTRA_HYDRA_ARGS."""
+    """The words of EXTRA_HYDRA_ARGS; ConfigError where a shell could not split it."""
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -48,7 +48,7 @@ def words_of(text: str) -> list[str]:
 
 
 def refuse_secrets(overrides: Iterable[str]) -> None:
-    """ConfigError where one gives a secret by its value."""
+    """ConfigError for an override that gives a secret by its value."""
     problems = []
     for text in overrides:
         override = parse_override(text)

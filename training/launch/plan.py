@@ -1,7 +1,7 @@
-"""What a launch does, written out before any of it is done: files, then commands, then the one that starts the run.
+"""The plan of a launch, made before anything is done: files, then commands, then the one that starts the run.
 
 Files   runs/EXP_NAME/launch: `job.sh`, for NeMo-RL `driver.sh` besides, and the logs of its jobs (`JOB.log`).
-Law     what is printed is what is written and run, to the letter; no value of a variable that goes by name is in it.
+Law     what is printed is exactly what is written and run; it has no value of a variable that is passed by name.
 Local   `bash job.sh` in this process's place: signals and the exit code are the run's own.
 """
 
@@ -12,28 +12,28 @@ from typing import NamedTuple
 
 from paddock.training.launch import built_in, nemo_rl
 from paddock.training.launch.overrides import refuse_secrets, words_of
-from paddock.training.launch.resolving import DEFAULT, Resolved
-from paddock.training.launch.settings import VARIABLES, LaunchSettings, variables_of
-from paddock.training.launch.shell import Script, Step, replaced_by, step_of_slurm
+from paddock.training.launch.resolve import DEFAULT, ResolvedLaunch
+from paddock.training.launch.settings import VARIABLES, RunLaunchSettings, variables_of
+from paddock.training.launch.shell import BashScript, LaunchStep, exec_lines, slurm_step_lines
 from paddock.training.launch.slurm import names_passed, sbatch_words, srun_words
 from paddock.whole_file import write_whole
 
 _TITLE = "{name}, as `paddock launch` wrote it: the same launch again goes on with the same run."
 
 
-class Asked(NamedTuple):
-    """What a launch is planned from, besides its settings."""
+class PlanInputs(NamedTuple):
+    """What a plan depends on besides the settings of the launch."""
 
     overrides: Sequence[str] = ()
-    """Of the training config."""
+    """Overrides of the training config."""
     gpus: int = 0
-    """What the config counts out, for the built-in loop."""
+    """GPUs of the config, for the built-in loop."""
     reads: Sequence[str] = ()
-    """Variables that the config asks for."""
+    """Variables that the config reads."""
 
 
-class Where(NamedTuple):
-    """The machine's side."""
+class LaunchHost(NamedTuple):
+    """The machine on which the command runs."""
 
     folder: Path
     """The working directory, absolute."""
@@ -42,98 +42,100 @@ class Where(NamedTuple):
     environ: Mapping[str, str]
 
 
-class Plan(NamedTuple):
-    """One launch."""
+class LaunchPlan(NamedTuple):
+    """The plan of one launch."""
 
-    resolved: Resolved
+    resolved: ResolvedLaunch
     files: Mapping[Path, str]
-    before: Sequence[Step]
-    last: Step
+    before: Sequence[LaunchStep]
+    start: LaunchStep
+    """The command that starts the run; `before` come first."""
     run: Path
     """Folder of the run."""
     log: Path | None
-    """Of a job; `%j` is its number. None: it writes here."""
+    """The log of a job; `%j` is its number. None: the run writes to this terminal."""
     names: Sequence[str] = ()
-    """Variables that a job has from here."""
+    """Variables that are passed to a job."""
 
     def write(self) -> None:
+        """Write the files."""
         for path, text in self.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, text.encode(errors="surrogateescape"))
 
 
-def plan(resolved: Resolved, asked: Asked, where: Where) -> Plan:
-    """ConfigError for what can't be."""
+def plan(resolved: ResolvedLaunch, inputs: PlanInputs, host: LaunchHost) -> LaunchPlan:
+    """The plan; ConfigError for a launch that can't be."""
     settings = resolved.settings
-    refuse_secrets([*asked.overrides, *words_of(settings.extra_hydra_args)])
-    # Those of a launch stand in its script.
-    reads = [name for name in asked.reads if name not in VARIABLES.values()]
-    names = names_passed(settings, reads, where.environ)
-    run = where.folder / built_in.RUNS / settings.exp_name
+    refuse_secrets([*inputs.overrides, *words_of(settings.extra_hydra_args)])
+    # Variables of a launch stand in its script.
+    reads = [name for name in inputs.reads if name not in VARIABLES.values()]
+    names = names_passed(settings, reads, host.environ)
+    run = host.folder / built_in.RUNS / settings.exp_name
     launch = run / "launch"
     job = launch / "job.sh"
-    parts = (_nemo_rl if settings.trainer == "nemo_rl" else _built_in)(settings, asked, where, job)
+    parts = (_nemo_rl if settings.trainer == "nemo_rl" else _built_in)(settings, inputs, host, job)
     title = _TITLE.format(name=settings.exp_name)
     texts = {path: script.text(title) for path, script in parts.files.items()}
     if settings.executor == "local":
-        return Plan(resolved, texts, parts.before, Step(["bash", str(job)]), run, None)
+        return LaunchPlan(resolved, texts, parts.before, LaunchStep(["bash", str(job)]), run, None)
     log = launch / "%j.log"
     gpus = parts.gpus if settings.gpus_per_node is None else settings.gpus_per_node
     words = sbatch_words(settings, job, log, nodes=parts.nodes, gpus=gpus, names=names)
-    return Plan(resolved, texts, parts.before, Step(words), run, log, names)
+    return LaunchPlan(resolved, texts, parts.before, LaunchStep(words), run, log, names)
 
 
-class _Parts(NamedTuple):
-    """What differs by trainer."""
+class _TrainerParts(NamedTuple):
+    """The parts of a plan that differ by trainer."""
 
-    files: dict[Path, Script]
-    before: list[Step]
+    files: dict[Path, BashScript]
+    before: list[LaunchStep]
     nodes: int
     gpus: int
-    """For each node, where no setting says so."""
+    """GPUs of each node, unless a setting gives them."""
 
 
-def _built_in(settings: LaunchSettings, asked: Asked, where: Where, job: Path) -> _Parts:
-    command = built_in.train_command(settings, asked.overrides)
+def _built_in(settings: RunLaunchSettings, inputs: PlanInputs, host: LaunchHost, job: Path) -> _TrainerParts:
+    command = built_in.train_command(settings, inputs.overrides)
     exports = {"PYTHONUNBUFFERED": "1", **variables_of(settings)}
     here = settings.executor == "local"
-    end = replaced_by(command) if here else step_of_slurm(srun_words(settings, command, where.folder))
-    return _Parts({job: Script(where.folder, exports, end)}, [], 1, asked.gpus)
+    end = exec_lines(command) if here else slurm_step_lines(srun_words(settings, command, host.folder))
+    return _TrainerParts({job: BashScript(host.folder, exports, end)}, [], 1, inputs.gpus)
 
 
-def _nemo_rl(settings: LaunchSettings, asked: Asked, where: Where, job: Path) -> _Parts:
-    places = nemo_rl.places_of(settings, where.package, job.parent)
-    driver = nemo_rl.driver(settings, places, asked.overrides)
-    before = nemo_rl.before(settings, places)
+def _nemo_rl(settings: RunLaunchSettings, inputs: PlanInputs, host: LaunchHost, job: Path) -> _TrainerParts:
+    folders = nemo_rl.folders_of(settings, host.package, job.parent)
+    driver = nemo_rl.driver(settings, folders, inputs.overrides)
+    before = nemo_rl.setup_steps(settings, folders)
     if settings.executor == "local":
-        return _Parts({job: driver}, before, 1, 0)
+        return _TrainerParts({job: driver}, before, 1, 0)
     file = job.with_name("driver.sh")
-    files = {file: driver, job: nemo_rl.job(settings, places, file)}
-    return _Parts(files, before, nemo_rl.n_nodes(settings, asked.overrides), nemo_rl.GPUS_PER_NODE)
+    files = {file: driver, job: nemo_rl.job(settings, folders, file)}
+    return _TrainerParts(files, before, nemo_rl.n_nodes(settings, inputs.overrides), nemo_rl.GPUS_PER_NODE)
 
 
-def plan_text(planned: Plan) -> str:
-    """The whole of it."""
-    return "\n".join(_lines(planned))
+def plan_text(launch_plan: LaunchPlan) -> str:
+    """The whole plan as text."""
+    return "\n".join(_lines(launch_plan))
 
 
-def _lines(planned: Plan) -> Iterator[str]:
-    settings, origins, notes = planned.resolved
+def _lines(launch_plan: LaunchPlan) -> Iterator[str]:
+    settings, origins, notes = launch_plan.resolved
     yield "settings:"
-    for field in LaunchSettings.model_fields:
+    for field in RunLaunchSettings.model_fields:
         if field in origins or field in ("trainer", "executor", "exp_name"):
-            yield f"  {field} = {_shown(getattr(settings, field))}  ({origins.get(field, DEFAULT)})"
+            yield f"  {field} = {_quoted(getattr(settings, field))}  ({origins.get(field, DEFAULT)})"
     yield from (f"note: {note}" for note in notes)
-    for path, text in planned.files.items():
+    for path, text in launch_plan.files.items():
         yield f"writes {path}:"
         yield from (f"  {line}" for line in text.rstrip("\n").split("\n"))
-    if planned.names:
-        yield f"variables that the job has from here: {', '.join(planned.names)}"
+    if launch_plan.names:
+        yield f"variables that the job has from here: {', '.join(launch_plan.names)}"
     yield "runs:"
-    yield from (f"  {step.text()}" for step in (*planned.before, planned.last))
+    yield from (f"  {step.text()}" for step in (*launch_plan.before, launch_plan.start))
     if settings.trainer == "nemo_rl" and settings.executor == "slurm":
         yield "not verified: no cluster has run such a launch; look at the commands before you rely on them"
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     return shlex.quote(",".join(value) if isinstance(value, tuple) else str(value))

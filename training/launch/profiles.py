@@ -1,8 +1,8 @@
-"""`env.toml`: what of a launch is a site's or a person's, by name.
+"""Profiles of `env.toml`: settings of a launch that belong to a site or a person, by name.
 
     [cluster]                      a profile: `--run cluster`
     executor = "slurm"
-    account = "science"            any field of `LaunchSettings`, or its variable's name in small letters
+    account = "science"            any field of `RunLaunchSettings`, or its variable's name in small letters
     env = ["HF_TOKEN"]             names alone
     [cluster-long]
     extends = "cluster"
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from paddock.config.problems import raise_all, suggestion
 from paddock.errors import ConfigError
-from paddock.training.launch.settings import VARIABLES, LaunchSettings
+from paddock.training.launch.settings import VARIABLES, RunLaunchSettings
 
 FILE = "env.toml"
-OTHERS = ("wandb", "artifacts", "cache", "cli")
-"""Sections that are no profiles."""
+FOREIGN_SECTIONS = ("wandb", "artifacts", "cache", "cli")
+"""Sections of other programs, which are no profiles."""
 ALIASES = {
     **{variable.lower(): field for field, variable in VARIABLES.items()},
     "container_image": "container",
@@ -32,22 +32,22 @@ ALIASES = {
     "mem": "memory",
     "time": "time_limit",
 }
-"""Other names of fields."""
+"""Other names of fields, by that name."""
 
 
-class Profile(NamedTuple):
-    """What it gives, by field: the value, and where it stands."""
+class LaunchProfile(NamedTuple):
+    """The settings that a profile gives, by field: the value, and where it stands."""
 
     given: dict[str, tuple[Any, str]]
 
 
 def find_file(folder: Path) -> Path | None:
-    """The nearest one."""
-    return next((one / FILE for one in (folder, *folder.parents) if (one / FILE).is_file()), None)
+    """The file in the folder or the nearest one above it; None: there is none."""
+    return next((parent / FILE for parent in (folder, *folder.parents) if (parent / FILE).is_file()), None)
 
 
-def read_profile(name: str | None, file: Path | None) -> Profile:
-    """None: `local`."""
+def read_profile(name: str | None, file: Path | None) -> LaunchProfile:
+    """The profile of that name; None: `local`. ConfigError for an unknown profile or key."""
     sections = _sections(file)
     wanted = name or "local"
     given: dict[str, tuple[Any, str]] = {}
@@ -61,22 +61,22 @@ def read_profile(name: str | None, file: Path | None) -> Profile:
         _require(wanted, sections, file)
         chain.append(wanted)
         wanted = sections.get(wanted, {}).get("extends", "")
-    for one in reversed(chain):
-        if one in _BUILT_IN:
-            given["executor"] = (one, f"profile {one}")
-        given |= _given(sections.get(one, {}), f"{file} [{one}]")
-    return Profile(given)
+    for section in reversed(chain):
+        if section in _BUILT_IN:
+            given["executor"] = (section, f"profile {section}")
+        given |= _given(sections.get(section, {}), f"{file} [{section}]")
+    return LaunchProfile(given)
 
 
 _BUILT_IN = ("local", "slurm")
 
 
 def _require(name: str, sections: Mapping[str, Any], file: Path | None) -> None:
-    if name in _BUILT_IN or (name in sections and name not in OTHERS):
+    if name in _BUILT_IN or (name in sections and name not in FOREIGN_SECTIONS):
         return
-    known = sorted({*_BUILT_IN, *sections} - set(OTHERS))
+    names = sorted({*_BUILT_IN, *sections} - set(FOREIGN_SECTIONS))
     where = file if file else f"no {FILE} is here or above"
-    raise ConfigError(f"no profile {name!r} ({where}){suggestion(name, known, label='profiles')}", kind="profile")
+    raise ConfigError(f"no profile {name!r} ({where}){suggestion(name, names, label='profiles')}", kind="profile")
 
 
 def _sections(file: Path | None) -> dict[str, Any]:
@@ -99,8 +99,10 @@ def _given(section: Mapping[str, Any], where: str) -> dict[str, tuple[Any, str]]
         field = ALIASES.get(key, key)
         if key == "extends":
             continue
-        if field not in LaunchSettings.model_fields:
-            problems.append(f"{where}: unknown key `{key}`{suggestion(key, [*LaunchSettings.model_fields, 'extends'])}")
+        if field not in RunLaunchSettings.model_fields:
+            problems.append(
+                f"{where}: unknown key `{key}`{suggestion(key, [*RunLaunchSettings.model_fields, 'extends'])}"
+            )
         elif field in given:
             problems.append(f"{where}: `{key}` and another name of `{field}` are both given")
         else:

@@ -1,8 +1,8 @@
-"""What a launch may be told: each field by its variable (`VARIABLES`), by its name in a profile, or by its default.
+"""The settings of a launch: each field has a variable (`VARIABLES`), a name in a profile, and a default.
 
 Names   the variables are those of NeMo-RL's `super_launch.sh`; a field without one is a profile's alone.
-Law     what only a container or a site can say has a default, but for NeMo-RL's trainer on SLURM. No field holds a
-        secret: `env` has names.
+Law     settings that depend on a container or a site have a default, but for NeMo-RL's trainer on SLURM. No field holds
+        a secret: `env` has names.
 Units   `time_limit` is SLURM's `D-H:M:S`; nodes, GPUs and CPUs are counts; 0 GPUs: none are asked for.
 Errors  what a field can't be is pydantic's; what does not go together is `problems`, each by its variable.
 """
@@ -18,22 +18,22 @@ Trainer = Literal["paddock", "nemo_rl"]
 Executor = Literal["local", "slurm"]
 ENTRY = "examples/nemo_gym/run_grpo_nemo_gym.py"
 RAY_JOB = "ray.sub"
-"""Of NeMo-RL: its trainer with environments, and its job that starts Ray on the nodes."""
+"""Scripts of NeMo-RL: its trainer with environments, and its job that starts Ray on the nodes."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WITHOUT_SPACES = ("container", "sandbox_container", "mounts")
-"""NeMo-RL's `ray.sub` has them in words that it does not quote."""
+"""Fields that NeMo-RL's `ray.sub` uses without quotes."""
 
 
-def _listed(value: Any) -> Any:
-    """A variable's commas, or a profile's list."""
+def _split_commas(value: Any) -> Any:
+    """The list of a variable with commas; a profile's list as it is."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-Listed = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+CommaList = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
 
 
-class LaunchSettings(BaseModel):
-    """One launch, whoever said what."""
+class RunLaunchSettings(BaseModel):
+    """The settings of one launch, from all sources."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -58,28 +58,28 @@ class LaunchSettings(BaseModel):
     """Image of the job's steps, a URI or .sqsh, started by SLURM's pyxis; empty: none, the node's own programs."""
     sandbox_container: str = ""
     """Image of NeMo-RL's code sandbox beside each node; empty: none is started."""
-    mounts: Listed = ()
+    mounts: CommaList = ()
     """`host:container`, with commas between; the working directory is mounted besides."""
     persistent_cache: str = ""
     """Folder that all nodes see, of caches and environments; empty: ~/.cache/paddock."""
 
     partition: str = ""
-    """Empty: SLURM's default."""
+    """SLURM's partition; empty: its default."""
     account: str = ""
-    """Empty: SLURM's default."""
+    """SLURM's account; empty: its default."""
     nodes: int | None = Field(default=None, ge=1)
     """Size of the allocation; none: 1 for the built-in loop, cluster.num_nodes of the config for NeMo-RL."""
     gpus_per_node: int | None = Field(default=None, ge=0)
-    """None: cluster.gpus_per_node of the config for the built-in loop, 8 for NeMo-RL."""
+    """GPUs of each node; none: cluster.gpus_per_node of the config for the built-in loop, 8 for NeMo-RL."""
     cpus_per_task: int | None = Field(default=None, ge=1)
-    """None: SLURM's default."""
+    """CPUs of a task; none: SLURM's default."""
     memory: str = Field(default="", pattern=r"^(\d+[KMGT]?)?$")
     """SLURM's --mem, such as 64G; 0: all of a node; empty: SLURM's default."""
     exclusive: bool = False
-    """Whole nodes."""
+    """Take whole nodes."""
     time_limit: str = Field(default="4:0:0", pattern=r"^(\d+-)?\d+(:\d+){0,2}$")
-    """Of the job; the run is told to end two minutes before."""
-    env: Listed = ()
+    """Time limit of the job; the run gets a signal to end two minutes before."""
+    env: CommaList = ()
     """Names of variables of this environment that the job has too: secrets go this way alone."""
     python: str = ""
     """Interpreter of the built-in loop: with torch, Ray and vLLM; empty: the one that runs this command, or the image's
@@ -88,41 +88,41 @@ class LaunchSettings(BaseModel):
     """Print what would run, and run nothing."""
 
     nemo_rl_dir: str = ""
-    """NeMo-RL's checkout."""
+    """Folder of NeMo-RL's checkout."""
     skip_code_snapshot: bool = False
     """Run NeMo-RL from its checkout, and make no snapshot of it."""
     refresh_code_snapshot: bool = True
     """Bring a snapshot that is there up to date."""
     code_snapshot_dirname: str = Field(default="code_snapshots", pattern=r"^[A-Za-z0-9._-]+$")
-    """Where in NeMo-RL's checkout snapshots are."""
+    """Folder of snapshots in NeMo-RL's checkout."""
     sif_dir: str = ""
     """Folder of .sif images: NeMo-RL's override `sif_dir`; configs of ours read the variable."""
     container_formatter: str = ""
-    """Where rows' images are: of NeMo-RL's training agent; configs of ours read the variable."""
+    """Template of the paths of rows' images, for NeMo-RL's training agent; configs of ours read the variable."""
     wandb_proj: str = ""
     """W&B's project; empty: the built-in loop sends it nothing, NeMo-RL's is nemotron-3-super-posttraining."""
     nrl_megatron_checkpoint_dir: str = ""
-    """Of converted weights; empty: megatron_ckpt_cache in PERSISTENT_CACHE."""
+    """Folder of converted weights; empty: megatron_ckpt_cache in PERSISTENT_CACHE."""
     megatron_config_lock_dir: str = ""
-    """Empty: hf_config_locks in PERSISTENT_CACHE."""
+    """Folder of locks on configs; empty: hf_config_locks in PERSISTENT_CACHE."""
     hf_modules_cache: str = ""
-    """Of models' own code; empty: hf_modules/EXP_NAME in PERSISTENT_CACHE."""
+    """Folder of models' own code; empty: hf_modules/EXP_NAME in PERSISTENT_CACHE."""
     gym_venv_dir: str = "/opt/gym_venvs"
-    """env.nemo_gym.uv_venv_dir."""
+    """Folder of environments: env.nemo_gym.uv_venv_dir."""
     uv_http_timeout: int = Field(default=300, ge=1)
-    """Seconds."""
+    """Seconds that uv waits for a download."""
     nrl_force_rebuild_venvs: bool = False
-    """Of Ray's workers."""
+    """Build the environments of Ray's workers again."""
     enable_mtp_inference: bool = False
     """Speculative decoding with the model's own heads."""
     num_speculative_tokens: int = Field(default=5, ge=1)
-    """For that."""
+    """Tokens of a speculation, with ENABLE_MTP_INFERENCE."""
     max_num_batched_tokens: int = Field(default=8480, ge=1)
-    """For that."""
+    """vLLM's tokens of a batch, with ENABLE_MTP_INFERENCE."""
     extra_hydra_args: str = ""
     """More overrides, as words of a shell; the last, so they win."""
     setup_command: str = ""
-    """What `ray.sub` runs on each node first, such as the installation of what our servers import."""
+    """Command that `ray.sub` runs on each node first, such as the installation of what our servers import."""
 
     @field_validator("model_path")
     @classmethod
@@ -133,14 +133,14 @@ class LaunchSettings(BaseModel):
     @field_validator("mounts")
     @classmethod
     def _mounts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [one for one in value if not 1 <= one.count(":") <= 2 or not all(one.split(":"))]:
+        if wrong := [mount for mount in value if not 1 <= mount.count(":") <= 2 or not all(mount.split(":"))]:
             raise ValueError(f"{wrong[0]!r} is no `host:container`")
         return value
 
     @field_validator("env")
     @classmethod
     def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [one for one in value if not _ENV_NAME.fullmatch(one)]:
+        if wrong := [name for name in value if not _ENV_NAME.fullmatch(name)]:
             # What stands behind the name might be the secret.
             name = wrong[0].partition("=")[0]
             raise ValueError(f"names of variables, never values: {name!r} is none or has one")
@@ -157,37 +157,39 @@ _NAMES = {
 }
 _PROFILES_ALONE = ("trainer", "executor", "cpus_per_task", "memory", "exclusive", "env")
 VARIABLES = {
-    field: _NAMES.get(field, field.upper()) for field in LaunchSettings.model_fields if field not in _PROFILES_ALONE
+    field: _NAMES.get(field, field.upper()) for field in RunLaunchSettings.model_fields if field not in _PROFILES_ALONE
 }
-"""Variable of a field."""
-NEMO_RL_ALONE = (
+"""The variable of each field that has one."""
+NEMO_RL_FIELDS = (
     *("sandbox_container", "nemo_rl_dir", "skip_code_snapshot", "refresh_code_snapshot", "code_snapshot_dirname"),
     *("nrl_megatron_checkpoint_dir", "megatron_config_lock_dir", "gym_venv_dir", "uv_http_timeout", "setup_command"),
     *("nrl_force_rebuild_venvs", "enable_mtp_inference", "num_speculative_tokens", "max_num_batched_tokens"),
 )
-"""Fields that say nothing to the built-in loop."""
+"""Fields that only NeMo-RL's trainer reads."""
 
 
-def named(field: str) -> str:
-    """How a person would give it."""
+def variable_of(field: str) -> str:
+    """The name by which a user gives the field."""
     return VARIABLES.get(field, f"`{field}` of a profile")
 
 
-def variables_of(settings: LaunchSettings) -> dict[str, str]:
-    """What was said, as variables again: a config reads them, as `${oc.env:MODEL_PATH}`."""
-    said = {field: getattr(settings, field) for field in VARIABLES if field != "dry_run"}
-    given = {field: value for field, value in said.items() if value != LaunchSettings.model_fields[field].default}
-    return {VARIABLES[field]: _written(value) for field, value in given.items()}
+def variables_of(settings: RunLaunchSettings) -> dict[str, str]:
+    """The settings that are not defaults as variables, which a config can read, as `${oc.env:MODEL_PATH}`."""
+    values = {field: getattr(settings, field) for field in VARIABLES if field != "dry_run"}
+    changed = {
+        field: value for field, value in values.items() if value != RunLaunchSettings.model_fields[field].default
+    }
+    return {VARIABLES[field]: _as_text(value) for field, value in changed.items()}
 
 
-def _written(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def problems(settings: LaunchSettings) -> Iterator[str]:
-    """What of the settings does not go together."""
+def problems(settings: RunLaunchSettings) -> Iterator[str]:
+    """What is wrong with the settings together, each by its variable."""
     if not settings.config_path:
         yield "CONFIG_PATH: name a training config, such as configs/train_demo.yaml"
     if settings.executor == "local":
@@ -195,33 +197,33 @@ def problems(settings: LaunchSettings) -> Iterator[str]:
     yield from _nemo_rl(settings) if settings.trainer == "nemo_rl" else _built_in(settings)
 
 
-def _local(settings: LaunchSettings) -> Iterator[str]:
+def _local(settings: RunLaunchSettings) -> Iterator[str]:
     for field in ("container", "sandbox_container"):
         if getattr(settings, field):
-            yield f"{named(field)}: images are started by SLURM: `executor` is local"
+            yield f"{variable_of(field)}: images are started by SLURM: `executor` is local"
     if (settings.nodes or 1) > 1:
-        yield f"{named('nodes')} is {settings.nodes}: `executor: local` is this machine alone"
+        yield f"{variable_of('nodes')} is {settings.nodes}: `executor: local` is this machine alone"
 
 
-def _built_in(settings: LaunchSettings) -> Iterator[str]:
+def _built_in(settings: RunLaunchSettings) -> Iterator[str]:
     if (settings.nodes or 1) > 1:
         yield (
-            f"{named('nodes')} is {settings.nodes}: the built-in loop has all its processes on one node; several are "
-            "NeMo-RL's (--trainer nemo_rl)"
+            f"{variable_of('nodes')} is {settings.nodes}: the built-in loop has all its processes on one node; several "
+            "are NeMo-RL's (--trainer nemo_rl)"
         )
 
 
-def _nemo_rl(settings: LaunchSettings) -> Iterator[str]:
+def _nemo_rl(settings: RunLaunchSettings) -> Iterator[str]:
     needed = ["nemo_rl_dir", "model_path", "train_path", "val_path"]
     if settings.executor == "slurm":
         needed += ["container", "persistent_cache", "partition", "account"]
     for field in needed:
         if not getattr(settings, field):
-            yield f"{named(field)} is required by NeMo-RL's trainer: {_told(field)}"
+            yield f"{variable_of(field)} is required by NeMo-RL's trainer: {_description(field)}"
     if settings.executor == "slurm":
         for field in _WITHOUT_SPACES:
             if any(letter.isspace() for letter in "".join(getattr(settings, field))):
-                yield f"{named(field)}: NeMo-RL's ray.sub takes no spaces in it"
+                yield f"{variable_of(field)}: NeMo-RL's ray.sub takes no spaces in it"
     if settings.nemo_rl_dir:
         folder = Path(settings.nemo_rl_dir).expanduser()
         for name in (ENTRY, *([RAY_JOB] if settings.executor == "slurm" else [])):
@@ -229,6 +231,6 @@ def _nemo_rl(settings: LaunchSettings) -> Iterator[str]:
                 yield f"NEMO_RL_DIR: {settings.nemo_rl_dir} is no checkout of NeMo-RL: it has no {name}"
 
 
-def _told(field: str) -> str:
-    text = LaunchSettings.model_fields[field].description or ""
+def _description(field: str) -> str:
+    text = RunLaunchSettings.model_fields[field].description or ""
     return text.replace("\n", " ").partition(";")[0].rstrip(".")

@@ -11,32 +11,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class LaunchStep(NamedTuple):
     """A command that a launch runs on this machine."""
 
     words: Sequence[str]
     folder: Path | None = None
-    """Where; None: the working directory."""
+    """The folder in which it runs; None: the working directory."""
 
     def text(self) -> str:
-        """As a person could give it to a shell."""
+        """The command as a user could give it to a shell."""
         line = shlex.join(self.words)
         return f"(cd {shlex.quote(str(self.folder))} && {line})" if self.folder else line
 
 
-class Script(NamedTuple):
-    """What bash is given."""
+class BashScript(NamedTuple):
+    """A script for bash."""
 
     folder: Path
     """The working directory of its command."""
     exports: Mapping[str, str]
     lines: Sequence[str]
-    """After these, ended by the command; quoted by whoever made them."""
+    """The lines after the exports, quoted already; the last is the command."""
     python_path: Sequence[Path] = ()
-    """Before what `PYTHONPATH` has."""
+    """Folders that are put before those of `PYTHONPATH`."""
 
     def text(self, title: str) -> str:
-        """`title`: ours, of one line."""
+        """The text of the script. `title`: one line, for its comment."""
         return "\n".join(
             [
                 "#!/usr/bin/env bash",
@@ -57,11 +57,11 @@ class Script(NamedTuple):
         return [f'export PYTHONPATH={ours}"${{PYTHONPATH:+:$PYTHONPATH}}"']
 
 
-def replaced_by(words: Sequence[str]) -> list[str]:
-    """The end of a script: a command in its place."""
+def exec_lines(words: Sequence[str]) -> list[str]:
+    """The end of a script: a command that replaces the shell."""
     return [f"exec {shlex.join(words)}"]
 
 
-def step_of_slurm(words: Sequence[str]) -> list[str]:
-    """The end of a script: a step, which has the job's signals from SLURM, while the shell waits for it."""
+def slurm_step_lines(words: Sequence[str]) -> list[str]:
+    """The end of a script: a SLURM step, which gets the job's signals from SLURM while the shell waits for it."""
     return ["trap : TERM INT HUP", "status=0", f"{shlex.join(words)} || status=$?", 'exit "$status"']

@@ -1,4 +1,4 @@
-"""SLURM's side of a launch: the words of `sbatch`, those of a step, and what it answers.
+"""The commands of SLURM: the words of `sbatch` and `srun`, and the submission of a job.
 
 Law     variables of this environment reach a job by their names alone (`--export=NAME,...`). Jobs of one name queue
         behind each other (`singleton`): a run has one at a time, and a chain of them goes on with it.
@@ -13,24 +13,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paddock.errors import ConfigError, InfraError
-from paddock.training.launch.settings import LaunchSettings
+from paddock.training.launch.settings import RunLaunchSettings
 
 WARNING_S = 120
 """Between the first SIGTERM and the time limit."""
 LEAST_MINUTES = 10
 """A job with less time has no such warning: it would come at once."""
 SUBMIT_TIMEOUT_S = 120.0
-PASSED = (
+PASSED_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
     *("PADDOCK_HOME", "HF_HOME", "HF_HUB_OFFLINE", "HF_TOKEN", "WANDB_API_KEY"),
 )
-"""Variables that a job has where they are set."""
+"""Variables that are passed to a job where they are set."""
 
 
 def sbatch_words(
-    settings: LaunchSettings, script: Path, log: Path, *, nodes: int, gpus: int, names: Sequence[str]
+    settings: RunLaunchSettings, script: Path, log: Path, *, nodes: int, gpus: int, names: Sequence[str]
 ) -> list[str]:
-    """`log`: its `%j` is the job's number. NeMo-RL's job counts the tasks of its steps itself, and ends them."""
+    """The words of `sbatch`. `%j` in `log` is the job's number. NeMo-RL's job sets the tasks of its steps itself, and
+    ends them."""
     ours = settings.trainer == "paddock"
     warned = ours and minutes(settings.time_limit) >= LEAST_MINUTES
     optional = {
@@ -60,12 +61,12 @@ def sbatch_words(
 
 
 def _pattern(path: Path) -> str:
-    """As SLURM reads it."""
+    """The path with `%` escaped for SLURM."""
     return str(path).replace("%", "%%")
 
 
 def minutes(text: str) -> float:
-    """Of a time limit: M, M:S, H:M:S, or days and a dash before H, H:M, H:M:S."""
+    """The minutes of a time limit: M, M:S, H:M:S, or days and a dash before H, H:M, H:M:S."""
     days, dash, rest = text.rpartition("-")
     parts = [float(part) for part in rest.split(":")]
     if dash or len(parts) == 3:
@@ -74,8 +75,8 @@ def minutes(text: str) -> float:
     return parts[0] + (parts[1] / 60 if len(parts) > 1 else 0)
 
 
-def srun_words(settings: LaunchSettings, command: Sequence[str], folder: Path) -> list[str]:
-    """One task on the job's node, with all that the job has there."""
+def srun_words(settings: RunLaunchSettings, command: Sequence[str], folder: Path) -> list[str]:
+    """The words of `srun` for one task on the job's node, with all resources of the job."""
     image = [
         f"--container-image={settings.container}",
         f"--container-mounts={','.join([*settings.mounts, f'{folder}:{folder}'])}",
@@ -87,25 +88,25 @@ def srun_words(settings: LaunchSettings, command: Sequence[str], folder: Path) -
     return [*head, *(image if settings.container else []), *command]
 
 
-def names_passed(settings: LaunchSettings, read: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Of the variables that a job has; ConfigError for one that was asked for and is not set. `read`: what the config
-    asks for."""
+def names_passed(settings: RunLaunchSettings, read: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The names of the variables that are passed to a job. `read`: those that the config reads. ConfigError for one of
+    the profile's `env` that is not set."""
     if missing := [name for name in settings.env if name not in environ]:
         raise ConfigError(
             f"`env` of the profile: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set here",
             kind="env",
         )
-    return [name for name in dict.fromkeys([*PASSED, *settings.env, *read]) if name in environ]
+    return [name for name in dict.fromkeys([*PASSED_VARIABLES, *settings.env, *read]) if name in environ]
 
 
 def require_sbatch() -> None:
-    """Before anything is written."""
+    """ConfigError where there is no sbatch; to be called before anything is written."""
     if shutil.which("sbatch") is None:
         raise ConfigError("there is no sbatch here: SLURM's jobs are submitted from its login nodes", kind="slurm")
 
 
 def submit(words: Sequence[str]) -> str:
-    """The job's number."""
+    """Submit a job; its number. InfraError where sbatch refuses or does not answer."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SUBMIT_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
 """Runs a script of NeMo-RL's with our environments in it: `python -m paddock.training.nemo_rl [--actor] SCRIPT ...`.
 
 Without `--actor` NeMo-RL's own actor imports our `nemo_gym` (`shims/` on PYTHONPATH); with it, it is ours. See
-`installing`. Exits 2 where that can't be.
+`install`. Exits 2 where that can't be.
 """
 
 import runpy
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from paddock.errors import ConfigError
-from paddock.training.nemo_rl.installing import use_actor, use_shim
+from paddock.training.nemo_rl.install import use_actor, use_shim
 
 USAGE = "usage: python -m paddock.training.nemo_rl [--actor] SCRIPT [ARGUMENT ...]"
 

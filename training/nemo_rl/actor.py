@@ -3,7 +3,7 @@
 Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py`: the methods that are called of its `NemoGym`, and what
         `run_rollouts` streams: `(rowidx, {message_log, input_message_log, full_result}, timing or None)`.
 Law     results come in the order of completion, the timing with the last. When the stream is left, its rollouts end.
-        An actor that Ray made anew has no servers and says so.
+        An actor that Ray restarted has no servers, and raises an error that says so.
 Errors  `StatusError`, those of `serving`, and those of `actor_config`.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from paddock.errors import InfraError
 from paddock.training.nemo_rl.actor_config import ActorConfig
-from paddock.training.nemo_rl.grouping import ROW_INDEX
-from paddock.training.nemo_rl.handing_on import Decoder, Tensors, handed_on, torch_tensors
-from paddock.training.nemo_rl.serving import Service
+from paddock.training.nemo_rl.member_requests import ROW_INDEX
+from paddock.training.nemo_rl.message_log import IdDecoder, TensorMakers, to_message_log, torch_tensors
+from paddock.training.nemo_rl.serving import EnvironmentService
 from paddock.types import JsonObject
 
 T = TypeVar("T")
@@ -25,11 +25,11 @@ T = TypeVar("T")
 class GymActor:
     """`_spinup` and `set_tokenizer` before `run_rollouts`. `tensors` None: torch's."""
 
-    def __init__(self, cfg: Mapping[str, Any], tensors: Tensors | None = None) -> None:
+    def __init__(self, cfg: Mapping[str, Any], tensors: TensorMakers | None = None) -> None:
         self._config = ActorConfig.of(cfg)
         self._tensors = tensors
-        self._service = Service()
-        self._tokenizer: Decoder | None = None
+        self._service = EnvironmentService()
+        self._tokenizer: IdDecoder | None = None
 
     def _spinup(self) -> None:
         """Returns when all servers are ready."""
@@ -37,7 +37,7 @@ class GymActor:
         self._tensors = self._tensors or torch_tensors()
         self._service.start(self._config.dictionary)
 
-    def set_tokenizer(self, tokenizer: Decoder) -> None:
+    def set_tokenizer(self, tokenizer: IdDecoder) -> None:
         self._tokenizer = tokenizer
 
     def health_check(self) -> None:
@@ -50,31 +50,31 @@ class GymActor:
     async def run_rollouts(
         self, nemo_gym_examples: list[JsonObject], timer_prefix: str, deduplicate_multimodal_data: bool = False
     ) -> AsyncGenerator[tuple[int, JsonObject, dict[str, float] | None], None]:
-        """`deduplicate_multimodal_data`: there is none."""
+        """Stream a result for each row. `deduplicate_multimodal_data` has no effect: there is no such data."""
         self._service.poll()
         if not nemo_gym_examples:
             raise ValueError("a batch of rollouts needs a row")
         if self._tokenizer is None or self._tensors is None:
             raise InfraError(
-                "set_tokenizer was not called: the actor decodes what it hands on", kind="not_started", retryable=False
+                "set_tokenizer was not called: the actor decodes ids of results", kind="not_started", retryable=False
             )
         clock = _Clock()
         detection = self._config.detection
         stream = self._service.run(nemo_gym_examples)
-        left = len(stream)
+        n_left = len(stream)
         try:
-            for following in stream:
-                row, result = await clock.timed("await_results", following)
-                work = asyncio.to_thread(handed_on, result, detection, self._tokenizer, self._tensors)
-                given = await clock.timed("postprocess_results", work)
-                left -= 1
-                yield row[ROW_INDEX], given, None if left else clock.metrics(timer_prefix)
+            for pending in stream:
+                row, result = await clock.timed("await_results", pending)
+                work = asyncio.to_thread(to_message_log, result, detection, self._tokenizer, self._tensors)
+                message_log = await clock.timed("postprocess_results", work)
+                n_left -= 1
+                yield row[ROW_INDEX], message_log, None if n_left else clock.metrics(timer_prefix)
         finally:
             stream.cancel()
 
 
 class _Clock:
-    """Seconds of a call, by what they were spent with."""
+    """How many seconds of a call each activity took."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

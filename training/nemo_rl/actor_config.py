@@ -1,7 +1,7 @@
-"""What NeMo-RL says to its actor of environments.
+"""The config that NeMo-RL gives to its actor of environments.
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py` (`NemoGymConfig`).
-Errors  ConfigError for a key that nobody knows, and for what this actor can't give: images, routed experts.
+Errors  ConfigError for an unknown key, and for features that this actor does not have: images, routed experts.
 """
 
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from paddock.errors import ConfigError, describe
 from paddock.training.core.flaws import FlawRules
-from paddock.training.nemo_rl.composing import policy_keys
-from paddock.training.nemo_rl.postprocessing import DETECTION
+from paddock.training.nemo_rl.compose import policy_keys
+from paddock.training.nemo_rl.postprocess import DETECTION
 from paddock.types import JsonObject
 
 
 class ActorConfig(BaseModel):
-    """Fields as theirs."""
+    """The config of the actor; fields are named as in NeMo-RL."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     model_name: str
-    """As the chat server knows it."""
+    """The model's name at the chat server."""
     base_urls: list[str | None]
-    """Of the chat server of each data-parallel replica; None: it has none."""
+    """The chat server of each data-parallel replica; None: it has none."""
     initial_global_config_dict: dict[str, Any] = Field(default_factory=dict)
     """`env.nemo_gym`, without the keys that are fields here."""
     invalid_tool_call_patterns: list[str] | None = None
@@ -38,7 +38,7 @@ class ActorConfig(BaseModel):
     use_fastokens: bool = False
     """Not read: a faster tokenizer, where one encodes; here ids are decoded only."""
     tokenizer_config: dict[str, Any] | None = None
-    """Of a model that sees images."""
+    """The tokenizer of a model that sees images."""
     pad_dynamic_image_shapes: bool = False
     """Read only with images."""
 
@@ -51,7 +51,7 @@ class ActorConfig(BaseModel):
 
     @property
     def dictionary(self) -> JsonObject:
-        """What the environment is composed of."""
+        """The dictionary from which the environment is composed."""
         urls = [url for url in self.base_urls if url]
         return {**self.initial_global_config_dict, **policy_keys(self.model_name, urls)}
 

@@ -1,8 +1,8 @@
-"""What was attempted under NeMo-RL, on the disk: a folder per start of the servers.
+"""The journal of rollouts under NeMo-RL: a folder for each start of the servers.
 
 Files   those of a collection, as far as they hold here: `rollouts.jsonl` every rollout with a verdict, `failures.jsonl`
         every failed attempt, `config.yaml` the servers' config without its secrets.
-Law     a rollout is on the disk before its result is handed on.
+Law     a rollout is on the disk before its result is given to NeMo-RL.
 Errors  ConfigError for a folder that can't be made; InfraError (kind `disk`) when it can't be written any more.
 """
 
@@ -19,8 +19,8 @@ from paddock.errors import ConfigError, InfraError
 from paddock.whole_file import write_whole
 
 
-class Journal:
-    """Used from one event loop; `paddock.collect.attempts.Keeper`."""
+class RolloutJournal:
+    """Records rollouts and failed attempts (`paddock.collect.attempts.Keeper`). Used from one event loop."""
 
     def __init__(self, folder: Path, config: Config) -> None:
         self.folder = folder

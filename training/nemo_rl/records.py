@@ -1,4 +1,4 @@
-"""What NeMo-RL makes of one rollout, and what it refuses.
+"""One rollout as NeMo-RL trains on it, and the rules that it may break.
 
 Source  NVIDIA-NeMo/RL, `nemo_rl/environments/nemo_gym.py` (`_postprocess_nemo_gym_to_nemo_rl_result`) and
         `nemo_rl/experience/rollouts.py`.
@@ -21,12 +21,12 @@ class LoggedMessage(NamedTuple):
     """`user`: the prompt's ids since the last message; `assistant`: what was generated."""
     token_ids: list[int]
     generation_log_probs: list[float] | None = None
-    """Of an assistant's."""
+    """The log-probs of an assistant's ids, one per id."""
     is_invalid_tool_call: bool = False
     has_malformed_thinking: bool = False
 
 
-class Processed(NamedTuple):
+class ProcessedResult(NamedTuple):
     """One result as NeMo-RL trains on it."""
 
     messages: tuple[LoggedMessage, ...]

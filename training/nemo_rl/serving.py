@@ -1,10 +1,10 @@
 """Our servers in the process of NeMo-RL's actor: in a thread, with a loop of their own.
 
-Why     the actor's own loop also takes tensors apart; a rollout's deadlines, tunnels and heartbeats don't wait for it.
+Reason  the actor's own loop also takes tensors apart; a rollout's deadlines, tunnels and heartbeats don't wait for it.
 Law     `start` returns when all servers are ready, and leaves nothing when one can't be. `close` ends them, with what
         they started; so does the end of the process.
 Errors  ConfigError and InfraError of the start; InfraError `not_started` where nothing was started, as in an actor
-        that Ray made anew; what `poll` finds dead.
+        that Ray restarted; the failures that `poll` sees.
 """
 
 import asyncio
@@ -14,48 +14,48 @@ from typing import Any
 
 from paddock.errors import InfraError, PaddockError
 from paddock.server.background import Background
-from paddock.training.nemo_rl.composing import compose
+from paddock.training.nemo_rl.compose import compose
 from paddock.training.nemo_rl.records import Result
-from paddock.training.nemo_rl.rollouts import Rollouts, open_rollouts
-from paddock.training.nemo_rl.streaming import StatusError, Stream
+from paddock.training.nemo_rl.rollouts import RolloutService, open_rollouts
+from paddock.training.nemo_rl.streaming import ResultStream, StatusError
 from paddock.types import JsonObject
 
 _log = logging.getLogger(__name__)
 
 
-class Service:
+class EnvironmentService:
     """The environment's servers, started or not."""
 
     def __init__(self) -> None:
-        self._background: Background[Rollouts] | None = None
+        self._background: Background[RolloutService] | None = None
 
     def start(self, given: Mapping[str, Any]) -> None:
-        """`given`: NeMo-RL's dictionary, see `composing`."""
+        """`given`: NeMo-RL's dictionary, see `compose`."""
         self.close()
-        composed = compose(given)
-        if composed.notes:
-            _log.warning("read otherwise than written:\n  %s", "\n  ".join(map(str, composed.notes)))
-        self._background = Background(open_rollouts(composed))
+        environment = compose(given)
+        if environment.notes:
+            _log.warning("config keys read other than written:\n  %s", "\n  ".join(map(str, environment.notes)))
+        self._background = Background(open_rollouts(environment))
 
     def poll(self) -> None:
         """Raises when a server has died, or nothing runs."""
         self._running().opened.require_running()
 
-    def run(self, rows: Sequence[JsonObject]) -> Stream:
-        """A result for each row. To be called in a running loop."""
+    def run(self, rows: Sequence[JsonObject]) -> ResultStream:
+        """Run a rollout for each row: the stream of their results. To be called in a running loop."""
         background = self._running()
         rollouts = background.opened
         try:
             rollouts.require_running()
-            asked = rollouts.asked(rows)
+            requests = rollouts.member_requests(rows)
         except PaddockError as error:
             raise StatusError.of(error) from error
-        work: list[asyncio.Future[Result]] = [background.answer(rollouts.run(one)) for one in asked]
-        return Stream(rows, work)
+        futures: list[asyncio.Future[Result]] = [background.answer(rollouts.run(request)) for request in requests]
+        return ResultStream(rows, futures)
 
     @property
     def masked(self) -> dict[str, int]:
-        """How many results were masked since the start, by why."""
+        """How many results were masked since the start, by reason."""
         return dict(self._running().opened.masked)
 
     def close(self) -> None:
@@ -63,10 +63,10 @@ class Service:
         if background is not None:
             background.close()
 
-    def _running(self) -> Background[Rollouts]:
+    def _running(self) -> Background[RolloutService]:
         if self._background is None:
             raise InfraError(
-                "no environment runs in this process: it was not started, or this is an actor that Ray made anew after "
+                "no environment runs in this process: it was not started, or this is an actor that Ray restarted after "
                 "its process died; a new one has to be started",
                 kind="not_started",
                 retryable=False,

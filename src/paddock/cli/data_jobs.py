@@ -8,7 +8,7 @@ from pathlib import Path
 from paddock.collect.new_file import new_file, refuse_same
 from paddock.errors import ConfigError, InfraError, PaddockError, RowError
 from paddock.training.data.blends import PUBLISHED
-from paddock.training.data.tables import LINES, Entry, encode, read_table, tables_in
+from paddock.training.data.tables import LINES, TableEntry, encode, read_table, tables_in
 from paddock.types import JsonObject
 
 MAX_WARNINGS = 20
@@ -28,7 +28,7 @@ def download(args: argparse.Namespace) -> int:
         _without_bars()
     repo = one.repo if one is not None else args.name
     try:
-        found = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, tell=_tell)
+        found = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, report=_tell)
         for file in found:
             proof = "as the hub lists it" if file.proven else "the hub lists no hash"
             _tell(f"{file.path}: {file.n_bytes} bytes, sha256 {file.sha256}, {proof}")
@@ -43,7 +43,7 @@ def download(args: argparse.Namespace) -> int:
 
 
 def fill(args: argparse.Namespace) -> int:
-    from paddock.training.data.placeholders import fill as filling
+    from paddock.training.data.placeholders import fill as fill_files
 
     places = {}
     for text in args.source:
@@ -53,7 +53,7 @@ def fill(args: argparse.Namespace) -> int:
             raise ConfigError(f"--source {text}: needs NAME=PLACE with a name of {known}", kind="flag_invalid")
         places[name] = Path(place)
     left_out = 0
-    for one in filling(_distinct(args), args.out, places):
+    for one in fill_files(_distinct(args), args.out, places):
         for problem in one.problems:
             _say(problem)
         left_out += len(one.problems)
@@ -64,7 +64,7 @@ def fill(args: argparse.Namespace) -> int:
 
 
 def split(args: argparse.Namespace) -> int:
-    from paddock.training.data.splitting import split_last
+    from paddock.training.data.split import split_last
 
     if args.last < 1:
         raise ConfigError(f"--last {args.last}: needs at least 1", kind="flag_invalid")
@@ -76,18 +76,18 @@ def split(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    from paddock.training.data import checking
+    from paddock.training.data import row_check
 
     if args.agent is not None and not args.config:
         raise ConfigError("--agent names an agent of --config", kind="flag_invalid")
     if args.config:
         from paddock.cli.configs import load_config
 
-        reader = checking.config_reader(load_config(args.config, modelless=True), agent=args.agent)
+        reader = row_check.config_reader(load_config(args.config, modelless=True), agent=args.agent)
     else:
-        reader = checking.server_reader(args.server) if args.server else checking.published_reader()
-    counts = checking.Counts()
-    for finding in checking.check(_files(args.rows), reader, counts):
+        reader = row_check.server_reader(args.server) if args.server else row_check.published_reader()
+    counts = row_check.RowCounts()
+    for finding in row_check.check_rows(_files(args.rows), reader, counts):
         if finding.wrong or counts.n_repeated <= MAX_WARNINGS:
             _tell(str(finding))
     parts = [f"{counts.n_rows} rows", f"{counts.n_wrong} wrong"]
@@ -99,11 +99,11 @@ def check(args: argparse.Namespace) -> int:
 
 
 def convert(args: argparse.Namespace) -> int:
-    from paddock.training.data import converting
-    from paddock.training.data.checking import plain_server
+    from paddock.training.data import convert as conversion
+    from paddock.training.data.row_check import plain_server
 
-    form = converting.FORMS[args.form]
-    target = converting.Target(args.form, args.dataset or form.dataset, args.split or form.split, args.agent)
+    form = conversion.FORMS[args.form]
+    target = conversion.RowTarget(args.form, args.dataset or form.dataset, args.split or form.split, args.agent)
     server = plain_server("swe")
     n_rows, n_problems = 0, 0
     sources = [path for place in args.rows for path in tables_in(place, split=target.split)]
@@ -114,7 +114,7 @@ def convert(args: argparse.Namespace) -> int:
             try:
                 if entry.problem:
                     raise ValueError(entry.problem)
-                file.write(encode(converting.convert(entry.row, target, server)))
+                file.write(encode(conversion.convert(entry.row, target, server)))
                 n_rows += 1
             except ValueError as error:
                 n_problems += 1
@@ -126,7 +126,7 @@ def convert(args: argparse.Namespace) -> int:
 
 
 def instances(args: argparse.Namespace) -> int:
-    from paddock.training.data.listing import instance_id
+    from paddock.training.data.instances import instance_id
 
     return _list(args, instance_id)
 
@@ -135,7 +135,7 @@ def images(args: argparse.Namespace) -> int:
     from paddock.cli.image_rows import named_image
     from paddock.sandbox.images import DATASETS
     from paddock.sandbox.images.names import dataset_of
-    from paddock.training.data.listing import sif_name
+    from paddock.training.data.instances import sif_name
 
     rule = dataset_of(args.dataset) if args.dataset is not None else None
     if args.dataset is not None and rule is None:
@@ -165,7 +165,7 @@ def _list(args: argparse.Namespace, name: Callable[[JsonObject], str]) -> int:
 
     def names() -> Iterator[str]:
         nonlocal problems
-        from paddock.training.data.listing import flat
+        from paddock.training.data.instances import flat
 
         seen = set()
         for entry in _entries(_files(args.rows)):
@@ -204,7 +204,7 @@ def _distinct(args: argparse.Namespace) -> list[Path]:
     return sources
 
 
-def _entries(paths: list[Path]) -> Iterator[Entry]:
+def _entries(paths: list[Path]) -> Iterator[TableEntry]:
     for path in paths:
         yield from read_table(path)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from paddock.training.launch.plan import Asked, Plan
-    from paddock.training.launch.resolving import Resolved
+    from paddock.training.launch.plan import LaunchPlan, PlanInputs
+    from paddock.training.launch.resolve import ResolvedLaunch
 
 HELP = """A setting is a variable (EXP_NAME, CONFIG_PATH, MODEL_PATH, TRAIN_PATH, VAL_PATH, ...; --variables lists all),
 given on the command line, in the environment or in a profile of env.toml; the first of these that has it wins.
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.errors import PaddockError
-    from paddock.training.launch.plan import Where, plan, plan_text
+    from paddock.training.launch.plan import LaunchHost, plan, plan_text
 
     if args.variables:
         return _list_variables()
@@ -61,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
     resolved = _resolved(args, words)
     for note in resolved.notes:
         print(f"paddock launch: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
-    asked, read = _asked(resolved, words)
-    where = Where(Path.cwd(), package_folder(), os.environ)
+    inputs, read = _inputs(resolved, words)
+    host = LaunchHost(Path.cwd(), package_folder(), os.environ)
     if args.prefetch:
-        return _prefetch(resolved, read, where.package)
-    planned = plan(resolved, asked, where)
+        return _prefetch(resolved, read, host.package)
+    planned = plan(resolved, inputs, host)
     if resolved.settings.dry_run:
         print(plan_text(planned))  # noqa: T201 - the command's voice
         return 0
@@ -112,9 +112,9 @@ def package_folder() -> Path:
     return Path(paddock.__file__).resolve().parents[2]
 
 
-def _resolved(args: argparse.Namespace, words: Words) -> "Resolved":
+def _resolved(args: argparse.Namespace, words: Words) -> "ResolvedLaunch":
     from paddock.training.launch.profiles import find_file, read_profile
-    from paddock.training.launch.resolving import resolve
+    from paddock.training.launch.resolve import resolve
 
     command: dict[str, Any] = dict(words.variables)
     if args.trainer:
@@ -124,41 +124,42 @@ def _resolved(args: argparse.Namespace, words: Words) -> "Resolved":
     return resolve(command, os.environ, read_profile(args.run, find_file(Path.cwd())))
 
 
-def _asked(resolved: "Resolved", words: Words) -> tuple["Asked", Any]:
+def _inputs(resolved: "ResolvedLaunch", words: Words) -> tuple["PlanInputs", Any]:
     """What the config says to a launch, and the config: None for NeMo-RL, which has its own reader."""
     from paddock.training.launch.built_in import overrides_of
     from paddock.training.launch.nemo_rl import config_file
-    from paddock.training.launch.plan import Asked
+    from paddock.training.launch.plan import PlanInputs
     from paddock.training.launch.settings import variables_of
 
     settings = resolved.settings
     os.environ.update(variables_of(settings))
     if settings.trainer == "nemo_rl":
         file = Path(settings.nemo_rl_dir).expanduser() / config_file(settings)
-        return Asked(words.overrides, reads=_reads(file, words.overrides)), None
-    reading, rows, train, lacking = (
-        importlib.import_module(f"paddock.training.grpo.{name}") for name in ("reading", "rows", "train", "lacking")
+        return PlanInputs(words.overrides, reads=_reads(file, words.overrides)), None
+    read_config, rows, train, preflight = (
+        importlib.import_module(f"paddock.training.grpo.{name}")
+        for name in ("read_config", "rows", "train", "preflight")
     )
-    read = reading.read_config([settings.config_path], overrides_of(settings, words.overrides))
-    lacking.require_one_machine(read.config)
+    read = read_config.read_config([settings.config_path], overrides_of(settings, words.overrides))
+    preflight.require_one_machine(read.config)
     if not settings.container:
         # What an image has elsewhere can't be looked for here.
         rows.rows_files(read.config.data)
         train.require_model(read.config.policy.model_name)
     names = {*_reads(Path(settings.config_path), words.overrides), *_READ.findall(read.environment.to_yaml())}
-    return Asked(words.overrides, read.config.cluster.gpus_per_node, sorted(names)), read
+    return PlanInputs(words.overrides, read.config.cluster.gpus_per_node, sorted(names)), read
 
 
 def _reads(file: Path, overrides: list[str]) -> list[str]:
     """Variables that a config names, or those that it stands on."""
     from paddock.config.trees import strings
 
-    composing = importlib.import_module("paddock.training.grpo.composing")
-    written = [*overrides, *(text for _, text in strings(composing.compose([file], []).tree))]
+    compose = importlib.import_module("paddock.training.grpo.compose")
+    written = [*overrides, *(text for _, text in strings(compose.compose([file], []).tree))]
     return sorted({name for text in written for name in _READ.findall(text)})
 
 
-def _begin(planned: "Plan") -> int:
+def _begin(planned: "LaunchPlan") -> int:
     from paddock.training.launch.slurm import require_sbatch, submit
 
     if planned.log is not None:
@@ -168,8 +169,8 @@ def _begin(planned: "Plan") -> int:
         subprocess.run(step.words, cwd=step.folder, check=True)
     if planned.log is None:
         sys.stdout.flush()
-        os.execvp(planned.last.words[0], list(planned.last.words))  # noqa: S606 - its words, no shell's
-    number = submit(planned.last.words)
+        os.execvp(planned.start.words[0], list(planned.start.words))  # noqa: S606 - its words, no shell's
+    number = submit(planned.start.words)
     lines = [
         f"job {number} is submitted",
         f"run: {planned.run}",
@@ -181,11 +182,11 @@ def _begin(planned: "Plan") -> int:
     return 0
 
 
-def _prefetch(resolved: "Resolved", read: Any, package: Path) -> int:
+def _prefetch(resolved: "ResolvedLaunch", read: Any, package: Path) -> int:
     from paddock.cli.launch_needs import needs_of
-    from paddock.training.launch.prefetch import works
+    from paddock.training.launch.prefetch import prefetch_jobs
 
-    found = list(works(resolved.settings, needs_of(resolved.settings, read), package))
+    found = list(prefetch_jobs(resolved.settings, needs_of(resolved.settings, read), package))
     if not found:
         print("nothing to fetch")  # noqa: T201 - the command's voice
     failed = 0
@@ -200,8 +201,8 @@ def _prefetch(resolved: "Resolved", read: Any, package: Path) -> int:
 def _list_variables() -> int:
     settings = importlib.import_module(f"{_PACKAGE}.settings")
     names: Mapping[str, str] = settings.VARIABLES
-    for field, about in settings.LaunchSettings.model_fields.items():
-        alone = " NeMo-RL's alone." if field in settings.NEMO_RL_ALONE else ""
+    for field, about in settings.RunLaunchSettings.model_fields.items():
+        alone = " NeMo-RL's alone." if field in settings.NEMO_RL_FIELDS else ""
         text = " ".join((about.description or "").split())
         said = f"{names.get(field, '-')}  ({field}, default {about.default!r})"
         print(f"{said}\n    {text}{alone}")  # noqa: T201 - the command's voice

@@ -14,21 +14,21 @@ from paddock.cli.image_rows import flat, read_rows
 from paddock.config import Config, resolve_class
 from paddock.harness.programs.choosing import is_program
 from paddock.sandbox.images import ImageSettings, candidates
-from paddock.training.launch.prefetch import Needs
-from paddock.training.launch.settings import LaunchSettings
+from paddock.training.launch.prefetch import PrefetchNeeds
+from paddock.training.launch.settings import RunLaunchSettings
 
 _ROWS_LOOKED_AT = 100
 
 
-def needs_of(settings: LaunchSettings, read: Any) -> Needs:
+def needs_of(settings: RunLaunchSettings, read: Any) -> PrefetchNeeds:
     """`read`: None where the trainer has a reader of its own; then its rows alone."""
     if read is None:
-        return Needs(rows=_with_images([settings.train_path, settings.val_path], []))
+        return PrefetchNeeds(rows=_with_images([settings.train_path, settings.val_path], []))
     environment: Config = read.environment
     images = list(_image_settings(environment))
     data = read.config.data
     files = [part.data_path for part in (data.train, data.validation) if part is not None]
-    return Needs(
+    return PrefetchNeeds(
         programs=list(dict.fromkeys(name for name in _harnesses(environment) if is_program(name))),
         rows=_with_images(files, images),
         formatters=list(dict.fromkeys(entry for one in images for entry in one.entries)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paddock.collect.lines import StoredLine
-    from paddock.training.nemo_rl.checking import CheckSettings, Finding
+    from paddock.training.nemo_rl.checks import CheckSettings, ResultFinding
     from paddock.types import JsonObject
 
 SHOWN = 100
@@ -39,7 +39,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace, source: Path) -> int:
     from paddock.collect.reverify import find_rollouts
-    from paddock.training.nemo_rl.checking import RULES, check_results
+    from paddock.training.nemo_rl.checks import RULES, check_results
 
     settings = _settings(args)
     lines = _Lines(find_rollouts(source))
@@ -69,7 +69,7 @@ def _settings(args: argparse.Namespace) -> "CheckSettings":
     from pydantic import ValidationError
 
     from paddock.errors import ConfigError, describe
-    from paddock.training.nemo_rl.checking import CheckSettings
+    from paddock.training.nemo_rl.checks import CheckSettings
 
     try:
         return CheckSettings.model_validate({name: getattr(args, name) for name in CheckSettings.model_fields})
@@ -123,7 +123,7 @@ class _Lines:
                 raise fault.error(self.file, number) from fault
         self.torn = torn_bytes(self.file) > 0
 
-    def place(self, finding: "Finding") -> str:
+    def place(self, finding: "ResultFinding") -> str:
         number = finding.result
         for blank in self._blank:
             number += blank <= number

@@ -48,19 +48,19 @@ def run(args: argparse.Namespace) -> int:
     files, overrides = split_arguments(args.config)
     if not files:
         raise ConfigError("name a config file, such as configs/train_demo.yaml", kind="no_config")
-    reading, planning, lacking = (
-        importlib.import_module(f"{_PACKAGE}.{name}") for name in ("reading", "planning", "lacking")
+    read_config, dry_run, preflight = (
+        importlib.import_module(f"{_PACKAGE}.{name}") for name in ("read_config", "dry_run", "preflight")
     )
-    read = reading.read_config(files, overrides, strict=args.strict, plan=args.dry_run)
+    read = read_config.read_config(files, overrides, strict=args.strict, plan=args.dry_run)
     out = Path(args.out or f"runs/{read.name}")
     if args.dry_run:
-        print(planning.plan_text(read, out))  # noqa: T201 - the command's voice
-        lacking.require_packages(read.config)
+        print(dry_run.plan_text(read, out))  # noqa: T201 - the command's voice
+        preflight.require_packages(read.config)
         return 0
-    lacking.require_one_machine(read.config)
-    for line in planning.inert_lines(read.notes):
+    preflight.require_one_machine(read.config)
+    for line in dry_run.inert_lines(read.notes):
         print(line, file=sys.stderr)  # noqa: T201 - the command's voice
-    lacking.require_packages(read.config)
+    preflight.require_packages(read.config)
     try:
         return _train(read, out, resume=args.resume)
     except ConfigError:

@@ -13,35 +13,35 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.learning import rooms
-from tests.e2e.learning.recording import Recorded
+from tests.e2e.learning.batch_record import RecordingPolicy
 
 from paddock.training.core.records import Batch, Group
-from paddock.training.grpo.reading import read_config
-from paddock.training.grpo.roles import Trained, Work
+from paddock.training.grpo.read_config import read_config
+from paddock.training.grpo.roles import GroupJob, TrainResult
 from paddock.training.grpo.train import Roles, train
 
 
-class _Turned:
+class _NegatedAdvantages:
     def __init__(self, policy: Any) -> None:
         self._policy = policy
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         rows = [row._replace(advantages=[-value for value in row.advantages]) for row in batch.rows]
-        trained: Trained = await self._policy.train(batch._replace(rows=rows))
+        trained: TrainResult = await self._policy.train(batch._replace(rows=rows))
         return trained
 
 
-class _Shuffled:
+class _ShuffledRewards:
     def __init__(self, rollouts: Any) -> None:
         self._rollouts = rollouts
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rollouts, name)
 
-    async def run_group(self, work: Work, version: int) -> Group:
+    async def run_group(self, work: GroupJob, version: int) -> Group:
         group: Group = await self._rollouts.run_group(work, version)
         rewards = [member.reward for member in group.members]
         random.Random(work.id).shuffle(rewards)
@@ -50,11 +50,11 @@ class _Shuffled:
 
 
 def turned(roles: Roles) -> Roles:
-    return roles._replace(policy=_Turned(roles.policy))
+    return roles._replace(policy=_NegatedAdvantages(roles.policy))
 
 
 def shuffled(roles: Roles) -> Roles:
-    return roles._replace(rollouts=_Shuffled(roles.rollouts))
+    return roles._replace(rollouts=_ShuffledRewards(roles.rollouts))
 
 
 CONTROLS = {"none": lambda roles: roles, "turned": turned, "shuffled": shuffled}
@@ -62,7 +62,7 @@ CONTROLS = {"none": lambda roles: roles, "turned": turned, "shuffled": shuffled}
 
 def around(roles: Roles, args: argparse.Namespace) -> Roles:
     roles = CONTROLS[args.control](roles)
-    return roles._replace(policy=Recorded(roles.policy, args.record)) if args.record else roles
+    return roles._replace(policy=RecordingPolicy(roles.policy, args.record)) if args.record else roles
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def main() -> int:
         rooms.make(args.make_rooms, seed=args.seed)
         return 0
     read = read_config(args.config[:1], args.config[1:])
-    return train(read, args.out, resume=args.resume, around=lambda roles: around(roles, args))
+    return train(read, args.out, resume=args.resume, wrap_roles=lambda roles: around(roles, args))
 
 
 if __name__ == "__main__":

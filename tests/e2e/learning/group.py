@@ -18,17 +18,17 @@ from paddock.config import load
 from paddock.conformance.sandboxes.stage import marked
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.grpo.roles import Work
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 from paddock.types import JsonObject, Row
 from paddock.types.responses import call_item
 
-PLAYED = "tests.e2e.learning.played:PlayedPolicy"
+PLAYED = "tests.e2e.learning.scripted_policy:ScriptedPolicyServer"
 WAIT_S = 300.0
 Play = list[list[JsonObject]]
 
 
-class Ended(NamedTuple):
+class GroupEnd(NamedTuple):
     """What came of it."""
 
     group: Group
@@ -36,12 +36,12 @@ class Ended(NamedTuple):
     """Sandboxes that are there although the worker has stopped."""
 
 
-def play(row: JsonObject, folder: Path) -> Ended:
+def play(row: JsonObject, folder: Path) -> GroupEnd:
     """Four members that end, and one that is killed while its command runs; none is run anew."""
     mark = str(random.randrange(10**8, 10**9))
     plays = [_known_fix(row), *_failures(), [_shell(f"sleep {mark}", timeout=3600), FINISH]]
     group = asyncio.run(_run(folder, row, plays, mark))
-    return Ended(group, swe.left_of([os.getpid()]))
+    return GroupEnd(group, swe.left_of([os.getpid()]))
 
 
 async def _run(folder: Path, row: JsonObject, plays: list[Play], mark: str) -> Group:
@@ -62,7 +62,7 @@ async def _run(folder: Path, row: JsonObject, plays: list[Play], mark: str) -> G
     worker = RolloutWorker(load([], extra=tree), settings)
     try:
         await worker.start()
-        running = asyncio.create_task(worker.run_group(Work(id=0, row=0, epoch=0), 0))
+        running = asyncio.create_task(worker.run_group(GroupJob(id=0, row=0, epoch=0), 0))
         await _kill(mark)
         return await running
     finally:

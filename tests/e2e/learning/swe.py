@@ -67,7 +67,7 @@ def servers(agents: Mapping[str, JsonObject]) -> JsonObject:
     return {ENVIRONMENT: {"resources_servers": {"swe": {"sandbox": SANDBOX}}}, **named}
 
 
-class Sandbox(NamedTuple):
+class LiveSandbox(NamedTuple):
     """Of a rollout, alive."""
 
     folder: Path
@@ -95,13 +95,13 @@ class Sandbox(NamedTuple):
         return bool(shells)
 
 
-def of_rollouts(pids: Collection[int]) -> list[Sandbox]:
+def of_rollouts(pids: Collection[int]) -> list[LiveSandbox]:
     """Sandboxes in which agents of these processes work."""
     found = []
     for folder in left_of(pids):
         handle = handle_of(folder)
         if handle is not None and handle.spec.purpose == "agent" and "instance" in handle.spec.labels:
-            found.append(Sandbox(folder, handle.spec.labels["instance"]))
+            found.append(LiveSandbox(folder, handle.spec.labels["instance"]))
     return found
 
 

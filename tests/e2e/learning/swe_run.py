@@ -32,7 +32,7 @@ LOOK_S = 0.2
 ROWS = "rows.jsonl"
 
 
-class Done(NamedTuple):
+class FinishedRun(NamedTuple):
     """A run that has ended, and nothing of which is left."""
 
     out: Path
@@ -95,7 +95,7 @@ def config(folder: Path, model: Path, *, steps: int, rerolls: int) -> JsonObject
     }
 
 
-def train(folder: Path, *, steps: int, rerolls: int) -> Done:
+def train(folder: Path, *, steps: int, rerolls: int) -> FinishedRun:
     """To its end; one sandbox of the second group is killed."""
     python = runs.vllm_python()
     rows = swe.built(FIRST, SECOND, THIRD)
@@ -111,7 +111,7 @@ def train(folder: Path, *, steps: int, rerolls: int) -> Done:
         assert command.code() == 0, command.told()
         left = not gone(list(watcher.seen), within_s=120)
     pids = [process.pid for process in watcher.seen]
-    return Done(out, pids, swe.left_of(pids), left)
+    return FinishedRun(out, pids, swe.left_of(pids), left)
 
 
 class _Watcher:
@@ -123,7 +123,7 @@ class _Watcher:
         self.killed = False
         self._command = command
         self._out = out
-        self._held: dict[str, list[swe.Sandbox]] = {SECOND: [], THIRD: []}
+        self._held: dict[str, list[swe.LiveSandbox]] = {SECOND: [], THIRD: []}
         self._over: dict[str, Callable[[], bool]] = {
             SECOND: lambda: bool(_lines(out, "metrics.jsonl")),
             THIRD: lambda: any(group["id"] == 1 for group in _lines(out, "groups.jsonl")),

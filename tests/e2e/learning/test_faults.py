@@ -26,10 +26,10 @@ OVERRIDES = (
     f"checkpointing.save_period={SAVED_EVERY}",
 )
 pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
-Pick = Callable[["Command"], psutil.Process]
+Pick = Callable[["TrainCommand"], psutil.Process]
 
 
-class Command:
+class TrainCommand:
     """A training command that runs."""
 
     def __init__(self, out: Path, arguments: list[str], env: Mapping[str, str]) -> None:
@@ -58,23 +58,23 @@ class Command:
     def until(self, step: int) -> None:
         end = time.monotonic() + runs.RUN_S
         while self.steps() < step:
-            assert time.monotonic() < end, self.told()
-            assert self.process.poll() is None, self.told()
+            assert time.monotonic() < end, self.output()
+            assert self.process.poll() is None, self.output()
             time.sleep(0.1)
 
     def code(self) -> int:
         return self.process.wait(runs.RUN_S)
 
-    def told(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()[-6000:]
 
 
 @contextmanager
 def running(
     out: Path, *overrides: str, resume: bool = False, env: Mapping[str, str] | None = None
-) -> Iterator[Command]:
+) -> Iterator[TrainCommand]:
     arguments = [runs.vllm_python(), "-m", "tests.e2e.learning.driver", *overrides, "--out", str(out)]
-    command = Command(out, [*arguments, *(["--resume"] if resume else [])], env or {})
+    command = TrainCommand(out, [*arguments, *(["--resume"] if resume else [])], env or {})
     try:
         yield command
     finally:
@@ -87,7 +87,7 @@ def running(
 def role(name: str) -> Pick:
     """The process whose output goes to that role's log."""
 
-    def pick(command: Command) -> psutil.Process:
+    def pick(command: TrainCommand) -> psutil.Process:
         log = str((command.out / "logs" / f"{name}.log").resolve())
         actors = [one for one in command.family() if one.cmdline()[:1] and one.cmdline()[0].startswith("ray::")]
         return next(one for one in actors if str(Path(f"/proc/{one.pid}/fd/1").readlink()) == log)
@@ -124,12 +124,12 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(small: list[str], tmp_pa
         victim, family = POINTS[point](command), command.family()
         os.kill(victim.pid, signal.SIGKILL)
         code = command.code()
-        told = command.told()
+        output = command.output()
         assert gone(family, within_s=120), "something of it is left"
     if code:
-        assert point not in ("engine", "model_server"), told
+        assert point not in ("engine", "model_server"), output
         with running(out, *small, resume=True) as command:
-            assert command.code() == 0, command.told()
+            assert command.code() == 0, command.output()
     require_whole(out)
 
 
@@ -144,7 +144,7 @@ def test_a_resources_server_that_is_down_costs_time_alone(tmp_path: Path) -> Non
         time.sleep(DOWN_S)
         before = command.steps()
         closed.unlink()
-        assert command.code() == 0, command.told()
+        assert command.code() == 0, command.output()
     assert before < STEPS, "it was not missed"
     require_whole(out)
     assert all(line["metrics"]["train/outcome/completed"] == PROMPTS * 16 for line in runs.lines(out))

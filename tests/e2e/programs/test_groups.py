@@ -12,7 +12,7 @@ from tests.sampling import few
 
 from paddock.testing.engines import scripted_server
 from paddock.tokens import inline
-from paddock.training.nemo_rl.checking import check_results
+from paddock.training.nemo_rl.checks import check_results
 from paddock.types import Rollout
 
 MEMBERS = 16

@@ -16,8 +16,8 @@ from tests.sampling import few
 from paddock.testing.engines import ScriptedEngine, scripted_server
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens.export import inline, rollout_samples, skipped
-from paddock.training.nemo_rl.checking import check_result
-from paddock.training.nemo_rl.postprocessing import postprocess
+from paddock.training.nemo_rl.checks import check_result
+from paddock.training.nemo_rl.postprocess import postprocess
 from paddock.types import Rollout, TurnRecord
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]

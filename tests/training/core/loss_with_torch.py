@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from paddock.training.core.loss import policy_loss
-from paddock.training.core.loss_inputs import Tokens, Totals
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.plain_arrays import PlainArrays, Vector
 from paddock.training.core.settings import LossSettings
 from paddock.training.grpo.torch_arrays import TorchArrays
@@ -54,7 +54,7 @@ KLS: list[dict[str, Any]] = [
 ]
 
 
-class Case(NamedTuple):
+class PaddedCase(NamedTuple):
     """Padded: [rows, WIDTH]."""
 
     now: torch.Tensor
@@ -65,7 +65,7 @@ class Case(NamedTuple):
     mask: torch.Tensor
 
 
-def case(seed: int) -> Case:
+def case(seed: int) -> PaddedCase:
     random = torch.Generator().manual_seed(seed)
 
     def some(scale: float = 1.0) -> torch.Tensor:
@@ -73,28 +73,28 @@ def case(seed: int) -> Case:
 
     now = -some().abs()
     mask = torch.tensor([[float(at < length) for at in range(WIDTH)] for length in LENGTHS], dtype=torch.float64)
-    return Case(now, now + some(0.4), now + some(0.4), now + some(), some(2.0), mask)
+    return PaddedCase(now, now + some(0.4), now + some(0.4), now + some(), some(2.0), mask)
 
 
-def flat(one: Case, now: torch.Tensor, rows: list[int]) -> Tokens[torch.Tensor]:
+def flat(one: PaddedCase, now: torch.Tensor, rows: list[int]) -> TrainedTokens[torch.Tensor]:
     on = one.mask[rows] > 0
-    return Tokens(
+    return TrainedTokens(
         log_probs=now[rows][on],
         engine_log_probs=one.engine[rows][on],
         advantages=one.advantages[rows][on],
         rows=on.nonzero()[:, 0],
         n_rows=len(rows),
-        before=one.before[rows][on],
+        old_log_probs=one.before[rows][on],
         reference_log_probs=one.reference[rows][on],
     )
 
 
-def plain(tokens: Tokens[torch.Tensor]) -> Tokens[Vector]:
+def plain(tokens: TrainedTokens[torch.Tensor]) -> TrainedTokens[Vector]:
     arrays = [Vector(x.tolist()) if isinstance(x, torch.Tensor) else x for x in tokens]
-    return Tokens(*arrays)  # type: ignore[arg-type]
+    return TrainedTokens(*arrays)  # type: ignore[arg-type]
 
 
-def published(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
+def published(one: PaddedCase, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
     """NeMo-RL's `ClippedPGLossFn`, from its formulas, over padded rows."""
     mask = one.mask
     before = now.detach() if keys.force_on_policy_ratio else one.before
@@ -111,7 +111,9 @@ def published(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
     return loss
 
 
-def _surrogate(one: Case, now: torch.Tensor, before: torch.Tensor, row_mean: Any, keys: LossSettings) -> torch.Tensor:
+def _surrogate(
+    one: PaddedCase, now: torch.Tensor, before: torch.Tensor, row_mean: Any, keys: LossSettings
+) -> torch.Tensor:
     if keys.disable_ppo_ratio:
         return -one.advantages * now
     ratio = (now - before).exp()
@@ -124,7 +126,7 @@ def _surrogate(one: Case, now: torch.Tensor, before: torch.Tensor, row_mean: Any
     return torch.where(one.advantages < 0, torch.min(loss, -one.advantages * keys.ratio_clip_c), loss)
 
 
-def _weight(one: Case, before: torch.Tensor, row_mean: Any, keys: LossSettings) -> torch.Tensor:
+def _weight(one: PaddedCase, before: torch.Tensor, row_mean: Any, keys: LossSettings) -> torch.Tensor:
     log = (before - one.engine).detach()
     if not keys.use_importance_sampling_correction:
         return torch.ones_like(log)
@@ -141,7 +143,7 @@ def _weight(one: Case, before: torch.Tensor, row_mean: Any, keys: LossSettings) 
     return weight
 
 
-def _kl(one: Case, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
+def _kl(one: PaddedCase, now: torch.Tensor, keys: LossSettings) -> torch.Tensor:
     weight = (now - (one.engine if keys.use_on_policy_kl_approximation else now.detach())).exp()
     raw = one.reference - now
     d = raw.clamp(-1, 1)
@@ -166,7 +168,7 @@ def difference(x: torch.Tensor | float, y: torch.Tensor | float) -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    totals = Totals(sum(LENGTHS), len(LENGTHS))
+    totals = BatchTotals(sum(LENGTHS), len(LENGTHS))
     arrays = TorchArrays()
     worst = dict.fromkeys(("value", "gradient", "parts", "plain", "metrics"), 0.0)
     cases = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.training.core.agreement import Agreement, Agreements, agreements, disagreeing, of_differences
+from paddock.training.core.agreement import Agreement, Agreements, agreement_of, agreements, disagreeing_rows
 from paddock.training.core.records import TrainRow
 from paddock.training.core.testing import batch, group, member, sample
 
@@ -41,8 +41,8 @@ def test_metrics_are_only_of_what_there_is() -> None:
 
 def test_parts_add_up() -> None:
     differences = [0.1, -0.2, 0.0, 0.3, -0.05]
-    whole = of_differences(differences)
-    parts = of_differences(differences[:2]) + of_differences(differences[2:]) + Agreement()
+    whole = agreement_of(differences)
+    parts = agreement_of(differences[:2]) + agreement_of(differences[2:]) + Agreement()
     assert (parts.tokens, parts.max_abs) == (5, 0.3)
     assert parts.mean_abs == pytest.approx(whole.mean_abs)
     assert parts.k3 == pytest.approx(whole.k3)
@@ -52,7 +52,7 @@ def test_parts_add_up() -> None:
 @example([1e308, 1e308, -1e308], 0)
 @example([math.inf, -math.inf], 0)
 def test_what_is_no_number_does_not_hide(values: list[float], split: int) -> None:
-    found = of_differences(values[:split]) + of_differences(values[split:])
+    found = agreement_of(values[:split]) + agreement_of(values[split:])
     assert found.tokens == len(values)
     if any(math.isnan(value) for value in values):
         assert math.isnan(found.max_abs)
@@ -65,10 +65,10 @@ def test_rows_that_disagree_too_much_are_named() -> None:
     far = [0.0, -0.25, -0.25, 0.0, -0.25, -0.25 - math.log(5.1)]
     unknown = [0.0, math.nan, -0.25, 0.0, -0.25, -0.25]
     rows = [row()] * 4
-    assert disagreeing(rows, [close, far, unknown, [-9999.0] * 6], 2.0) == [1, 2, 3]
-    assert disagreeing(rows, [close, far, unknown, far], None) == []
+    assert disagreeing_rows(rows, [close, far, unknown, [-9999.0] * 6], 2.0) == [1, 2, 3]
+    assert disagreeing_rows(rows, [close, far, unknown, far], None) == []
     far[5] = -0.25 - math.log(4.9)
-    assert disagreeing([row()], [far], 2.0) == []
+    assert disagreeing_rows([row()], [far], 2.0) == []
 
 
 def test_log_probs_that_are_not_the_rows_are_refused() -> None:

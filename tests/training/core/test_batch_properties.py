@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paddock.training.core.metrics import batch_metrics
 from paddock.training.core.records import Flaw, Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.core.testing import FAILED, batch, group, member, sample
+from paddock.training.core.testing import FAILED_OUTCOMES, batch, group, member, sample
 
 REWARDS = st.sampled_from([0.0, 0.25, 1.0])
 VERSIONS = st.sampled_from(["0", "1", "2", "9", None])
@@ -18,7 +18,7 @@ VERSIONS = st.sampled_from(["0", "1", "2", "9", None])
 @st.composite
 def members(draw: st.DrawFn, nth: int) -> Member:
     if draw(st.integers(0, 3)) == 0:
-        return member(nth, None, outcome=draw(st.sampled_from(FAILED)))
+        return member(nth, None, outcome=draw(st.sampled_from(FAILED_OUTCOMES)))
     parts = [
         sample(
             [("a", 1, 3, draw(VERSIONS)), ("b", 4, 6, draw(VERSIONS))],
@@ -116,12 +116,12 @@ def test_a_failure_enters_no_mean(some: list[Group]) -> None:
 def test_with_a_fifth_of_rollouts_failing_the_others_learn_as_in_a_smaller_group() -> None:
     draw = random.Random(7)
 
-    def ended(nth: int) -> Member:
+    def member_of_group(nth: int) -> Member:
         if draw.random() < 0.2:
             return member(nth, None, outcome=draw.choice(["infra", "verifier"]))
         return member(nth, float(draw.random() < 0.3))
 
-    broken = [[ended(nth) for nth in range(8)] for _ in range(64)]
+    broken = [[member_of_group(nth) for nth in range(8)] for _ in range(64)]
     smaller = [[each for each in one if each.reward is not None] for one in broken]
     failed = sum(each.reward is None for one in broken for each in one)
     assert 60 < failed < 145

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from paddock.training.core.records import Flaw, Masked, VersionSpan
+from paddock.training.core.records import Flaw, MaskEntry, VersionSpan
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.core.testing import FAILED, batch, group, member, sample
+from paddock.training.core.testing import FAILED_OUTCOMES, batch, group, member, sample
 
 OTHER = -(1 / 3) / (math.sqrt(1 / 3) + 1e-6)
 BOTH = (Flaw("a", "invalid_tool_call"), Flaw("b", "malformed_thinking"))
@@ -29,18 +29,18 @@ def test_a_group_of_one_gold_and_three_failing() -> None:
 
 
 def test_failed_members_are_masked_by_their_outcome_and_change_nothing() -> None:
-    failed = [member(nth, None, outcome=outcome) for nth, outcome in enumerate(FAILED, start=4)]
+    failed = [member(nth, None, outcome=outcome) for nth, outcome in enumerate(FAILED_OUTCOMES, start=4)]
     some = [member(0, 1.0), *(member(nth, 0.0) for nth in (1, 2, 3))]
     found, alone = batch(group(*some, *failed)), batch(group(*some))
     assert found.rows == alone.rows
-    assert found.masked == [Masked(0, nth, None, outcome) for nth, outcome in enumerate(FAILED, start=4)]
+    assert found.masked == [MaskEntry(0, nth, None, outcome) for nth, outcome in enumerate(FAILED_OUTCOMES, start=4)]
 
 
 def test_a_group_with_too_few_verdicts_is_dropped_and_told() -> None:
     found = batch(group(member(0), member(1, None), group_id=3), group(member(0), member(1, 0.0), group_id=4))
     assert found.dropped == [3]
     assert {row.group for row in found.rows} == {4}
-    assert found.masked == [Masked(3, 1, None, "infra")]
+    assert found.masked == [MaskEntry(3, 1, None, "infra")]
     assert [one.id for one in found.groups] == [3, 4]
 
 
@@ -52,7 +52,7 @@ def test_a_leak_with_a_penalty_is_compared_and_trained_on() -> None:
 
 def test_not_exact_the_verdict_is_in_the_baseline_and_nothing_is_trained_on() -> None:
     found = batch(group(member(0, 1.0, samples=[]), member(1, 0.0), member(2, 0.0)))
-    assert found.masked == [Masked(0, 0, None, "not_exact")]
+    assert found.masked == [MaskEntry(0, 0, None, "not_exact")]
     assert [row.member for row in found.rows] == [1, 2]
     assert all(row.advantages[2] < 0 for row in found.rows)
 
@@ -62,13 +62,13 @@ def test_overlong_filtering_goes_by_what_was_cut_and_keeps_the_verdict(filtering
     cut = member(0, 0.0, outcome="truncated", samples=[sample(cut=True)])
     found = batch(group(cut, member(1, 1.0), member(2, 1.0)), grpo=GrpoSettings(overlong_filtering=filtering))
     assert [row.member for row in found.rows] == ([1, 2] if filtering else [0, 1, 2])
-    assert found.masked == ([Masked(0, 0, 0, "overlong")] if filtering else [])
+    assert found.masked == ([MaskEntry(0, 0, 0, "overlong")] if filtering else [])
     assert found.rows[-1].advantages[2] > 0
 
 
 def test_a_sample_that_is_longer_than_the_trainer_takes() -> None:
     found = batch(group(member(0, samples=[sample(length=9)]), member(1, 0.0)), max_length=8)
-    assert found.masked == [Masked(0, 0, 0, "too_long")]
+    assert found.masked == [MaskEntry(0, 0, 0, "too_long")]
     assert [row.member for row in found.rows] == [1]
 
 
@@ -80,7 +80,7 @@ def test_tokens_of_weights_that_nobody_sent_are_masked(version: str | None) -> N
     assert row.loss_mask == [0, 0, 0, 0, 1, 1]
     assert row.generation_log_probs == [0, 0, 0, 0, -0.25, -0.25]
     assert (row.oldest, row.newest) == (1, 1)
-    assert found.masked == [Masked(0, 0, 0, "unknown_weights"), Masked(0, 1, 0, "unknown_weights")]
+    assert found.masked == [MaskEntry(0, 0, 0, "unknown_weights"), MaskEntry(0, 1, 0, "unknown_weights")]
 
 
 def test_a_row_knows_which_weights_sampled_which_of_its_tokens() -> None:
@@ -93,7 +93,7 @@ def test_a_row_knows_which_weights_sampled_which_of_its_tokens() -> None:
 def test_what_is_context_here_is_not_trained_on() -> None:
     found = batch(group(member(0, samples=[sample(trained=False)]), member(1, 0.0)))
     assert [row.member for row in found.rows] == [1]
-    assert found.masked == [Masked(0, 0, 0, "not_exact")]
+    assert found.masked == [MaskEntry(0, 0, 0, "not_exact")]
 
 
 def test_the_first_token_has_nothing_before_it() -> None:
@@ -144,7 +144,7 @@ def test_turns_with_an_invalid_call_are_masked_where_the_config_says_so(penalise
     flawed = member(0, 1.0, samples=[sample(TWO_TURNS)], flaws=BOTH)
     found = batch(group(flawed, member(1, 0.0)), grpo=settings)
     assert found.rows[0].loss_mask == ([0, 0, 0, 0, 1, 1] if penalised else [0, 1, 1, 0, 1, 1])
-    assert found.masked == ([Masked(0, 0, 0, "invalid_tool_call")] if penalised else [])
+    assert found.masked == ([MaskEntry(0, 0, 0, "invalid_tool_call")] if penalised else [])
     assert min(found.rows[0].advantages) == 0.0
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from paddock.errors import BugError, ConfigError
-from paddock.training.core.admission import Admission
+from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.buffer import ReplayBuffer
-from paddock.training.core.ledger import Begun, Ledger
+from paddock.training.core.ledger import Ledger, RunningGroup
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
@@ -32,14 +32,14 @@ def order(n_rows: int = 15) -> RowOrder:
     return RowOrder(n_rows, seed=3, shuffle=True, max_epochs=2)
 
 
-def ended(begun: Begun, oldest: int | None = None) -> Group:
-    version = begun.version if oldest is None else oldest
+def end_group(started: RunningGroup, oldest: int | None = None) -> Group:
+    version = started.version if oldest is None else oldest
     samples = [sample((("a", 2, 4, str(version)),))]
     whole = group(member(0, samples=samples), member(1, 0.0, samples=samples))
-    return whole._replace(id=begun.id, row=begun.row, epoch=begun.epoch, version=begun.version)
+    return whole._replace(id=started.id, row=started.row, epoch=started.epoch, version=started.version)
 
 
-class Books(RuleBasedStateMachine):
+class LedgerMachine(RuleBasedStateMachine):
     """Groups end in any order and at any time, steps are trained, weights sent, and the run is killed in between."""
 
     @initialize(prompts=st.integers(1, 3), age=st.integers(0, 3), again=st.integers(0, 2))
@@ -48,7 +48,7 @@ class Books(RuleBasedStateMachine):
         self.groups = retries(again)
         self.ledger = Ledger(self.grpo, order(), self.groups)
         self.lagged: set[int] = set()
-        self.seen: dict[int, Begun] = {}
+        self.seen: dict[int, RunningGroup] = {}
         self.trained: dict[int, int] = {}
         self.lost: set[int] = set()
         self.sent = True
@@ -57,12 +57,12 @@ class Books(RuleBasedStateMachine):
     @rule(most=st.integers(1, 12))
     def begin(self, most: int) -> None:
         for _ in range(most):
-            begun = self.ledger.begin()
-            if begun is None:
+            started = self.ledger.begin()
+            if started is None:
                 return
-            assert begun.id not in self.seen
-            assert begun.version == self.ledger.version
-            self.seen[begun.id] = begun
+            assert started.id not in self.seen
+            assert started.version == self.ledger.version
+            self.seen[started.id] = started
 
     @precondition(lambda self: self.ledger.running)
     @rule(places=st.lists(st.integers(0, 11), min_size=1, max_size=12), lag=st.sampled_from([0, 0, 0, 1]))
@@ -70,15 +70,15 @@ class Books(RuleBasedStateMachine):
         for place in places:
             running = list(self.ledger.running.values())
             if running:
-                begun = running[place % len(running)]
-                self.ledger.ended(ended(begun, max(0, begun.version - lag)))
-                self.lagged |= {begun.id} if lag else set()
+                started = running[place % len(running)]
+                self.ledger.end(end_group(started, max(0, started.version - lag)))
+                self.lagged |= {started.id} if lag else set()
 
     @precondition(lambda self: self.ledger.running)
     @rule(place=st.integers(0, 11))
     def drop(self, place: int) -> None:
         running = list(self.ledger.running.values())
-        self.lose(self.ledger.dropped(ended(running[place % len(running)])).id)
+        self.lose(self.ledger.drop(end_group(running[place % len(running)])).id)
 
     @precondition(lambda self: self.sent and self.ledger.ready)
     @rule()
@@ -92,7 +92,7 @@ class Books(RuleBasedStateMachine):
             assert each.id not in self.trained
             self.trained[each.id] = step
         assert len(self.ledger.running) + len(self.ledger.waiting) <= self.grpo.max_age * len(taken)
-        self.ledger.trained()
+        self.ledger.finish_step()
         self.sent = False
         self.give_up()
 
@@ -115,13 +115,13 @@ class Books(RuleBasedStateMachine):
             assert lost.again is not last
             if last and not self.lagged:
                 raise AssertionError("a row is lost to its length")
-        for begun in self.ledger.running.values():
-            assert self.ledger.step - begun.version <= self.grpo.max_age
+        for started in self.ledger.running.values():
+            assert self.ledger.step - started.version <= self.grpo.max_age
 
     @precondition(lambda self: not self.sent)
     @rule()
     def send(self) -> None:
-        self.ledger.sent()
+        self.ledger.finish_sending()
         self.sent = True
 
     @precondition(lambda self: self.sent)
@@ -141,7 +141,7 @@ class Books(RuleBasedStateMachine):
 
     def turns(self, row: int, epoch: int) -> list[int]:
         """Groups of a row's turn, in order."""
-        return [one for one, begun in sorted(self.seen.items()) if (begun.row, begun.epoch) == (row, epoch)]
+        return [one for one, started in sorted(self.seen.items()) if (started.row, started.epoch) == (row, epoch)]
 
     def lose(self, group_id: int) -> None:
         assert group_id not in self.lost
@@ -150,7 +150,7 @@ class Books(RuleBasedStateMachine):
     @invariant()
     def each_group_is_at_one_place(self) -> None:
         places = [*self.ledger.running, *(each.id for each in self.ledger.waiting.groups), *self.trained, *self.lost]
-        assert sorted(places) == list(range(self.ledger.n_begun)) == sorted(self.seen)
+        assert sorted(places) == list(range(self.ledger.n_started)) == sorted(self.seen)
         assert sum(self.ledger.lost.values()) == len(self.lost)
         assert self.ledger.n_trained == len(self.trained) == self.ledger.step * self.grpo.num_prompts_per_step
 
@@ -158,7 +158,7 @@ class Books(RuleBasedStateMachine):
     def no_more_than_there_is_room_for(self) -> None:
         prompts, age = self.grpo.num_prompts_per_step, self.grpo.max_age
         assert self.ledger.n_alive <= self.ledger.admission.capacity
-        assert self.ledger.n_begun <= (self.ledger.version + age + 1) * prompts + len(self.lost)
+        assert self.ledger.n_started <= (self.ledger.version + age + 1) * prompts + len(self.lost)
 
     @invariant()
     def rows_come_in_their_order(self) -> None:
@@ -171,12 +171,12 @@ class Books(RuleBasedStateMachine):
             assert len(groups) <= 1 + self.groups.max_age_retries
 
 
-TestBooks = Books.TestCase
+TestBooks = LedgerMachine.TestCase
 TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 def test_room_is_for_a_step_s_groups_per_version_of_age() -> None:
-    admission = Admission(num_prompts_per_step=4, max_age=2)
+    admission = GroupAdmission(num_prompts_per_step=4, max_age=2)
     assert admission.capacity == 12
     assert admission.room(step=0, version=0, alive=0) == 12
     assert admission.room(step=0, version=0, alive=11) == 1
@@ -189,34 +189,34 @@ def test_on_policy_nothing_begins_before_weights_are_sent() -> None:
     ledger = Ledger(grpo(2, 0), order())
     first = [ledger.begin(), ledger.begin()]
     assert ledger.begin() is None
-    for begun in first:
-        assert begun is not None
-        ledger.ended(ended(begun))
+    for started in first:
+        assert started is not None
+        ledger.end(end_group(started))
     assert ledger.take() is not None
     assert ledger.begin() is None, "being trained on"
-    ledger.trained()
+    ledger.finish_step()
     assert ledger.begin() is None, "not sent"
-    ledger.sent()
-    begun = ledger.begin()
-    assert begun is not None
-    assert begun.version == 1
+    ledger.finish_sending()
+    started = ledger.begin()
+    assert started is not None
+    assert started.version == 1
 
 
 def test_rows_that_are_used_up_starve_a_run() -> None:
     ledger = Ledger(grpo(2, 3), order(2))
-    begun = [ledger.begin() for _ in range(6)]
-    assert begun[4:] == [None, None]
+    started = [ledger.begin() for _ in range(6)]
+    assert started[4:] == [None, None]
     assert not ledger.starved
-    for each in begun[:3]:
+    for each in started[:3]:
         assert each is not None
-        ledger.dropped(ended(each))
+        ledger.drop(end_group(each))
     assert ledger.starved
 
 
 def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
-    buffer = ReplayBuffer(Admission(2, 1))
+    buffer = ReplayBuffer(GroupAdmission(2, 1))
     for group_id, version in ((3, 1), (4, 0), (1, 2), (0, 2)):
-        buffer.put(ended(Begun(group_id, 0, 0, version)))
+        buffer.put(end_group(RunningGroup(group_id, 0, 0, version)))
     assert [each.id for each in buffer.give_up(2)] == [4]
     assert [each.id for each in buffer.take(2) or []] == [3, 0]
     assert buffer.take(2) is None
@@ -225,13 +225,13 @@ def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
 
 def test_the_oldest_token_counts() -> None:
     spans = (("a", 0, 2, "4"), ("a", 2, 4, "5"))
-    buffer = ReplayBuffer(Admission(1, 1), [group(member(0, samples=[sample(spans)]), version=5)])
+    buffer = ReplayBuffer(GroupAdmission(1, 1), [group(member(0, samples=[sample(spans)]), version=5)])
     assert not buffer.ready(6)
     assert buffer.ready(5)
 
 
 def test_a_group_ends_once() -> None:
-    buffer = ReplayBuffer(Admission(1, 1), [group(member(0))])
+    buffer = ReplayBuffer(GroupAdmission(1, 1), [group(member(0))])
     with pytest.raises(BugError, match="group 0 ended twice"):
         buffer.put(group(member(0)))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from paddock.training.core.loss import policy_loss
-from paddock.training.core.loss_inputs import Tokens, Totals
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.plain_arrays import PlainArrays, Vector
 from paddock.training.core.settings import LossSettings
@@ -32,31 +32,31 @@ def flat(rows: Rows) -> Vector:
     return Vector(value for row in rows for value in row)
 
 
-def made(
+def trained_tokens(
     now: Rows, before: Rows | None, engine: Rows, advantages: Rows, reference: Rows | None = None
-) -> Tokens[Vector]:
-    return Tokens(
+) -> TrainedTokens[Vector]:
+    return TrainedTokens(
         log_probs=flat(now),
         engine_log_probs=flat(engine),
         advantages=flat(advantages),
         rows=flat([[float(nth)] * len(row) for nth, row in enumerate(now)]),
         n_rows=len(now),
-        before=None if before is None else flat(before),
+        old_log_probs=None if before is None else flat(before),
         reference_log_probs=None if reference is None else flat(reference),
     )
 
 
-TOKENS = made(ROWS, BEFORE, ENGINE, ADVANTAGES, REFERENCE)
-TOTALS = Totals(tokens=4, rows=2)
+TOKENS = trained_tokens(ROWS, BEFORE, ENGINE, ADVANTAGES, REFERENCE)
+TOTALS = BatchTotals(tokens=4, rows=2)
 
 
-def loss(tokens: Tokens[Vector] = TOKENS, totals: Totals = TOTALS, **keys: Any) -> float:
+def loss(tokens: TrainedTokens[Vector] = TOKENS, totals: BatchTotals = TOTALS, **keys: Any) -> float:
     found, _ = policy_loss(tokens, totals, LossSettings(**keys), ARRAYS)
     (value,) = found.values
     return value
 
 
-def metrics(tokens: Tokens[Vector] = TOKENS, **keys: Any) -> dict[str, float]:
+def metrics(tokens: TrainedTokens[Vector] = TOKENS, **keys: Any) -> dict[str, float]:
     return policy_loss(tokens, TOTALS, LossSettings(**keys), ARRAYS)[1].metrics()
 
 
@@ -70,8 +70,8 @@ def test_clipped_by_hand() -> None:
 
 
 def test_a_small_ratio_is_clipped_for_a_negative_advantage_alone() -> None:
-    small = made([[-3.0, -3.0]], [[-1.0, -1.0]], [[-1.0, -1.0]], [[1.0, -1.0]])
-    assert loss(small, Totals(2, 1), **PLAIN) == pytest.approx((-math.exp(-2) + 0.8) / 2)
+    small = trained_tokens([[-3.0, -3.0]], [[-1.0, -1.0]], [[-1.0, -1.0]], [[1.0, -1.0]])
+    assert loss(small, BatchTotals(2, 1), **PLAIN) == pytest.approx((-math.exp(-2) + 0.8) / 2)
 
 
 def test_dual_clip_bounds_what_a_negative_advantage_costs() -> None:
@@ -84,7 +84,7 @@ def test_a_mean_over_rows() -> None:
 
 
 def test_one_optimiser_step_per_batch_has_ratios_of_one() -> None:
-    on_policy = TOKENS._replace(before=None)
+    on_policy = TOKENS._replace(old_log_probs=None)
     expected = (-1 - 1 + 2 + 1) / 4
     assert loss(on_policy, **PLAIN) == pytest.approx(expected)
     assert loss(force_on_policy_ratio=True, **PLAIN) == pytest.approx(expected)
@@ -116,7 +116,7 @@ def test_sampling_weights() -> None:
 def test_no_token_weighs_more_than_two_unless_it_is_said() -> None:
     assert loss() == pytest.approx(weighted([*WEIGHTS[:3], 2.0]))
     assert metrics()["train/is_oob_ratio"] == pytest.approx(1 / 4)
-    apart = made(ROWS, BEFORE, [[-1.4, -2.5, -0.6], [-90.0]], ADVANTAGES)
+    apart = trained_tokens(ROWS, BEFORE, [[-1.4, -2.5, -0.6], [-90.0]], ADVANTAGES)
     assert abs(loss(apart)) < 2 < abs(loss(apart, **UNBOUNDED))
 
 
@@ -250,7 +250,7 @@ def test_settings_that_cannot_go_together(keys: dict[str, Any]) -> None:
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> Tokens[Vector]:
+def batches(draw: st.DrawFn) -> TrainedTokens[Vector]:
     lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     value = st.floats(-4, 0)
 
@@ -258,7 +258,7 @@ def batches(draw: st.DrawFn) -> Tokens[Vector]:
         return [[draw(of) for _ in range(length)] for length in lengths]
 
     before = rows(value) if draw(st.booleans()) else None
-    return made(rows(value), before, rows(value), rows(st.floats(-3, 3)), rows(value))
+    return trained_tokens(rows(value), before, rows(value), rows(st.floats(-3, 3)), rows(value))
 
 
 @st.composite
@@ -280,14 +280,16 @@ def settings(draw: st.DrawFn) -> LossSettings:
     )
 
 
-def theirs(tokens: Tokens[Vector], keys: LossSettings) -> float:
+def theirs(tokens: TrainedTokens[Vector], keys: LossSettings) -> float:
     """NeMo-RL's, row by row and token by token."""
     rows = []
     for row in range(tokens.n_rows):
         own = [at for at, of in enumerate(tokens.rows.values) if of == row]
         now = [tokens.log_probs.values[at] for at in own]
         before = (
-            now if tokens.before is None or keys.force_on_policy_ratio else [tokens.before.values[at] for at in own]
+            now
+            if tokens.old_log_probs is None or keys.force_on_policy_ratio
+            else [tokens.old_log_probs.values[at] for at in own]
         )
         engine = [tokens.engine_log_probs.values[at] for at in own]
         logs = [b - e for b, e in zip(before, engine, strict=True)]
@@ -329,17 +331,17 @@ def _theirs_kl(now: float, engine: float, reference: float, keys: LossSettings) 
 
 
 @given(batches(), settings())
-def test_as_nemo_rl(tokens: Tokens[Vector], keys: LossSettings) -> None:
-    totals = Totals(len(tokens.rows.values), tokens.n_rows)
+def test_as_nemo_rl(tokens: TrainedTokens[Vector], keys: LossSettings) -> None:
+    totals = BatchTotals(len(tokens.rows.values), tokens.n_rows)
     (found,) = policy_loss(tokens, totals, keys, ARRAYS)[0].values
     assert found == pytest.approx(theirs(tokens, keys), rel=1e-9, abs=1e-9)
 
 
 @given(batches(), settings(), st.data())
 def test_however_a_batch_is_split_the_parts_add_up(
-    tokens: Tokens[Vector], keys: LossSettings, data: st.DataObject
+    tokens: TrainedTokens[Vector], keys: LossSettings, data: st.DataObject
 ) -> None:
-    totals = Totals(len(tokens.rows.values), tokens.n_rows)
+    totals = BatchTotals(len(tokens.rows.values), tokens.n_rows)
     part_of = [data.draw(st.integers(0, 2)) for _ in range(tokens.n_rows)]
     found, measured = 0.0, LossMetrics()
     for part in range(4):
@@ -352,7 +354,7 @@ def test_however_a_batch_is_split_the_parts_add_up(
     assert measured.metrics() == pytest.approx(expected.metrics(), rel=1e-9, abs=1e-9)
 
 
-def _rows_of(tokens: Tokens[Vector], rows: list[int]) -> Tokens[Vector]:
+def _rows_of(tokens: TrainedTokens[Vector], rows: list[int]) -> TrainedTokens[Vector]:
     at = [nth for nth, row in enumerate(tokens.rows.values) if row in rows]
 
     def own(x: Vector | None) -> Vector | None:
@@ -361,12 +363,12 @@ def _rows_of(tokens: Tokens[Vector], rows: list[int]) -> Tokens[Vector]:
     def there(x: Vector) -> Vector:
         return Vector(x.values[nth] for nth in at)
 
-    return Tokens(
+    return TrainedTokens(
         there(tokens.log_probs),
         there(tokens.engine_log_probs),
         there(tokens.advantages),
         Vector(float(rows.index(int(row))) for row in there(tokens.rows).values),
         len(rows),
-        own(tokens.before),
+        own(tokens.old_log_probs),
         own(tokens.reference_log_probs),
     )

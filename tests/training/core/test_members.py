@@ -8,7 +8,7 @@ from paddock.training.core.flaws import FlawRules, flaws_of
 from paddock.training.core.members import member_of
 from paddock.training.core.records import Flaw
 from paddock.training.core.settings import GroupSettings
-from paddock.training.core.testing import FAILED, rollout, turn
+from paddock.training.core.testing import FAILED_OUTCOMES, rollout, turn
 from paddock.types import Outcome
 from paddock.types.responses import call_item, message_item
 
@@ -31,7 +31,7 @@ def test_a_verdict_is_kept_with_its_exact_samples() -> None:
     assert one.sample.loss_mask == [0, 0, 1, 1, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("outcome", FAILED)
+@pytest.mark.parametrize("outcome", FAILED_OUTCOMES)
 def test_a_failure_has_neither_reward_nor_samples(outcome: Outcome) -> None:
     found = member_of(rollout(outcome), WHOLE, RULES)
     assert (found.reward, found.samples, found.reason) == (None, (), "timeout")
@@ -39,8 +39,8 @@ def test_a_failure_has_neither_reward_nor_samples(outcome: Outcome) -> None:
 
 def test_only_a_leak_has_the_penalty_of_the_config() -> None:
     settings = GroupSettings(leak_penalty=-1.0)
-    rewards = {outcome: member_of(rollout(outcome), settings, RULES).reward for outcome in FAILED}
-    assert rewards == {outcome: -1.0 if outcome == "leak" else None for outcome in FAILED}
+    rewards = {outcome: member_of(rollout(outcome), settings, RULES).reward for outcome in FAILED_OUTCOMES}
+    assert rewards == {outcome: -1.0 if outcome == "leak" else None for outcome in FAILED_OUTCOMES}
     assert member_of(rollout("leak"), settings, RULES).samples
 
 

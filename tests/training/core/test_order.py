@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.training.core.order import Next, RowOrder
+from paddock.training.core.order import EpochRow, RowOrder
 
 
 def order(n_rows: int = 5, seed: int = 1, epochs: int = 3, *, shuffle: bool = True) -> RowOrder:
     return RowOrder(n_rows, seed=seed, shuffle=shuffle, max_epochs=epochs)
 
 
-def rest(of: RowOrder) -> list[Next]:
+def rest(of: RowOrder) -> list[EpochRow]:
     taken = []
     while (each := of.take()) is not None:
         taken.append(each)
@@ -20,7 +20,7 @@ def rest(of: RowOrder) -> list[Next]:
 @given(st.integers(1, 20), st.integers(0, 9), st.integers(1, 3), st.booleans())
 def test_each_epoch_has_each_row_once(n_rows: int, seed: int, epochs: int, shuffle: bool) -> None:
     taken = rest(order(n_rows, seed, epochs, shuffle=shuffle))
-    assert sorted(taken) == [Next(epoch, row) for epoch in range(epochs) for row in range(n_rows)]
+    assert sorted(taken) == [EpochRow(epoch, row) for epoch in range(epochs) for row in range(n_rows)]
     assert [each.epoch for each in taken] == sorted(each.epoch for each in taken)
     assert shuffle or taken == sorted(taken)
 
@@ -45,6 +45,6 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
 def test_the_end_stays_the_end() -> None:
     done = order(1, epochs=1)
     assert not done.at_end
-    assert done.take() == Next(0, 0)
+    assert done.take() == EpochRow(0, 0)
     assert done.at_end
     assert done.take() is None

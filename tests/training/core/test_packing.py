@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.training.core.packing import laid_out, packs, shares
+from paddock.training.core.packing import pack_rows, packs, shares
 from paddock.training.core.testing import batch, group, member, sample
 
 LENGTHS = st.lists(st.integers(1, 60), max_size=20)
@@ -50,7 +50,7 @@ def test_shares_differ_by_one_row_at_most(lengths: list[int], parts: int) -> Non
 def test_rows_lie_one_after_the_other() -> None:
     two = sample([("a", 1, 2, "0"), ("b", 3, 4, "1")], length=4)
     rows = batch(group(member(0, 1.0, samples=[two]), member(1, 0.0, samples=[sample(length=5)]))).rows
-    found = laid_out(rows)
+    found = pack_rows(rows)
     assert found.ids == [0, 1, 2, 3, 0, 1, 2, 3, 4]
     assert found.positions == found.ids
     assert found.lengths == [4, 5]
@@ -58,10 +58,10 @@ def test_rows_lie_one_after_the_other() -> None:
     assert found.rows == [0, 0, 1, 1]
     assert found.engine_log_probs == [-0.25] * 4
     assert found.advantages == [1.0, 1.0, -1.0, -1.0]
-    assert laid_out([]).ids == []
+    assert pack_rows([]).ids == []
 
 
 def test_a_first_token_cannot_be_trained_on() -> None:
     (row, _) = batch(group(member(0), member(1, 0.0))).rows
     with pytest.raises(ValueError, match="first token"):
-        laid_out([row._replace(loss_mask=[1, 0, 1, 1, 0, 0])])
+        pack_rows([row._replace(loss_mask=[1, 0, 1, 1, 0, 0])])

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.cli import main
 from paddock.training.data.hub import RECORD
-from paddock.training.data.testing import Cut, ScriptedHub, scripted_hub
+from paddock.training.data.testing import CutConnection, ScriptedHub, scripted_hub
 
 # Before any output is captured: its log has the stderr of the moment when it was imported.
 pytest.importorskip("huggingface_hub", reason="needs huggingface_hub: install paddock[data]")
@@ -81,7 +81,7 @@ def test_a_broken_transfer_goes_on_where_it_broke(hub: ScriptedHub) -> None:
     chunk = 10 << 20  # what the client writes at once
     body = b"01234567" * (chunk // 8 + 50_000)
     hub.commit(REPO, {"b.jsonl": body})
-    hub.faults["b.jsonl"] = [Cut(chunk + 1000)]
+    hub.faults["b.jsonl"] = [CutConnection(chunk + 1000)]
     assert download(REPO, "--file", "b.jsonl", "--out", "out") == 0
     assert Path("out/b.jsonl").read_bytes() == body
     assert [one.range for one in hub.downloads("b.jsonl")] == [None, f"bytes={chunk}-"]

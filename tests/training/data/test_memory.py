@@ -8,7 +8,7 @@ import pytest
 
 from paddock.cli import main
 from paddock.training.data.blends import SOURCES
-from paddock.training.data.placeholders import MARK
+from paddock.training.data.placeholders import PLACEHOLDER_KEY
 
 N_ROWS, TEXT = 300, "word " * 20_000
 LIMIT_BYTES = 8 << 20
@@ -22,7 +22,11 @@ def test_a_long_file_is_held_a_row_at_a_time(tmp_path: Path, monkeypatch: pytest
     call = {"type": "function_call", "name": "bash", "arguments": "{}"}
     with Path("in.jsonl").open("wb") as rows, Path("source.jsonl").open("wb") as source:
         for index in range(N_ROWS):
-            row = {"dataset": marker, "expected_action": call, MARK: {"row": index, "question_template": "{question}"}}
+            row = {
+                "dataset": marker,
+                "expected_action": call,
+                PLACEHOLDER_KEY: {"row": index, "question_template": "{question}"},
+            }
             rows.write(orjson.dumps(row) + b"\n")
             answer = {"prompt": [{"content": f"{index} {TEXT}"}], "reward_model": {"ground_truth": "1"}}
             source.write(orjson.dumps(answer) + b"\n")

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.cli import main
-from paddock.training.data.placeholders import MARK, UnfilledError, plain_answer, restore_dapo, restore_skywork
+from paddock.training.data.placeholders import (
+    PLACEHOLDER_KEY,
+    UnfilledError,
+    plain_answer,
+    restore_dapo,
+    restore_skywork,
+)
 
 DAPO, SKYWORK = "super_v3_lcsft_step1000_dapo17k", "super_v3_lcsft_step1000_skyworks"
 FRAME = {"prefix": "Solve:\n", "suffix": "\nEnd with \\boxed{}.\n\n"}
@@ -25,7 +31,7 @@ def placeholder(dataset: str, row: Any, template: Any) -> dict[str, Any]:
     agent = {"type": "responses_api_agents", "name": "math"}
     params = {"input": [], "parallel_tool_calls": False}
     mark = {"row": row, "question_template": template}
-    return {"dataset": dataset, "agent_ref": agent, "responses_create_params": params, MARK: mark}
+    return {"dataset": dataset, "agent_ref": agent, "responses_create_params": params, PLACEHOLDER_KEY: mark}
 
 
 def write(name: str, *rows: Any) -> str:
@@ -51,7 +57,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_filled_rows_keep_their_keys_and_others_their_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     odd = b'{"b": 1.50,  "a": "\\u00e9"}\n'
-    talks = {"note": f'of "{MARK}" rows', "big": 2**70 // 2**10}
+    talks = {"note": f'of "{PLACEHOLDER_KEY}" rows', "big": 2**70 // 2**10}
     rows = [odd, placeholder(DAPO, 2, FRAME), placeholder(SKYWORK, 0, "Q: {question}!"), talks]
     write("in/rlvr1.jsonl", *rows)
     write("in/swe1.jsonl", odd.rstrip())
@@ -83,7 +89,7 @@ def test_every_row_that_cannot_be_filled_is_named_and_left_out(capsys: pytest.Ca
         (placeholder(DAPO, 3, FRAME), "2.jsonl:2: has no text in prompt.0.content"),
         (placeholder(DAPO, 0, "Q: {question}"), "`prefix` and `suffix`"),
         (placeholder(SKYWORK, 0, "no mark"), "{question}"),
-        (b'{"%s": {"row": 1}\n' % MARK.encode(), "no JSON"),
+        (b'{"%s": {"row": 1}\n' % PLACEHOLDER_KEY.encode(), "no JSON"),
     ]
     good = placeholder(DAPO, 1, FRAME)
     write("in.jsonl", *(row for row, _ in wrong), good)

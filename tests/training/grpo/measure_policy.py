@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import Kept, batch, make_experts, make_model, settings
+from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings
 from transformers import AutoModelForCausalLM
 
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import Replica
+from paddock.training.grpo.roles import ReplicaInfo
 
 Weights = dict[str, torch.Tensor]
 GENTLE: dict[str, Any] = {"optimizer": {"kwargs": {"lr": 0.1, "eps": 1.0, "weight_decay": 0.0}}, "max_grad_norm": None}
@@ -105,7 +105,7 @@ async def log_probs(folder: Path) -> dict[str, Any]:
     for temperature in (1.0, 0.7):
         own = settings(folder, train_micro_batch_size=6, generation={"temperature": temperature})
         policy = TorchPolicy(own)
-        scored = policy._learner.scored(rows, range(len(rows)))
+        scored = policy._learner.score(rows, range(len(rows)))
         with torch.no_grad():
             worst = 0.0
             for nth, one in enumerate(rows):
@@ -175,7 +175,7 @@ async def left_out(folder: Path) -> dict[str, Any]:
 async def _as_scored(own: PolicySettings, given: Batch) -> Batch:
     """The engine's log-probs are the trainer's own."""
     policy = TorchPolicy(own)
-    scored = policy._learner.scored(given.rows, range(len(given.rows)))
+    scored = policy._learner.score(given.rows, range(len(given.rows)))
     await policy.stop()
     rows = []
     for nth, one in enumerate(given.rows):
@@ -265,10 +265,10 @@ async def precision(folder: Path) -> dict[str, Any]:
 
 async def experts(folder: Path) -> dict[str, Any]:
     """A model whose weights transformers holds otherwise than a checkpoint does."""
-    place, kept = folder / "experts", Kept()
+    place, kept = folder / "experts", RecordingSender()
     make_experts(place)
     policy = TorchPolicy(settings(place), sender=kept)
-    replica = Replica("policy-0", "http://127.0.0.1:9", 0)
+    replica = ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)
     await policy.send(0, [replica], clear_cache=True)
     load_file = import_module("safetensors.torch").load_file
     stored = load_file(place / "model.safetensors")

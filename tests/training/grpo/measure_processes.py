@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from paddock.errors import ConfigError, PaddockError
-from paddock.training.grpo.processes import Processes, Role, local_ray
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses, local_ray
 
 
 class Example:
@@ -48,7 +48,7 @@ async def make(cancelled: Path) -> Example:
     return Example(cancelled)
 
 
-async def error_of(role: Role, name: str) -> list[str]:
+async def error_of(role: RoleProcess, name: str) -> list[str]:
     try:
         await role.call(name)
     except PaddockError as error:
@@ -67,7 +67,7 @@ def tell(value: Any) -> None:
     sys.stdout.flush()
 
 
-async def measure(processes: Processes, logs: Path) -> dict[str, Any]:
+async def measure(processes: RoleProcesses, logs: Path) -> dict[str, Any]:
     cancelled = logs.parent / "cancelled"
     role = processes.start("example", env={"OWN": "1"})
     await role.make(make, cancelled)
@@ -91,7 +91,7 @@ async def measure(processes: Processes, logs: Path) -> dict[str, Any]:
     return found
 
 
-async def hang(processes: Processes, logs: Path) -> None:
+async def hang(processes: RoleProcesses, logs: Path) -> None:
     role = processes.start("example")
     await role.make(make, logs / "cancelled")
     tell([one.pid for one in psutil.Process().children(recursive=True)])

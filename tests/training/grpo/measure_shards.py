@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import LENGTHS, Kept, batch, settings
+from tests.training.grpo.tiny_policy import LENGTHS, RecordingSender, batch, settings
 from transformers import AutoModelForCausalLM
 
 from paddock.training.grpo.policy import TorchPolicy
-from paddock.training.grpo.policy_settings import Place
-from paddock.training.grpo.roles import Replica
+from paddock.training.grpo.policy_settings import RankInfo
+from paddock.training.grpo.roles import ReplicaInfo
 
 STEPS = 5
 STATE = "policy.pt"
@@ -26,8 +26,8 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     # A process too many for the last rows, so that one of them computes without a row.
     lengths = LENGTHS[:5]
     own = settings(folder / "model", {"reference_policy_kl_penalty": 0.01}, threshold=1e6)
-    kept = Kept()
-    policy = await asyncio.to_thread(TorchPolicy, own, Place(rank, n_processes, master_port=port), sender=kept)
+    kept = RecordingSender()
+    policy = await asyncio.to_thread(TorchPolicy, own, RankInfo(rank, n_processes, master_port=port), sender=kept)
     told = [await policy.train(batch(step, lengths)) for step in range(STEPS)]
     state = folder / f"shards-{n_processes}"
     await policy.save(state)
@@ -35,7 +35,7 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     await policy.load(state)
     again = await policy.train(batch(STEPS, lengths))
     await policy.load(state)
-    sent = await policy.send(7, [Replica("policy-0", "http://127.0.0.1:9", 0)], clear_cache=True)
+    sent = await policy.send(7, [ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)], clear_cache=True)
     await policy.export(state / "export")
     found: dict[str, Any] = {"loss": [one.metrics["train/loss"] for one in told], "metrics": told[-1].metrics}
     if rank == 0:

@@ -14,12 +14,12 @@ from tests.training.grpo.tiny_policy import settings
 
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy import TorchPolicy, make_policy
-from paddock.training.grpo.roles import Replica
+from paddock.training.grpo.roles import ReplicaInfo
 
 
 async def answered(policy: TorchPolicy, command: dict[str, Any]) -> dict[str, Any]:
     if "send" in command:
-        replicas = [Replica(*one) for one in command["replicas"]]
+        replicas = [ReplicaInfo(*one) for one in command["replicas"]]
         sent = await policy.send(command["send"], replicas, clear_cache=command["clear_cache"])
         return {**sent._asdict(), "failed": dict(sent.failed)}
     rows = [_row(one) for one in command["rows"]]

@@ -8,9 +8,9 @@ import pytest
 
 from paddock.errors import InfraError
 from paddock.training.core.testing import group, member
-from paddock.training.grpo.checkpoints import Checkpoints, State, Stored, write_whole_folder
+from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState, write_whole_folder
 
-STATE = State({"step": 3}, [group(member(0), member(1, None), group_id=5, version=2)])
+STATE = LoopState({"step": 3}, [group(member(0), member(1, None), group_id=5, version=2)])
 
 
 async def fill(folder: Path) -> None:
@@ -18,7 +18,7 @@ async def fill(folder: Path) -> None:
     (folder / "rollouts" / "journals.json").write_text("{}")
 
 
-def write(checkpoints: Checkpoints, step: int, metric: float | None = None) -> Stored:
+def write(checkpoints: Checkpoints, step: int, metric: float | None = None) -> Checkpoint:
     return asyncio.run(checkpoints.write(step, metric, STATE, fill))
 
 
@@ -31,7 +31,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert checkpoints.newest() is None
     assert checkpoints.best() is None
     stored = write(checkpoints, 3, 0.5)
-    assert checkpoints.newest() == stored == Stored(3, 0.5, tmp_path / "deep" / "checkpoints" / "step_3")
+    assert checkpoints.newest() == stored == Checkpoint(3, 0.5, tmp_path / "deep" / "checkpoints" / "step_3")
     assert stored.read() == STATE
     assert (stored.policy / "weights").read_bytes() == b"1234"
     assert (stored.rollouts / "journals.json").read_text() == "{}"

@@ -7,9 +7,9 @@ import pytest
 
 from paddock.errors import InfraError, PaddockError
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings, Told
-from paddock.training.grpo.roles import Work
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 from paddock.types import Outcome
 
 STEPS = 6
@@ -42,23 +42,25 @@ def settings(
     return LoopSettings(grpo, groups or GroupSettings(), n_rows, max_length=100)
 
 
-class Run:
+class LoopRun:
     """A loop with its roles, run to its end."""
 
-    def __init__(self, given: LoopSettings, world: World | None = None, *, policy: Any = None, **rollouts: Any) -> None:
+    def __init__(
+        self, given: LoopSettings, world: ScriptedRun | None = None, *, policy: Any = None, **rollouts: Any
+    ) -> None:
         self.settings = given
-        self.world = world or World()
+        self.world = world or ScriptedRun()
         self.rollouts = ScriptedRollouts(self.world, **rollouts)
         self.policy = policy(self.world) if policy else ScriptedPolicy(self.world)
-        self.told: list[Told] = []
+        self.told: list[StepReport] = []
 
-    async def main(self, meanwhile: Callable[["Run"], None] | None = None) -> Ended:
+    async def main(self, meanwhile: Callable[["LoopRun"], None] | None = None) -> RunResult:
         loop = Loop(self.settings, self.rollouts, self.policy, self.told.append, clock=now)
         if meanwhile is not None:
             meanwhile(self)
         return await loop.run()
 
-    def run(self) -> Ended:
+    def run(self) -> RunResult:
         return virtually(self.main())
 
     def ages(self) -> list[int]:
@@ -69,12 +71,12 @@ class Run:
         return [[group.id for group in batch.groups] for batch in self.policy.batches]
 
 
-def slow(ids: set[int], seconds: float) -> Callable[[Work], float]:
+def slow(ids: set[int], seconds: float) -> Callable[[GroupJob], float]:
     return lambda work: seconds if work.id in ids else 1.0
 
 
 def test_each_step_is_trained_sent_and_told_in_order() -> None:
-    one = Run(settings())
+    one = LoopRun(settings())
     ended = one.run()
     assert (ended.why, ended.steps, ended.n_trained, ended.lost) == (
         "steps",
@@ -91,7 +93,7 @@ def test_each_step_is_trained_sent_and_told_in_order() -> None:
 
 
 def test_groups_are_trained_on_once_and_in_the_order_of_rows() -> None:
-    one = Run(settings(n_rows=7, max_num_epochs=2, seed=5))
+    one = LoopRun(settings(n_rows=7, max_num_epochs=2, seed=5))
     one.run()
     flat = [group for batch in one.policy.batches for group in batch.groups]
     assert [group.id for group in flat] == list(range(STEPS * PROMPTS))
@@ -100,19 +102,19 @@ def test_groups_are_trained_on_once_and_in_the_order_of_rows() -> None:
 
 
 def test_what_runs_at_the_end_is_cancelled_and_has_ended() -> None:
-    one = Run(settings(2), seconds=slow(set(range(8, 99)), 50.0))
+    one = LoopRun(settings(2), seconds=slow(set(range(8, 99)), 50.0))
     ended = one.run()
     begun, over = one.world.of("begin"), [*one.world.of("end"), *one.world.of("cancel")]
-    assert len(begun) == len(set(begun)) == ended.n_begun
+    assert len(begun) == len(set(begun)) == ended.n_started
     assert sorted(begun) == sorted(over)
-    assert ended.n_begun <= (STEPS - 1 + 2 + 1) * PROMPTS + ended.lost["slow"]
+    assert ended.n_started <= (STEPS - 1 + 2 + 1) * PROMPTS + ended.lost["slow"]
 
 
 @pytest.mark.parametrize("in_flight", [True, False])
 @pytest.mark.parametrize("age", [0, 1, 2, 4])
 def test_nothing_is_older_than_it_may_be(age: int, in_flight: bool) -> None:
     lengths = [1.0, 7.0, 0.5, 2.5, 12.0, 0.1, 3.0]
-    one = Run(settings(age, in_flight=in_flight), seconds=lambda work: lengths[work.id % 7], turns=3)
+    one = LoopRun(settings(age, in_flight=in_flight), seconds=lambda work: lengths[work.id % 7], turns=3)
     ended = one.run()
     assert ended.steps == STEPS
     assert max(one.ages()) <= age
@@ -123,7 +125,7 @@ def test_nothing_is_older_than_it_may_be(age: int, in_flight: bool) -> None:
 
 
 def test_with_age_0_each_step_has_its_own_weights_samples() -> None:
-    one = Run(settings(0))
+    one = LoopRun(settings(0))
     one.run()
     assert set(one.ages()) == {0}
     assert one.groups() == [[2 * step, 2 * step + 1] for step in range(STEPS)]
@@ -136,13 +138,13 @@ def test_with_age_0_each_step_has_its_own_weights_samples() -> None:
 def test_synchronous_is_age_0() -> None:
     given = settings(3)
     off = given.grpo.async_grpo.model_copy(update={"enabled": False})
-    one = Run(given._replace(grpo=given.grpo.model_copy(update={"async_grpo": off})))
+    one = LoopRun(given._replace(grpo=given.grpo.model_copy(update={"async_grpo": off})))
     one.run()
     assert set(one.ages()) == {0}
 
 
 def test_a_slow_group_holds_nobody_back() -> None:
-    quick, held = Run(settings()), Run(settings(), seconds=slow({1, 4}, 1000.0))
+    quick, held = LoopRun(settings()), LoopRun(settings(), seconds=slow({1, 4}, 1000.0))
     quick.run()
     ended = held.run()
     assert ended.steps == STEPS
@@ -160,24 +162,24 @@ def test_a_slow_group_holds_nobody_back() -> None:
 
 
 def test_a_group_is_given_up_as_soon_as_no_step_can_take_it() -> None:
-    one = Run(settings(2), seconds=slow({0}, 1000.0))
+    one = LoopRun(settings(2), seconds=slow({0}, 1000.0))
     one.run()
     assert one.world.at("cancel", 0) == one.world.at("trained", 2)
 
 
 def test_the_policy_trains_while_groups_run() -> None:
-    one = Run(settings(1), seconds=lambda work: 1.0)
+    one = LoopRun(settings(1), seconds=lambda work: 1.0)
     ended = one.run()
     assert one.world.events[-1].at_s == pytest.approx(1 + STEPS), (
         "groups take as long as steps: all but the first overlap"
     )
     assert ended.wait_share == pytest.approx(1 / (1 + STEPS))
-    behind = Run(settings(0), seconds=lambda work: 1.0)
+    behind = LoopRun(settings(0), seconds=lambda work: 1.0)
     assert behind.run().wait_share == pytest.approx(0.5)
 
 
 def test_times_are_told() -> None:
-    one = Run(
+    one = LoopRun(
         settings(0, val_period=1),
         policy=lambda world: ScriptedPolicy(world, train_s=3.0, send_s=0.5),
         validate_s=2.0,
@@ -197,7 +199,7 @@ def test_times_are_told() -> None:
 
 
 def test_in_flight_weights_reach_groups_that_run() -> None:
-    one = Run(settings(2), seconds=lambda work: 1.5 + 0.2 * work.id % 1, turns=6)
+    one = LoopRun(settings(2), seconds=lambda work: 1.5 + 0.2 * work.id % 1, turns=6)
     one.run()
     assert any(row.oldest != row.newest for batch in one.policy.batches for row in batch.rows)
     crossed = [
@@ -210,7 +212,7 @@ def test_in_flight_weights_reach_groups_that_run() -> None:
 
 
 def test_waiting_weights_are_sent_when_nothing_runs() -> None:
-    one = Run(settings(2, in_flight=False), seconds=lambda work: 1.5 + work.id % 3, turns=6)
+    one = LoopRun(settings(2, in_flight=False), seconds=lambda work: 1.5 + work.id % 3, turns=6)
     one.run()
     assert all(row.oldest == row.newest for batch in one.policy.batches for row in batch.rows)
     for version in range(1, STEPS + 1):
@@ -224,11 +226,11 @@ def test_waiting_weights_are_sent_when_nothing_runs() -> None:
 
 
 def test_waiting_does_not_wait_for_what_will_be_too_old() -> None:
-    one = Run(settings(1, in_flight=False), seconds=slow({1}, 1000.0))
+    one = LoopRun(settings(1, in_flight=False), seconds=slow({1}, 1000.0))
     ended = one.run()
     # It still is of use to step 1, and so it is waited for before weights 1 are sent.
     assert one.world.at("send", 1) == 1000.0
-    never = Run(settings(0, in_flight=False), seconds=slow({1}, 1000.0))
+    never = LoopRun(settings(0, in_flight=False), seconds=slow({1}, 1000.0))
     assert never.run().steps == ended.steps == STEPS
 
 
@@ -236,18 +238,18 @@ def test_waiting_does_not_wait_for_what_will_be_too_old() -> None:
     ("in_flight", "recompute", "kept"), [(True, True, False), (True, False, True), (False, False, False)]
 )
 def test_caches_are_kept_where_the_config_says(in_flight: bool, recompute: bool, kept: bool) -> None:
-    one = Run(settings(in_flight=in_flight, recompute=recompute))
+    one = LoopRun(settings(in_flight=in_flight, recompute=recompute))
     one.run()
     assert set(one.policy.kept_caches) == {kept}
 
 
-def every_fifth(work: Work, nth: int) -> Outcome | None:
+def every_fifth(work: GroupJob, nth: int) -> Outcome | None:
     place = work.id * 4 + nth
     return None if place % 5 else ("infra", "verifier")[place % 2]
 
 
 def test_failed_members_are_masked_and_their_groups_trained_on() -> None:
-    one = Run(settings(), failed=every_fifth, size=4)
+    one = LoopRun(settings(), failed=every_fifth, size=4)
     ended = one.run()
     assert ended.lost["dropped"] == 0
     failed = [
@@ -264,7 +266,7 @@ def test_failed_members_are_masked_and_their_groups_trained_on() -> None:
 
 
 def test_groups_with_too_few_verdicts_are_replaced_by_the_next_rows() -> None:
-    one = Run(settings(failures=1), failed=lambda work, nth: "infra" if work.id % 3 == 0 else None)
+    one = LoopRun(settings(failures=1), failed=lambda work, nth: "infra" if work.id % 3 == 0 else None)
     ended = one.run()
     assert ended.steps == STEPS
     trained = [group for groups in one.groups() for group in groups]
@@ -272,13 +274,13 @@ def test_groups_with_too_few_verdicts_are_replaced_by_the_next_rows() -> None:
     lost = [lost for told in one.told for lost in told.lost]
     assert {each.why for each in lost} == {"dropped"}
     assert all(each.id % 3 == 0 for each in lost)
-    assert ended.n_begun == len(set(one.world.of("begin")))
+    assert ended.n_started == len(set(one.world.of("begin")))
     assert ended.lost["dropped"] == len([group for group in one.world.of("end") if group % 3 == 0])
 
 
 @pytest.mark.parametrize(("borne", "ends"), [(0, True), (1, True), (2, False)])
 def test_groups_without_any_verdict_are_borne_so_many_in_a_row(borne: int, ends: bool) -> None:
-    one = Run(settings(failures=borne), failed=lambda work, nth: "verifier" if work.id in (4, 5) else None)
+    one = LoopRun(settings(failures=borne), failed=lambda work, nth: "verifier" if work.id in (4, 5) else None)
     if not ends:
         assert one.run().steps == STEPS
         return
@@ -291,7 +293,7 @@ def test_groups_without_any_verdict_are_borne_so_many_in_a_row(borne: int, ends:
 
 @pytest.mark.parametrize("outcome", ["row", "leak"])
 def test_wrong_rows_and_leaks_are_no_failure_to_sample(outcome: Outcome) -> None:
-    one = Run(settings(), failed=lambda work, nth: outcome if work.row % 3 == 0 else None)
+    one = LoopRun(settings(), failed=lambda work, nth: outcome if work.row % 3 == 0 else None)
     ended = one.run()
     assert ended.steps == STEPS
     assert ended.lost["dropped"] > 1
@@ -299,21 +301,21 @@ def test_wrong_rows_and_leaks_are_no_failure_to_sample(outcome: Outcome) -> None
 
 
 def test_rows_that_are_all_wrong_end_the_run() -> None:
-    one = Run(settings(n_rows=5, max_num_epochs=1000), failed=lambda work, nth: "row")
+    one = LoopRun(settings(n_rows=5, max_num_epochs=1000), failed=lambda work, nth: "row")
     with pytest.raises(InfraError, match=r"6 groups in a row .*: row\); the dataset has 5 rows"):
         one.run()
     assert len(one.world.of("begin")) < 5 + 2 * PROMPTS + 2
 
 
 def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() -> None:
-    world = World(engines=2)
-    one = Run(settings(1)._replace(look_s=3.0), world, seconds=lambda work: 1.0)
+    world = ScriptedRun(engines=2)
+    one = LoopRun(settings(1)._replace(poll_s=3.0), world, seconds=lambda work: 1.0)
 
     def restart(what: str, of: int) -> None:
         if (what, of) == ("train", 2):
             world.engines[1].restart()
 
-    world.before = restart
+    world.on_event = restart
     one.run()
     masked = [(batch.step, each.reason) for batch in one.policy.batches for each in batch.masked]
     assert {reason for _, reason in masked} == {"unknown_weights"}
@@ -322,14 +324,14 @@ def test_an_engine_that_was_started_anew_is_masked_and_gets_its_weights_again() 
 
 
 def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -> None:
-    world = World(engines=2)
-    one = Run(settings(0)._replace(look_s=3.0), world, seconds=slow({2}, 100.0))
+    world = ScriptedRun(engines=2)
+    one = LoopRun(settings(0)._replace(poll_s=3.0), world, seconds=slow({2}, 100.0))
 
     def restart(what: str, of: int) -> None:
         if (what, of) == ("begin", 3):
             world.engines[1].restart()
 
-    world.before = restart
+    world.on_event = restart
     one.run()
     assert world.of("sent")[:3] == [0, 1, 1]
     again = [event.at_s for event in world.events if event.what == "sent"][2]
@@ -337,14 +339,14 @@ def test_an_engine_that_was_started_anew_gets_weights_while_the_policy_waits() -
 
 
 def test_an_engine_that_was_started_anew_gets_weights_while_a_validation_runs() -> None:
-    world = World(engines=2)
-    one = Run(settings(1, val_period=3)._replace(look_s=3.0), world, validate_s=60.0, validations={3: 0.5})
+    world = ScriptedRun(engines=2)
+    one = LoopRun(settings(1, val_period=3)._replace(poll_s=3.0), world, validate_s=60.0, validations={3: 0.5})
 
     def restart(what: str, of: int) -> None:
         if (what, of) == ("validate", 3):
             world.engines[1].restart()
 
-    world.before = restart
+    world.on_event = restart
     one.run()
     assert one.told[2].metrics["validation/accuracy"] == 0.5
     again = [event.at_s for event in world.events if event.what == "sent" and event.of == 3]
@@ -353,47 +355,47 @@ def test_an_engine_that_was_started_anew_gets_weights_while_a_validation_runs() 
 
 
 def test_a_sending_that_reaches_nobody_is_tried_again() -> None:
-    one = Run(settings())
+    one = LoopRun(settings())
 
     def fail(what: str, of: int) -> None:
         if (what, of) == ("train", 1):
             one.policy.refusing["engine-0"] = 5
 
-    one.world.before = fail
+    one.world.on_event = fail
     one.run()
     assert one.world.of("send") == [0, 1, *[2] * 6, *range(3, STEPS + 1)]
 
 
 def test_a_sending_that_goes_on_failing_ends_the_run() -> None:
-    one = Run(settings()._replace(send_deadline_s=30.0))
+    one = LoopRun(settings()._replace(send_deadline_s=30.0))
     one.policy.refusing["engine-0"] = 10**6
     with pytest.raises(InfraError, match=r"did not take weights 0: engine-0 \(connection reset\)"):
         one.run()
 
 
 def test_a_worker_that_says_nothing_any_more_is_not_waited_for_for_ever() -> None:
-    world = World()
-    one = Run(settings()._replace(send_deadline_s=600.0), world, seconds=slow(set(range(4, 99)), 1e9))
+    world = ScriptedRun()
+    one = LoopRun(settings()._replace(send_deadline_s=600.0), world, seconds=slow(set(range(4, 99)), 1e9))
 
     def silent(what: str, of: int) -> None:
         if what == "replicas" and now() > 10.0:
             raise InfraError("no answer", kind="replicas_unknown")
 
-    world.before = silent
+    world.on_event = silent
     with pytest.raises(InfraError, match="no answer"):
         one.run()
     assert 600 <= world.events[-1].at_s < 700
 
 
 def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() -> None:
-    world = World(engines=2)
-    one = Run(settings(2, failures=9), world)
+    world = ScriptedRun(engines=2)
+    one = LoopRun(settings(2, failures=9), world)
 
     def refuse(what: str, of: int) -> None:
         if (what, of) == ("train", 0):
             one.policy.refusing["engine-1"] = 10**6
 
-    world.before = refuse
+    world.on_event = refuse
     assert one.run().steps == STEPS
     assert max(one.ages()) <= 2
     assert world.engines[1].version == "0"
@@ -401,8 +403,8 @@ def test_an_engine_that_takes_no_weights_holds_the_others_back_for_a_moment() ->
 
 
 def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_back() -> None:
-    world = World(engines=2)
-    one = Run(settings(0)._replace(look_s=0.5), world)
+    world = ScriptedRun(engines=2)
+    one = LoopRun(settings(0)._replace(poll_s=0.5), world)
 
     def leave(what: str, of: int) -> None:
         if (what, of) in (("trained", 1), ("begin", 4)):
@@ -410,7 +412,7 @@ def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_ba
         if (what, of) == ("train", 2):
             assert world.engines[1].version == "2"
 
-    world.before = leave
+    world.on_event = leave
     ended = one.run()
     # What it sampled meanwhile is too old for an on-policy step at once, and its place another's.
     assert ended.lost == {"slow": 0, "too_old": 1, "dropped": 0}
@@ -419,15 +421,15 @@ def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_ba
 
 
 def test_no_engine_at_all_is_waited_for() -> None:
-    world = World()
+    world = ScriptedRun()
     world.engines[0].is_well = False
-    one = Run(settings()._replace(retry_s=10.0), world)
+    one = LoopRun(settings()._replace(retry_s=10.0), world)
 
     def well(what: str, of: int) -> None:
         if len(world.of("replicas")) == 5:
             world.engines[0].is_well = True
 
-    world.before = well
+    world.on_event = well
     assert one.run().steps == STEPS
     assert world.at("send", 0) == 40.0
 
@@ -435,7 +437,7 @@ def test_no_engine_at_all_is_waited_for() -> None:
 @pytest.mark.parametrize("what", ["begin", "train", "trained", "send", "replicas", "validate"])
 @pytest.mark.parametrize("error", [RuntimeError("the actor died"), InfraError("disk full", retryable=False)])
 def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error: Exception) -> None:
-    one = Run(settings(2, val_period=2))
+    one = LoopRun(settings(2, val_period=2))
     begun: list[int] = []
 
     def die(asked: str, of: int) -> None:
@@ -443,7 +445,7 @@ def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error
             begun[:] = one.world.of("begin")
             raise error
 
-    one.world.before = die
+    one.world.on_event = die
     with pytest.raises(PaddockError, match=str(error)):
         one.run()
     over = [*one.world.of("end"), *one.world.of("cancel")]
@@ -452,9 +454,9 @@ def test_a_role_that_fails_ends_the_run_in_words_and_all_groups(what: str, error
 
 
 def test_a_bug_is_raised_as_it_is_and_ends_all_groups() -> None:
-    one = Run(settings(2))
+    one = LoopRun(settings(2))
 
-    def tell(told: Told) -> None:
+    def tell(told: StepReport) -> None:
         raise ZeroDivisionError("ours")
 
     async def main() -> None:
@@ -466,7 +468,7 @@ def test_a_bug_is_raised_as_it_is_and_ends_all_groups() -> None:
 
 
 def test_a_validation_without_verdicts_is_told_and_nothing_more() -> None:
-    one = Run(settings(val_period=2, val_at_start=True, val_at_end=True), validations={0: 0.25, 4: 0.75})
+    one = LoopRun(settings(val_period=2, val_at_start=True, val_at_end=True), validations={0: 0.25, 4: 0.75})
     assert one.run().steps == STEPS
     assert one.world.of("validate") == [0, 2, 4, 6]
     found = [told.metrics.get("validation/accuracy") for told in one.told]
@@ -476,22 +478,22 @@ def test_a_validation_without_verdicts_is_told_and_nothing_more() -> None:
 
 
 def test_a_run_ends_when_its_rows_are_used_up() -> None:
-    one = Run(settings(n_rows=7, val_at_end=True), validations={3: 1.0})
+    one = LoopRun(settings(n_rows=7, val_at_end=True), validations={3: 1.0})
     ended = one.run()
-    assert (ended.why, ended.steps, ended.n_begun, ended.n_trained) == ("rows", 3, 7, 6)
+    assert (ended.why, ended.steps, ended.n_started, ended.n_trained) == ("rows", 3, 7, 6)
     assert (one.told[-1].steps, one.told[-1].batch) == (3, None)
     assert one.told[-1].metrics["validation/accuracy"] == 1.0
 
 
 def test_a_step_of_which_all_is_masked_is_told_and_trains_nothing() -> None:
-    world = World()
-    one = Run(settings(0), world)
+    world = ScriptedRun()
+    one = LoopRun(settings(0), world)
 
     def label(what: str, of: int) -> None:
         if what == "begin" and of in (2, 3):
             world.engines[0].version = "somebody's"
 
-    world.before = label
+    world.on_event = label
     assert one.run().steps == STEPS
     assert one.world.of("train") == [0, 2, 3, 4, 5]
     assert one.told[1].metrics["train/masked/unknown_weights"] > 0

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.sampling import few
 
 from paddock.errors import ConfigError, InfraError
-from paddock.training.core.ledger import Lost
-from paddock.training.core.order import Next, RowOrder
+from paddock.training.core.ledger import LostGroup
+from paddock.training.core.order import EpochRow, RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.checkpoints import Checkpoints
-from paddock.training.grpo.loop import Ended, Loop, LoopSettings, Told
-from paddock.training.grpo.roles import Work
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, World, now, virtually
+from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 from paddock.types import Outcome
 
 STEPS = 5
@@ -36,7 +36,7 @@ def quick(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-class Plan(NamedTuple):
+class ResumePlan(NamedTuple):
     """What is the same in all parts of a run."""
 
     folder: Path
@@ -81,30 +81,30 @@ class Plan(NamedTuple):
     def checkpoints(self) -> Checkpoints:
         return Checkpoints(self.folder, keep_top_k=self.keep_top_k)
 
-    def ends(self, work: Work, nth: int) -> Outcome | None:
+    def ends(self, work: GroupJob, nth: int) -> Outcome | None:
         return "infra" if self.failed and work.id % 4 == 2 else None
 
-    def seconds(self, work: Work) -> float:
+    def seconds(self, work: GroupJob) -> float:
         return 40.0 if self.slow and work.id % 5 == 1 else 1.0 + work.id % 3
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """From a start to an end, or to the kill."""
 
-    world: World
-    told: list[Told]
+    world: ScriptedRun
+    told: list[StepReport]
     policy: ScriptedPolicy
     rollouts: ScriptedRollouts
-    ended: Ended | None
+    ended: RunResult | None
 
 
-def part(plan: Plan, *, resume: bool = False, kill_at: int | None = None) -> Part:
+def part(plan: ResumePlan, *, resume: bool = False, kill_at: int | None = None) -> RunPart:
     """`kill_at`: the number of the event at which it is killed."""
-    world = World()
+    world = ScriptedRun()
     rollouts = ScriptedRollouts(world, seconds=plan.seconds, failed=plan.ends, validations=plan.validations)
-    policy, told = ScriptedPolicy(world), list[Told]()
+    policy, told = ScriptedPolicy(world), list[StepReport]()
 
-    async def main() -> Ended | None:
+    async def main() -> RunResult | None:
         loop = Loop(plan.settings, rollouts, policy, told.append, plan.checkpoints, clock=now)
         run = asyncio.ensure_future(loop.run(resume=resume))
 
@@ -112,23 +112,23 @@ def part(plan: Plan, *, resume: bool = False, kill_at: int | None = None) -> Par
             if len(world.events) == kill_at:
                 run.cancel()
 
-        world.before = kill
+        world.on_event = kill
         try:
             return await run
         except asyncio.CancelledError:
             return None
 
-    return Part(world, told, policy, rollouts, virtually(main()))
+    return RunPart(world, told, policy, rollouts, virtually(main()))
 
 
-class History:
+class RunHistory:
     """What has survived of a run, as who writes down what is told keeps it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ResumePlan) -> None:
         self.plan = plan
-        self.told: list[Told] = []
+        self.told: list[StepReport] = []
 
-    def go(self, *, kill_at: int | None = None, resume: bool = True) -> Part:
+    def go(self, *, kill_at: int | None = None, resume: bool = True) -> RunPart:
         newest = self.plan.checkpoints.newest()
         done = newest.step if newest is not None and resume else 0
         self.told = [told for told in self.told if told.steps <= done]
@@ -136,25 +136,25 @@ class History:
         self.told += one.told
         return one
 
-    def check(self, ended: Ended | None) -> None:
+    def check(self, ended: RunResult | None) -> None:
         assert ended is not None
         assert (ended.why, ended.steps, ended.n_trained) == ("steps", STEPS, STEPS * PROMPTS)
         assert [told.steps for told in self.told] == list(range(1, STEPS + 1))
         groups = [group for told in self.told if told.batch is not None for group in told.batch.groups]
         lost = [each for told in self.told for each in told.lost]
-        places: list[Group | Lost] = [*groups, *lost]
+        places: list[Group | LostGroup] = [*groups, *lost]
         ids = [each.id for each in places]
         assert len(ids) == len(set(ids)), "no group twice, whether trained on or lost"
         assert len(groups) == ended.n_trained
         order = RowOrder(N_ROWS, seed=self.plan.settings.grpo.seed, shuffle=True, max_epochs=9)
-        turns = {order.take(): nth for nth in range(ended.n_begun)}
-        again = {turns[Next(one.epoch, one.row)] for one in lost if one.again}
+        turns = {order.take(): nth for nth in range(ended.n_started)}
+        again = {turns[EpochRow(one.epoch, one.row)] for one in lost if one.again}
         trained = [(group.epoch, group.row) for group in groups]
         assert len(trained) == len(set(trained)), "each turn of a row once"
-        firsts = {turns[Next(each.epoch, each.row)]: each.id for each in sorted(places, key=_id, reverse=True)}
+        firsts = {turns[EpochRow(each.epoch, each.row)]: each.id for each in sorted(places, key=_id, reverse=True)}
         first_ids = [firsts[turn] for turn in sorted(firsts) if turn not in again]
         assert first_ids == sorted(first_ids), "each row at its turn, until it is begun again"
-        left = ended.n_begun - len(ids)
+        left = ended.n_started - len(ids)
         assert 0 <= left <= (self.plan.age + 1) * PROMPTS, "what is missing ran at the end"
         ages = [
             told.batch.step - group.oldest_version for told in self.told if told.batch for group in told.batch.groups
@@ -164,11 +164,11 @@ class History:
 
 @pytest.mark.parametrize(("age", "in_flight"), few(itertools.product([0, 2], [True, False]), [(0, False), (2, True)]))
 def test_killed_at_any_point_it_ends_with_the_same_counters(quick: Path, age: int, in_flight: bool) -> None:
-    whole = part(Plan(quick / "whole", age, in_flight))
+    whole = part(ResumePlan(quick / "whole", age, in_flight))
     points = len(whole.world.events)
     assert points > 50
     for point in range(1, points + 1):
-        history = History(Plan(quick / str(point), age, in_flight))
+        history = RunHistory(ResumePlan(quick / str(point), age, in_flight))
         killed = history.go(kill_at=point, resume=False)
         over = [*killed.world.of("end"), *killed.world.of("cancel")]
         assert set(killed.world.of("begin")) >= set(over)
@@ -178,27 +178,27 @@ def test_killed_at_any_point_it_ends_with_the_same_counters(quick: Path, age: in
         assert resumed.policy.steps == STEPS
 
 
-def _id(place: Group | Lost) -> int:
+def _id(place: Group | LostGroup) -> int:
     return place.id
 
 
-def _counters(ended: Ended | None) -> tuple[int, int, int, dict[str, int]]:
+def _counters(ended: RunResult | None) -> tuple[int, int, int, dict[str, int]]:
     assert ended is not None
-    return ended.steps, ended.n_begun, ended.n_trained, ended.lost
+    return ended.steps, ended.n_started, ended.n_trained, ended.lost
 
 
 @given(kills=st.lists(st.integers(1, 90), max_size=4), age=st.integers(0, 3), in_flight=st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_killed_again_and_again_nothing_is_lost_or_doubled(kills: Sequence[int], age: int, in_flight: bool) -> None:
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        history = History(Plan(Path(folder), age, in_flight, save_period=1, failed=True, slow=True))
+        history = RunHistory(ResumePlan(Path(folder), age, in_flight, save_period=1, failed=True, slow=True))
         for kill in kills:
             history.go(kill_at=kill)
         history.check(history.go().ended)
 
 
 def test_what_ran_begins_again_under_its_id_and_what_waited_is_not_run_again(quick: Path) -> None:
-    history = History(Plan(quick))
+    history = RunHistory(ResumePlan(quick))
     killed = history.go(kill_at=45, resume=False)
     newest = history.plan.checkpoints.newest()
     assert newest is not None
@@ -215,7 +215,7 @@ def test_what_ran_begins_again_under_its_id_and_what_waited_is_not_run_again(qui
 
 
 def test_without_a_checkpoint_a_resumed_run_begins_at_the_start(quick: Path) -> None:
-    history = History(Plan(quick, save_period=100))
+    history = RunHistory(ResumePlan(quick, save_period=100))
     history.go(kill_at=30, resume=False)
     resumed = history.go()
     history.check(resumed.ended)
@@ -224,28 +224,28 @@ def test_without_a_checkpoint_a_resumed_run_begins_at_the_start(quick: Path) -> 
 
 
 def test_a_run_that_has_ended_is_not_done_again_and_may_be_prolonged(quick: Path) -> None:
-    part(Plan(quick))
-    again = part(Plan(quick), resume=True)
+    part(ResumePlan(quick))
+    again = part(ResumePlan(quick), resume=True)
     assert again.ended is not None
     assert (again.ended.steps, again.told, again.world.of("begin")) == (STEPS, [], [])
-    longer = part(Plan(quick, steps=STEPS + 2), resume=True)
+    longer = part(ResumePlan(quick, steps=STEPS + 2), resume=True)
     assert [told.steps for told in longer.told] == [STEPS + 1, STEPS + 2]
 
 
 def test_the_last_step_is_always_stored(quick: Path) -> None:
-    one = part(Plan(quick, save_period=2))
+    one = part(ResumePlan(quick, save_period=2))
     assert [stored.step for stored in Checkpoints(quick).all()] == [2, 4, 5]
     assert one.ended is not None
     assert one.ended.checkpoint == quick / "step_5"
 
 
 def test_what_a_checkpoint_has_was_told_before(quick: Path) -> None:
-    one = part(Plan(quick, save_period=1))
+    one = part(ResumePlan(quick, save_period=1))
     order = [(event.what, event.of) for event in one.world.events if event.what in ("sent", "save")]
     assert order == [("sent", 0), *((what, step) for step in range(1, STEPS + 1) for what in ("sent", "save"))]
     for point, event in enumerate(one.world.events, 1):
         if event.what == "save":
-            killed = part(Plan(quick / str(point), save_period=1), kill_at=point)
+            killed = part(ResumePlan(quick / str(point), save_period=1), kill_at=point)
             assert killed.told[-1].steps == event.of
 
 
@@ -257,7 +257,7 @@ def test_the_best_is_kept_and_exported(
     quick: Path, metric: str | None, validations: dict[int, float], kept: list[int], best: int
 ) -> None:
     folder, export = quick / "checkpoints", quick / "export"
-    plan = Plan(folder, save_period=1, metric=metric, keep_top_k=1, validations=validations, export=export)
+    plan = ResumePlan(folder, save_period=1, metric=metric, keep_top_k=1, validations=validations, export=export)
     ended = part(plan).ended
     assert ended is not None
     assert [stored.step for stored in plan.checkpoints.all()] == kept
@@ -267,12 +267,12 @@ def test_the_best_is_kept_and_exported(
 
 
 def test_a_metric_that_is_not_there_is_told(quick: Path, caplog: pytest.LogCaptureFixture) -> None:
-    part(Plan(quick, save_period=1, metric="train/rewrad"))
+    part(ResumePlan(quick, save_period=1, metric="train/rewrad"))
     assert "checkpointing.metric_name: step 1 has no train/rewrad; nearest: train/" in caplog.text
 
 
 def test_a_run_that_has_to_save_by_then_saves_and_ends(quick: Path) -> None:
-    history = History(Plan(quick, save_period=100, must_save_by_s=3.5))
+    history = RunHistory(ResumePlan(quick, save_period=100, must_save_by_s=3.5))
     first = history.go(resume=False)
     assert first.ended is not None
     assert (first.ended.why, 0 < first.ended.steps < STEPS) == ("time", True)
@@ -284,17 +284,17 @@ def test_a_run_that_has_to_save_by_then_saves_and_ends(quick: Path) -> None:
 
 
 def test_an_error_says_from_where_to_go_on(quick: Path) -> None:
-    plan = Plan(quick)
-    world = World()
+    plan = ResumePlan(quick)
+    world = ScriptedRun()
     policy = ScriptedPolicy(world)
 
     def die(what: str, of: int) -> None:
         if (what, of) == ("train", 3):
             raise RuntimeError("the actor died")
 
-    world.before = die
+    world.on_event = die
 
-    async def main() -> Ended:
+    async def main() -> RunResult:
         return await Loop(plan.settings, ScriptedRollouts(world), policy, lambda told: None, plan.checkpoints).run()
 
     with pytest.raises(InfraError) as raised:
@@ -305,14 +305,14 @@ def test_an_error_says_from_where_to_go_on(quick: Path) -> None:
 
 
 def test_another_dataset_is_refused(quick: Path) -> None:
-    part(Plan(quick))
+    part(ResumePlan(quick))
     with pytest.raises(ConfigError, match=r"over 7 rows, the dataset has 8: .* or begin a new run$"):
-        part(Plan(quick, n_rows=8), resume=True)
+        part(ResumePlan(quick, n_rows=8), resume=True)
 
 
 def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
-    history = History(Plan(quick, save_period=1, failed=True))
+    history = RunHistory(ResumePlan(quick, save_period=1, failed=True))
     history.go(kill_at=40, resume=False)
     newest = history.plan.checkpoints.newest()
     assert newest is not None
-    assert set(newest.read().books) == {"ledger", "in_a_row"}
+    assert set(newest.read().fields) == {"ledger", "in_a_row"}

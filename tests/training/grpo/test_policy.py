@@ -17,7 +17,7 @@ pytestmark = pytest.mark.vllm
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     command = [vllm_python, str(HERE / "measure_policy.py"), str(tmp_path_factory.mktemp("policy") / "model")]
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
@@ -26,43 +26,43 @@ def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("against", ["previous", "generation"])
-def test_loss_and_step_are_those_computed_by_hand_row_by_row(found: Any, against: str) -> None:
-    told = found["by_hand"][against]
+def test_loss_and_step_are_those_computed_by_hand_row_by_row(results: Any, against: str) -> None:
+    told = results["by_hand"][against]
     assert told["moved"] > 0.01
     assert told["weights"] < 1e-6
     assert abs(told["loss"]) < 1e-6
 
 
 @pytest.mark.parametrize("temperature", ["1.0", "0.7"])
-def test_log_probs_of_a_padded_row_are_those_of_the_row_alone(found: Any, temperature: str) -> None:
-    assert found["log_probs"][temperature] < ROUNDING
+def test_log_probs_of_a_padded_row_are_those_of_the_row_alone(results: Any, temperature: str) -> None:
+    assert results["log_probs"][temperature] < ROUNDING
 
 
-def test_micro_batches_change_nothing(found: Any) -> None:
-    assert found["invariance"]["weights"] < 1e-5
-    assert found["invariance"]["loss"] < ROUNDING
+def test_micro_batches_change_nothing(results: Any) -> None:
+    assert results["invariance"]["weights"] < 1e-5
+    assert results["invariance"]["loss"] < ROUNDING
 
 
-def test_the_same_run_is_the_same_to_the_bit(found: Any) -> None:
-    assert found["invariance"]["again"] == 0
+def test_the_same_run_is_the_same_to_the_bit(results: Any) -> None:
+    assert results["invariance"]["again"] == 0
 
 
-def test_activation_checkpointing_changes_nothing(found: Any) -> None:
-    assert found["invariance"]["checkpointing"] < 1e-6
-    assert found["precision"]["checkpointing"] < 1e-6
+def test_activation_checkpointing_changes_nothing(results: Any) -> None:
+    assert results["invariance"]["checkpointing"] < 1e-6
+    assert results["precision"]["checkpointing"] < 1e-6
 
 
 @pytest.mark.parametrize("n_before", [0, 3])
-def test_steps_after_a_load_are_to_the_bit_those_without_it(found: Any, n_before: int) -> None:
-    assert found["resumed"][f"exact_after_{n_before}"] == [True]
+def test_steps_after_a_load_are_to_the_bit_those_without_it(results: Any, n_before: int) -> None:
+    assert results["resumed"][f"exact_after_{n_before}"] == [True]
 
 
-def test_the_learning_rate_warms_up_and_stays(found: Any) -> None:
-    assert found["resumed"]["lr"] == pytest.approx([0.7e-4, 2.275e-4, 3.85e-4, 5.425e-4, 7e-4, 7e-4])
+def test_the_learning_rate_warms_up_and_stays(results: Any) -> None:
+    assert results["resumed"]["lr"] == pytest.approx([0.7e-4, 2.275e-4, 3.85e-4, 5.425e-4, 7e-4, 7e-4])
 
 
-def test_a_row_about_which_the_engine_disagrees_is_as_if_it_were_not_there(found: Any) -> None:
-    told = found["left_out"]
+def test_a_row_about_which_the_engine_disagrees_is_as_if_it_were_not_there(results: Any) -> None:
+    told = results["left_out"]
     assert told["masked"] == [2]
     assert told["weights"] < ROUNDING
     assert told["max_abs"] == pytest.approx(3.0, abs=1e-4), "it is measured all the same"
@@ -70,38 +70,38 @@ def test_a_row_about_which_the_engine_disagrees_is_as_if_it_were_not_there(found
     assert told["nobody"] == [0, 0], "without any row nothing moves"
 
 
-def test_a_batch_may_be_several_steps_whose_ratios_are_of_its_beginning(found: Any) -> None:
-    steps, low, high, error = found["several_steps"]["three"]
+def test_a_batch_may_be_several_steps_whose_ratios_are_of_its_beginning(results: Any) -> None:
+    steps, low, high, error = results["several_steps"]["three"]
     assert steps == 3
     assert low < 0.99 < 1.01 < high
     assert error < ROUNDING, "the engine is compared with the weights that the batch began with"
     for one in ("forced", "one"):
-        assert found["several_steps"][one][:3] == [1, 1, 1]
+        assert results["several_steps"][one][:3] == [1, 1, 1]
 
 
-def test_the_reference_policy_is_the_first_one(found: Any) -> None:
-    first, second, third = found["divergence"]["kl"]
+def test_the_reference_policy_is_the_first_one(results: Any) -> None:
+    first, second, third = results["divergence"]["kl"]
     assert first == pytest.approx(0, abs=1e-9)
     assert 0 < second < third
 
 
-def test_a_gradient_that_is_no_number_moves_nothing(found: Any) -> None:
-    assert found["bad"]["skipped"] == [1, 0]
+def test_a_gradient_that_is_no_number_moves_nothing(results: Any) -> None:
+    assert results["bad"]["skipped"] == [1, 0]
 
 
-def test_a_batch_without_rows_moves_nothing(found: Any) -> None:
-    assert found["bad"]["empty"] == [0, 0]
+def test_a_batch_without_rows_moves_nothing(results: Any) -> None:
+    assert results["bad"]["empty"] == [0, 0]
 
 
-def test_what_cannot_be_is_refused(found: Any) -> None:
-    long, first, model = found["bad"]["errors"]
+def test_what_cannot_be_is_refused(results: Any) -> None:
+    long, first, model = results["bad"]["errors"]
     assert long.startswith("BugError: a row of 180 tokens")
     assert first.startswith("BugError: a row is trained on at its first id")
     assert model.startswith("ConfigError: policy.model_name")
 
 
-def test_weights_are_learned_in_float32_and_exported_as_they_compute(found: Any) -> None:
-    full, half = found["precision"]["float32"], found["precision"]["bfloat16"]
+def test_weights_are_learned_in_float32_and_exported_as_they_compute(results: Any) -> None:
+    full, half = results["precision"]["float32"], results["precision"]["bfloat16"]
     assert [full["learned"], half["learned"]] == ["torch.float32"] * 2
     assert [full["exported"], half["exported"]] == ["torch.float32", "torch.bfloat16"]
     assert full["same"]
@@ -109,15 +109,15 @@ def test_weights_are_learned_in_float32_and_exported_as_they_compute(found: Any)
     assert half["loss"] == pytest.approx(full["loss"], rel=0.05)
 
 
-def test_an_export_has_the_tokenizer_and_the_template(found: Any) -> None:
+def test_an_export_has_the_tokenizer_and_the_template(results: Any) -> None:
     for name in ("float32", "bfloat16"):
-        told = found["precision"][name]
+        told = results["precision"][name]
         files = {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"}
         assert files <= set(told["files"])
 
 
-def test_weights_go_under_the_names_of_a_checkpoint_also_where_the_model_holds_them_otherwise(found: Any) -> None:
-    told = found["experts"]
+def test_weights_go_under_the_names_of_a_checkpoint_also_where_the_model_holds_them_otherwise(results: Any) -> None:
+    told = results["experts"]
     assert told["names"]
     assert told["first"][0] > 40, "each expert's weights are their own"
     assert told["first"][1]

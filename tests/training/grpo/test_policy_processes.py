@@ -8,7 +8,7 @@ import pytest
 from paddock.errors import InfraError
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_processes import PolicyProcesses
-from paddock.training.grpo.roles import Replica, Sent, Trained
+from paddock.training.grpo.roles import ReplicaInfo, SendResult, TrainResult
 
 BATCH = Batch(3, [], [], [], [])
 
@@ -20,13 +20,13 @@ class Rank:
         self.nth, self.met, self.broken = nth, met, broken
         self.calls: list[object] = []
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         await self._called("train", batch)
-        return Trained({"rank": float(self.nth)})
+        return TrainResult({"rank": float(self.nth)})
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         await self._called("send", version, replicas, clear_cache)
-        return Sent(version, (str(self.nth),), 0.0, 0.0, 0.0)
+        return SendResult(version, (str(self.nth),), 0.0, 0.0, 0.0)
 
     async def save(self, folder: Path) -> None:
         await self._called("save", folder)
@@ -51,7 +51,7 @@ async def test_each_method_is_called_on_all_at_once_and_rank_0_answers() -> None
     met = asyncio.Barrier(3)
     ranks = [Rank(nth, met) for nth in range(3)]
     policy = PolicyProcesses(ranks)
-    replicas = [Replica("policy-0", "http://127.0.0.1:9", 0)]
+    replicas = [ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)]
     assert (await policy.train(BATCH)).metrics == {"rank": 0}
     assert (await policy.send(4, replicas, clear_cache=True)).replicas == ("0",)
     for folder, told in ((Path("a"), policy.save), (Path("b"), policy.load), (Path("c"), policy.export)):

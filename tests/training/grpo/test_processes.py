@@ -21,34 +21,34 @@ def environment(**own: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     command = [vllm_python, "-m", MODULE, str(tmp_path_factory.mktemp("run") / "logs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment(), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_role_is_called_in_a_process_of_its_own(found: Any) -> None:
-    assert found["apart"]
-    assert found["sum"] == 3
-    assert found["niceness"] == 0
+def test_a_role_is_called_in_a_process_of_its_own(results: Any) -> None:
+    assert results["apart"]
+    assert results["sum"] == 3
+    assert results["niceness"] == 0
 
 
-def test_what_it_raises_of_ours_is_raised_here_and_all_else_is_our_bug(found: Any) -> None:
-    assert found["refuse"] == ["ConfigError", "said", "what would be right"]
-    assert found["fail"] == ["BugError", "ValueError", "ValueError: unforeseen"]
+def test_what_it_raises_of_ours_is_raised_here_and_all_else_is_our_bug(results: Any) -> None:
+    assert results["refuse"] == ["ConfigError", "said", "what would be right"]
+    assert results["fail"] == ["BugError", "ValueError", "ValueError: unforeseen"]
 
 
-def test_one_that_was_killed_is_an_error_at_what_waits_and_at_what_comes(found: Any) -> None:
-    for told in (found["killed"], found["after"]):
+def test_one_that_was_killed_is_an_error_at_what_waits_and_at_what_comes(results: Any) -> None:
+    for told in (results["killed"], results["after"]):
         assert told[:2] == ["InfraError", "process_died"]
         assert "example" in told[2]
         assert "example.log" in told[2]
 
 
-def test_nothing_listens_beyond_loopback_and_nothing_is_left(found: Any) -> None:
-    assert set(found["listening"]) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-    assert found["left"] == 0
+def test_nothing_listens_beyond_loopback_and_nothing_is_left(results: Any) -> None:
+    assert set(results["listening"]) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    assert results["left"] == 0
 
 
 def test_all_of_it_dies_with_the_process_that_started_it(vllm_python: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from paddock.config.trees import split
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.recipe import recipe_table, rule_for
 
 KEYS = Path(__file__).with_name("recipe_keys.txt")
@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def read(folder: Path, *overrides: str, strict: bool = False, **blocks: Any) -> ReadConfig:
+def read(folder: Path, *overrides: str, strict: bool = False, **blocks: Any) -> RunConfig:
     """A recipe of ours with these blocks."""
     own: dict[str, Any] = {
         "policy": {"model_name": "/models/tiny"},
@@ -69,7 +69,7 @@ def read(folder: Path, *overrides: str, strict: bool = False, **blocks: Any) -> 
     return read_config(path, overrides, strict=strict)
 
 
-def noted(found: ReadConfig, key: str) -> Note:
+def noted(found: RunConfig, key: str) -> Note:
     return next(note for note in found.notes if note.key == key)
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from paddock.cli import main
 from paddock.errors import ConfigError
-from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.recipe import recipe_table
 from paddock.training.grpo.recipe_source import unread_table
 
@@ -25,7 +25,7 @@ SERVERS = {
 }
 
 
-def read(folder: Path, deviations: Any, **blocks: Any) -> ReadConfig:
+def read(folder: Path, deviations: Any, **blocks: Any) -> RunConfig:
     return read_config(written(folder, deviations, **blocks))
 
 
@@ -82,13 +82,13 @@ def test_keys_that_their_own_trainer_does_not_read_are_told(tmp_path: Path) -> N
     megatron = {"enabled": True, "moe_aux_loss_coeff": 0.0, "moe_router_enable_expert_bias": True}
     policy = {"model_name": "/models/tiny", "megatron_cfg": megatron}
     found = read(tmp_path, {}, policy=policy, grpo={"penalize_invalid_tool_call": True})
-    assert {one.key for one in found.unread} == {
+    assert {one.key for one in found.unread_keys} == {
         "grpo.penalize_invalid_tool_call",
         "policy.megatron_cfg.moe_aux_loss_coeff",
         "policy.megatron_cfg.moe_router_enable_expert_bias",
     }
     off = read(tmp_path, {}, policy={**policy, "megatron_cfg": {**megatron, "enabled": False}})
-    assert off.unread == []
+    assert off.unread_keys == []
 
 
 def test_each_unread_key_of_a_trainers_is_a_known_one() -> None:

@@ -11,12 +11,12 @@ from paddock.errors import InfraError
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.processes import Processes, Role
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses
 from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteRollouts, start_policy
 from paddock.training.grpo.testing import now, virtually
 
 
-class Silent(Role):
+class SilentProcess(RoleProcess):
     """Its process is there, and says nothing."""
 
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
@@ -26,17 +26,17 @@ class Silent(Role):
         await asyncio.Event().wait()
 
 
-class Starting(Processes):
+class SilentProcesses(RoleProcesses):
     """Starts none but silent ones."""
 
-    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> Role:
-        return Silent(name, Path("log"), None)
+    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> RoleProcess:
+        return SilentProcess(name, Path("log"), None)
 
 
 def test_a_worker_that_is_silent_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async def main() -> float:
         with pytest.raises(InfraError, match="did not say within 120 s") as raised:
-            await RemoteRollouts(Silent("rollouts", tmp_path / "log", None)).replicas()
+            await RemoteRollouts(SilentProcess("rollouts", tmp_path / "log", None)).replicas()
         assert raised.value.retryable
         return now()
 
@@ -56,7 +56,7 @@ CALLS: dict[str, Callable[[RemotePolicy, Path], Awaitable[Any]]] = {
 @pytest.mark.parametrize("name", list(CALLS))
 def test_nor_is_a_policy_that_is_stuck(tmp_path: Path, name: str) -> None:
     async def main() -> float:
-        policy = RemotePolicy(Silent("policy", tmp_path / "log", None), timeout_s=90.0)
+        policy = RemotePolicy(SilentProcess("policy", tmp_path / "log", None), timeout_s=90.0)
         with pytest.raises(InfraError, match=f"policy is stuck: it has not ended `{name}` in 90 s") as raised:
             await CALLS[name](policy, tmp_path)
         assert (raised.value.kind, raised.value.retryable) == ("role_stuck", False)
@@ -71,7 +71,7 @@ def test_nor_is_one_that_never_has_its_model(tmp_path: Path, world_size: int) ->
 
     async def main() -> float:
         with pytest.raises(InfraError, match="policy is stuck: it has not ended `make` in 90 s"):
-            await start_policy(Starting(tmp_path), settings, world_size, {}, 90.0)
+            await start_policy(SilentProcesses(tmp_path), settings, world_size, {}, 90.0)
         return now()
 
     assert virtually(main()) == 90.0

@@ -27,7 +27,7 @@ print(json.dumps({"names": list(one["weights"]) == list(two["weights"]),
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 
-class Found(NamedTuple):
+class ShardedRun(NamedTuple):
     one: Any
     """What one process told."""
     two: Any
@@ -37,14 +37,14 @@ class Found(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
+def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> ShardedRun:
     folder = tmp_path_factory.mktemp("sharding")
     _told(_started(vllm_python, "-c", MAKE, str(folder / "model")))
     script, port = str(HERE / "measure_shards.py"), str(free_port())
     both = [_started(vllm_python, script, str(folder), "2", port, str(rank)) for rank in (0, 1)]
     two, _ = [_told(one) for one in both]
     one = _told(_started(vllm_python, script, str(folder), "1", "0", "0"))
-    return Found(one, two, _told(_started(vllm_python, "-c", COMPARE, str(folder))))
+    return ShardedRun(one, two, _told(_started(vllm_python, "-c", COMPARE, str(folder))))
 
 
 def _started(*command: str) -> subprocess.Popen[str]:
@@ -59,31 +59,31 @@ def _told(process: subprocess.Popen[str]) -> Any:
     return json.loads(out.splitlines()[-1]) if out else None
 
 
-def test_loss_and_weights_after_five_steps_are_those_of_one_process(found: Found) -> None:
-    assert found.two["loss"] == pytest.approx(found.one["loss"], abs=SAME)
-    assert found.apart["names"]
-    assert found.apart["weights"] < SAME
-    assert found.apart["moments"] < SAME
+def test_loss_and_weights_after_five_steps_are_those_of_one_process(results: ShardedRun) -> None:
+    assert results.two["loss"] == pytest.approx(results.one["loss"], abs=SAME)
+    assert results.apart["names"]
+    assert results.apart["weights"] < SAME
+    assert results.apart["moments"] < SAME
 
 
-def test_metrics_are_of_all_rows(found: Found) -> None:
-    assert found.two["metrics"] == pytest.approx(found.one["metrics"], rel=1e-4, abs=SAME)
+def test_metrics_are_of_all_rows(results: ShardedRun) -> None:
+    assert results.two["metrics"] == pytest.approx(results.one["metrics"], rel=1e-4, abs=SAME)
 
 
-def test_a_step_after_a_load_is_the_one_without_it(found: Found) -> None:
-    for told in (found.one, found.two):
+def test_a_step_after_a_load_is_the_one_without_it(results: ShardedRun) -> None:
+    for told in (results.one, results.two):
         assert told["resumed"][0] == told["resumed"][1]
         assert told["grad_norm"][0] == told["grad_norm"][1]
-    assert found.apart["random"] == 2, "random states of both"
+    assert results.apart["random"] == 2, "random states of both"
 
 
-def test_rank_0_sends_whole_weights(found: Found) -> None:
-    for told in (found.one, found.two):
+def test_rank_0_sends_whole_weights(results: ShardedRun) -> None:
+    for told in (results.one, results.two):
         assert told["sent"]
         assert told["told"] == [["policy-0"], 24]
 
 
-def test_an_export_does_not_show_how_many_processes_made_it(found: Found) -> None:
-    for told in (found.one, found.two):
+def test_an_export_does_not_show_how_many_processes_made_it(results: ShardedRun) -> None:
+    for told in (results.one, results.two):
         assert told["exported"]
         assert told["architectures"] == ["Qwen3ForCausalLM"]

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.claiming import CONFIG, claim
-from paddock.training.grpo.reading import ReadConfig, read_config
+from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
+from paddock.training.grpo.run_lock import CONFIG, claim
 from paddock.training.grpo.train import devices_of, train, worker_settings
 
 AGENT = {
@@ -37,20 +37,20 @@ def read(tmp_path: Path) -> Any:
     config = tmp_path / "run.yaml"
     config.write_text(yaml.safe_dump({**TREE, "data": {"train": {"data_path": str(rows)}}}))
 
-    def read(*overrides: str) -> ReadConfig:
+    def read(*overrides: str) -> RunConfig:
         return read_config(config, overrides)
 
     return read
 
 
-def begun(folder: Path, read: ReadConfig) -> None:
+def begin_run(folder: Path, read: RunConfig) -> None:
     """Claimed, and something was done."""
     claim(read, folder, resume=False)
     (folder / "metrics.jsonl").write_text("{}\n")
 
 
 def test_a_folder_is_claimed_once_and_gone_on_with_by_the_same_run(tmp_path: Path, read: Any) -> None:
-    begun(tmp_path, read())
+    begin_run(tmp_path, read())
     with pytest.raises(ConfigError, match="holds a run already"):
         claim(read(), tmp_path, resume=False)
     claim(read(), tmp_path, resume=True)
@@ -69,7 +69,7 @@ def test_a_folder_is_claimed_once_and_gone_on_with_by_the_same_run(tmp_path: Pat
     ],
 )
 def test_another_run_does_not_go_on_with_it(tmp_path: Path, read: Any, override: str) -> None:
-    begun(tmp_path, read())
+    begin_run(tmp_path, read())
     with pytest.raises(ConfigError, match=override.partition("=")[0].rpartition(".")[2]):
         claim(read(override), tmp_path, resume=True)
 
@@ -78,12 +78,12 @@ def test_a_run_that_never_came_to_anything_leaves_its_folder_to_the_next(tmp_pat
     claim(read("policy.model_name=misspelt"), tmp_path, resume=False)
     (tmp_path / "metrics.jsonl").write_text("")
     claim(read(), tmp_path, resume=False)
-    begun(tmp_path, read())
+    begin_run(tmp_path, read())
     claim(read(), tmp_path, resume=True)
 
 
 def test_other_rows_are_not_gone_on_with(tmp_path: Path, read: Any) -> None:
-    begun(tmp_path, read())
+    begin_run(tmp_path, read())
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
     with pytest.raises(ConfigError, match=r"data\.train\.data_path"):
         claim(read(), tmp_path, resume=True)
@@ -179,5 +179,5 @@ def test_a_mistake_is_said_before_a_folder_is_made(tmp_path: Path, read: Any, ov
 
 
 def test_what_a_recipe_says_of_its_source_does_not_make_another_run(tmp_path: Path, read: Any) -> None:
-    begun(tmp_path, read("+paddock.recipe.source=a guide"))
+    begin_run(tmp_path, read("+paddock.recipe.source=a guide"))
     claim(read("+paddock.recipe.source=a better guide"), tmp_path, resume=True)

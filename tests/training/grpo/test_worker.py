@@ -12,9 +12,9 @@ import pytest
 from paddock.config import load
 from paddock.errors import ConfigError
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.grpo.environment import Starts
+from paddock.training.grpo.environment import StartCounter
 from paddock.training.grpo.journals import cut
-from paddock.training.grpo.roles import Work
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 
 SCRIPTED = "paddock.conformance.scripted"
@@ -22,7 +22,7 @@ GRPO: dict[str, Any] = {"num_prompts_per_step": 2, "num_generations_per_prompt":
 Line = dict[str, Any]
 
 
-class Worker:
+class WorkerRun:
     """Running over scripted servers, and what it wrote."""
 
     def __init__(self, folder: Path, worker: RolloutWorker) -> None:
@@ -44,7 +44,7 @@ def start(tmp_path: Path) -> Start:
     @asynccontextmanager
     async def start(
         rows: list[Any], *, model: Line | None = None, groups: Line | None = None, **given: Any
-    ) -> AsyncIterator[Worker]:
+    ) -> AsyncIterator[WorkerRun]:
         listed = [_row(row) if isinstance(row, str) else row for row in rows]
         (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in listed))
         refers = {
@@ -72,7 +72,7 @@ def start(tmp_path: Path) -> Start:
         worker = RolloutWorker(load([], extra=tree), settings)
         try:
             await worker.start()
-            yield Worker(folder, worker)
+            yield WorkerRun(folder, worker)
         finally:
             await worker.stop()
 
@@ -85,7 +85,7 @@ def _row(answer: str) -> Line:
 
 async def test_a_group_has_all_its_members_in_order_with_their_rewards(start: Start) -> None:
     async with start(["yes", "no"]) as one:
-        groups = [await one.worker.run_group(Work(id=7 + row, row=row, epoch=3), 5) for row in (0, 1)]
+        groups = [await one.worker.run_group(GroupJob(id=7 + row, row=row, epoch=3), 5) for row in (0, 1)]
     assert [(group.id, group.row, group.epoch, group.size, group.version) for group in groups] == [
         (7, 0, 3, 4, 5),
         (8, 1, 3, 4, 5),
@@ -96,7 +96,7 @@ async def test_a_group_has_all_its_members_in_order_with_their_rewards(start: St
 
 async def test_rollouts_are_stamped_and_sampled_as_training_says(start: Start) -> None:
     async with start(["no", "yes"]) as one:
-        await one.worker.run_group(Work(id=0, row=1, epoch=2), 0)
+        await one.worker.run_group(GroupJob(id=0, row=1, epoch=2), 0)
     lines = one.lines("rollouts")
     assert sorted(line["_ng_rollout_index"] for line in lines) == [0, 1, 2, 3]
     for line in lines:
@@ -107,7 +107,7 @@ async def test_rollouts_are_stamped_and_sampled_as_training_says(start: Start) -
 
 async def test_members_that_failed_for_no_fault_of_theirs_are_run_anew(start: Start) -> None:
     async with start(["yes"], model={"fail_first": 3}) as one:
-        group = await one.worker.run_group(Work(0, 0, 0), 0)
+        group = await one.worker.run_group(GroupJob(0, 0, 0), 0)
     assert [member.reward for member in group.members] == [1.0] * 4
     assert len(one.lines("failures")) == 3
     assert {line["outcome"] for line in one.lines("failures")} == {"infra"}
@@ -116,7 +116,7 @@ async def test_members_that_failed_for_no_fault_of_theirs_are_run_anew(start: St
 @pytest.mark.parametrize(("rerolls", "failures"), [(0, 4), (2, 12)])
 async def test_one_that_fails_again_is_without_a_reward(start: Start, rerolls: int, failures: int) -> None:
     async with start(["yes"], model={"fail_first": 1000}, groups={"max_rerolls": rerolls}) as one:
-        group = await one.worker.run_group(Work(0, 0, 0), 0)
+        group = await one.worker.run_group(GroupJob(0, 0, 0), 0)
     assert [(member.outcome, member.reward) for member in group.members] == [("infra", None)] * 4
     assert len(one.lines("failures")) == failures
     assert one.lines("rollouts") == []
@@ -124,7 +124,7 @@ async def test_one_that_fails_again_is_without_a_reward(start: Start, rerolls: i
 
 async def test_a_row_that_is_wrong_makes_a_group_without_rewards(start: Start) -> None:
     async with start(["yes", {"responses_create_params": {"input": "q"}}]) as one:
-        group = await one.worker.run_group(Work(0, 1, 0), 0)
+        group = await one.worker.run_group(GroupJob(0, 1, 0), 0)
     assert [(member.outcome, member.reward) for member in group.members] == [("row", None)] * 4
 
 
@@ -132,15 +132,15 @@ async def test_rows_that_were_changed_meanwhile_are_refused(start: Start, tmp_pa
     path = tmp_path / "rows.jsonl"
     async with start(["yes", "yes"]) as one:
         path.write_bytes(path.read_bytes() + path.read_bytes())
-        assert (await one.worker.run_group(Work(0, 0, 0), 0)).members[0].reward == 1.0, "more may follow"
+        assert (await one.worker.run_group(GroupJob(0, 0, 0), 0)).members[0].reward == 1.0, "more may follow"
         path.write_bytes(path.read_bytes().replace(b"yes", b"now", 1))
         with pytest.raises(ConfigError, match="was changed since the run began"):
-            await one.worker.run_group(Work(1, 0, 0), 0)
+            await one.worker.run_group(GroupJob(1, 0, 0), 0)
 
 
 async def test_of_a_cancelled_group_nothing_is_written(start: Start) -> None:
     async with start(["yes"], model={"delay_s": 3600}) as one:
-        task = asyncio.create_task(one.worker.run_group(Work(0, 0, 0), 0))
+        task = asyncio.create_task(one.worker.run_group(GroupJob(0, 0, 0), 0))
         await asyncio.sleep(0.2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -152,14 +152,14 @@ async def test_what_came_after_a_checkpoint_is_forgotten(start: Start, tmp_path:
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     async with start(["yes"]) as one:
-        await one.worker.run_group(Work(0, 0, 0), 0)
+        await one.worker.run_group(GroupJob(0, 0, 0), 0)
         await one.worker.checkpoint(checkpoint)
-        await one.worker.run_group(Work(1, 0, 1), 0)
+        await one.worker.run_group(GroupJob(1, 0, 1), 0)
         await one.worker.validate(1)
         await one.worker.restore(checkpoint)
         assert [line["id"] for line in one.lines("groups")] == [0]
         assert (len(one.lines("rollouts")), one.lines("validation")) == (4, [])
-        await one.worker.run_group(Work(1, 0, 1), 0)
+        await one.worker.run_group(GroupJob(1, 0, 1), 0)
     assert [line["id"] for line in one.lines("groups")] == [0, 1]
     assert len(one.lines("rollouts")) == 8
     cut(one.folder, {})
@@ -196,12 +196,12 @@ async def test_an_environment_without_the_model_that_is_trained_is_refused(start
 
 
 def test_an_engine_counts_as_started_anew_by_its_port_or_its_label() -> None:
-    starts = Starts()
+    starts = StartCounter()
     seen = [("a", "default"), ("a", "default"), ("a", "0"), ("a", "1"), ("a", "default"), ("a", "2"), ("b", "2")]
-    assert [starts.seen(url, version) for url, version in seen] == [1, 1, 1, 1, 2, 2, 3]
+    assert [starts.count(url, version) for url, version in seen] == [1, 1, 1, 1, 2, 2, 3]
 
 
 def test_an_engine_that_did_not_answer_once_was_not_started_anew() -> None:
-    starts = Starts()
+    starts = StartCounter()
     seen = [("a", None), ("a", "0"), ("a", None), ("a", "0"), ("a", None), ("a", "default"), ("a", None)]
-    assert [starts.seen(url, version) for url, version in seen] == [1, 1, 1, 1, 1, 2, 2]
+    assert [starts.count(url, version) for url, version in seen] == [1, 1, 1, 1, 1, 2, 2]

@@ -10,8 +10,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3Moe
 
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import Replica, Sent
-from paddock.training.grpo.sending import Link, Sender, Weights
+from paddock.training.grpo.roles import ReplicaInfo, SendResult
+from paddock.training.grpo.weight_sender import TransferLink, WeightSender, WeightsSource
 
 VOCABULARY, PROMPT = 97, 4
 LENGTHS = (9, 30, 14, 22, 6, 17)
@@ -43,7 +43,7 @@ def make_experts(folder: Path, vocabulary: int = VOCABULARY) -> None:
     Qwen3MoeForCausalLM(Qwen3MoeConfig(**size, **heads, **experts, vocab_size=vocabulary)).save_pretrained(folder)
 
 
-class Kept(Sender):
+class RecordingSender(WeightSender):
     """What is to be sent stays here."""
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class Kept(Sender):
         self.weights: dict[str, torch.Tensor] = {}
 
     def send(
-        self, version: int, weights: Mapping[str, torch.Tensor], replicas: Sequence[Replica], *, clear_cache: bool
-    ) -> Sent:
+        self, version: int, weights: Mapping[str, torch.Tensor], replicas: Sequence[ReplicaInfo], *, clear_cache: bool
+    ) -> SendResult:
         self.weights = {name: value.clone() for name, value in weights.items()}
-        return Sent(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
+        return SendResult(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
 
 
-def _no_connection(url: str, n_workers: int, weights: Weights) -> Link:
+def _no_connection(url: str, n_workers: int, weights: WeightsSource) -> TransferLink:
     raise AssertionError(f"nothing connects with {url}")
 
 

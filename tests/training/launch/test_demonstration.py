@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.training.launch.launching import CONFIG, ROOT, launch
+from tests.training.launch.commands import CONFIG, ROOT, launch
 from tests.training.launch.one_node import Cluster, await_that, missing, one_node
 
 STEPS = 8
@@ -50,16 +50,16 @@ def test_the_demonstration_is_trained_and_gone_on_with_after_scancel(tmp_path: P
         environ = {**os.environ, **slurm.environ}
         first = submitted(tmp_path, variables, environ)
         kept = run / "checkpoints" / f"step_{SAVE_PERIOD}"
-        await_that(lambda: kept.is_dir() or ended(slurm, first), f"a checkpoint\n{slurm.logs()}", WITHIN_S)
+        await_that(lambda: kept.is_dir() or has_ended(slurm, first), f"a checkpoint\n{slurm.logs()}", WITHIN_S)
         assert kept.is_dir(), log(run, first)
         slurm.ask("scancel", first)
-        await_that(lambda: ended(slurm, first), "the job ended", WITHIN_S)
+        await_that(lambda: has_ended(slurm, first), "the job ended", WITHIN_S)
         assert slurm.state(first) == "CANCELLED"
         assert "interrupted: go on with --resume" in log(run, first)
         assert not (run / "summary.json").exists(), "it was not at its end"
 
         second = submitted(tmp_path, variables, environ)
-        await_that(lambda: ended(slurm, second), "the second job ended", WITHIN_S)
+        await_that(lambda: has_ended(slurm, second), "the second job ended", WITHIN_S)
         assert slurm.state(second) == "COMPLETED", log(run, second)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line["trained"]] == list(range(1, STEPS + 1)), "each step once"
@@ -72,7 +72,7 @@ def submitted(folder: Path, variables: dict[str, str], environ: dict[str, str]) 
     return done.stdout.splitlines()[0].split()[1]
 
 
-def ended(slurm: Cluster, job: str) -> bool:
+def has_ended(slurm: Cluster, job: str) -> bool:
     return slurm.state(job) not in ("PENDING", "RUNNING", "COMPLETING")
 
 

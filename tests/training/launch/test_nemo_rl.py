@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.launch.test_resolving import resolved
+from tests.training.launch.test_resolve import resolved
 
 from paddock.errors import ConfigError
 from paddock.training.launch.overrides import hydra_override
-from paddock.training.launch.plan import Asked, Plan, Where, plan, plan_text
+from paddock.training.launch.plan import LaunchHost, LaunchPlan, PlanInputs, plan, plan_text
 
 SITE = {
     "executor": "slurm",
@@ -34,22 +34,22 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(checkout: Path, command: dict[str, Any], overrides: list[str] | None = None) -> Plan:
+def make_plan(checkout: Path, command: dict[str, Any], overrides: list[str] | None = None) -> LaunchPlan:
     package = checkout.parent / "package"
     (package / "shims" / "nemo_gym").mkdir(parents=True, exist_ok=True)
     given = {"trainer": "nemo_rl", "NEMO_RL_DIR": str(checkout), "CONFIG_PATH": "stage.yaml", "MODEL_PATH": "own/model"}
     paths = {"EXP_NAME": "e", "TRAIN_PATH": "/d/t.jsonl", "VAL_PATH": "/d/v.jsonl"}
-    where = Where(checkout.parent, package, {"PATH": os.environ["PATH"]})
-    return plan(resolved({**given, **paths, **command}), Asked(overrides or []), where)
+    where = LaunchHost(checkout.parent, package, {"PATH": os.environ["PATH"]})
+    return plan(resolved({**given, **paths, **command}), PlanInputs(overrides or []), where)
 
 
-def driver_words(made: Plan) -> list[str]:
+def driver_words(made: LaunchPlan) -> list[str]:
     (text,) = [text for path, text in made.files.items() if path.name == "driver.sh"]
     return shlex.split(text.splitlines()[-1])
 
 
 def test_its_entry_script_has_the_published_overrides(checkout: Path) -> None:
-    words = driver_words(planned(checkout, SITE, ["grpo.max_num_steps=3"]))
+    words = driver_words(make_plan(checkout, SITE, ["grpo.max_num_steps=3"]))
     entry = "examples/nemo_gym/run_grpo_nemo_gym.py"
     assert words[:7] == ["exec", "python", "-m", "paddock.training.nemo_rl", entry, "--config", "stage.yaml"]
     assert set(words[7:-1]) == {
@@ -68,13 +68,13 @@ def test_its_entry_script_has_the_published_overrides(checkout: Path) -> None:
 
 
 def test_our_shim_stands_before_its_own_environments(checkout: Path) -> None:
-    made = planned(checkout, SITE)
+    made = make_plan(checkout, SITE)
     package, code = checkout.parent / "package", checkout / "code_snapshots" / "e"
     assert f'export PYTHONPATH={package}/shims:{package}/src:{code}"${{PYTHONPATH:+:$PYTHONPATH}}"' in plan_text(made)
 
 
 def test_its_job_is_told_what_to_run_on_which_nodes(checkout: Path) -> None:
-    made = planned(checkout, {**SITE, "EXTRA_MOUNTS": "/x:/y", "SKIP_CODE_SNAPSHOT": "true"})
+    made = make_plan(checkout, {**SITE, "EXTRA_MOUNTS": "/x:/y", "SKIP_CODE_SNAPSHOT": "true"})
     made.write()
     environ = {"PATH": os.environ["PATH"], "SLURM_EXPORT_ENV": "PATH"}
     job = checkout.parent / "runs" / "e" / "launch" / "job.sh"
@@ -87,30 +87,30 @@ def test_its_job_is_told_what_to_run_on_which_nodes(checkout: Path) -> None:
         *(mount for mount in mounts.split(",")[-2:] if "3rdparty" in mount),
     ]
     assert (exported, folder) == ("none", str(checkout)), "its steps have all that it sets"
-    assert {"--nodes=4", "--exclusive", "--gres=gpu:8", "--account=a"} <= set(made.last.words)
+    assert {"--nodes=4", "--exclusive", "--gres=gpu:8", "--account=a"} <= set(made.start.words)
     assert not [step for step in made.before if "code_snapshot" in step.text()]
 
 
 def test_nodes_are_counted_by_whoever_says_so_last(checkout: Path) -> None:
-    assert "--nodes=9" in planned(checkout, SITE, ["cluster.num_nodes=9"]).last.words
+    assert "--nodes=9" in make_plan(checkout, SITE, ["cluster.num_nodes=9"]).start.words
     command = {**SITE, "SBATCH_NUM_NODES": "21"}
-    assert "--nodes=21" in planned(checkout, command, ["cluster.num_nodes=9"]).last.words
+    assert "--nodes=21" in make_plan(checkout, command, ["cluster.num_nodes=9"]).start.words
     (checkout / "base.yaml").write_text("defaults: stage.yaml\n")
     with pytest.raises(ConfigError, match=r"SBATCH_NUM_NODES: stage\.yaml"):
-        planned(checkout, SITE)
+        make_plan(checkout, SITE)
 
 
 def test_a_snapshot_is_made_and_brought_up_to_date_before(checkout: Path) -> None:
-    texts = [step.text() for step in planned(checkout, SITE).before]
+    texts = [step.text() for step in make_plan(checkout, SITE).before]
     assert [text for text in texts if "tools/code_snapshot.sh e" in text]
     assert [text for text in texts if "rsync" in text]
-    kept = [step.text() for step in planned(checkout, {**SITE, "REFRESH_CODE_SNAPSHOT": "false"}).before]
+    kept = [step.text() for step in make_plan(checkout, {**SITE, "REFRESH_CODE_SNAPSHOT": "false"}).before]
     assert not [text for text in kept if "rsync" in text]
 
 
 def test_what_a_stage_asks_for_besides_is_added(checkout: Path) -> None:
     more = {"SIF_DIR": "/sif", "CONTAINER_FORMATTER": "/sif/{instance_id}.sif", "ENABLE_MTP_INFERENCE": "1"}
-    made = planned(checkout, {**SITE, **more, "SANDBOX_CONTAINER": "sandbox.sqsh", "EXTRA_HYDRA_ARGS": "a.b=last"})
+    made = make_plan(checkout, {**SITE, **more, "SANDBOX_CONTAINER": "sandbox.sqsh", "EXTRA_HYDRA_ARGS": "a.b=last"})
     words = driver_words(made)
     formatter = "env.nemo_gym.swe_agents_train.responses_api_agents.swe_agents.container_formatter"
     assert {"sif_dir=/sif", f"{formatter}='/sif/{{instance_id}}.sif'"} <= set(words)
@@ -121,22 +121,22 @@ def test_what_a_stage_asks_for_besides_is_added(checkout: Path) -> None:
 
 
 def test_what_only_images_and_sites_need_has_a_default_here(checkout: Path) -> None:
-    made = planned(checkout, {})
-    assert made.last.words[0] == "bash"
+    made = make_plan(checkout, {})
+    assert made.start.words[0] == "bash"
     (text,) = made.files.values()
     assert "exec uv run --frozen python -m paddock.training.nemo_rl examples/nemo_gym/run_grpo_nemo_gym.py" in text
 
 
 def test_what_is_missing_is_told_at_once(checkout: Path) -> None:
     with pytest.raises(ConfigError) as error:
-        planned(checkout, {"executor": "slurm", "MODEL_PATH": "", "EXTRA_MOUNTS": "/a b:/c"})
+        make_plan(checkout, {"executor": "slurm", "MODEL_PATH": "", "EXTRA_MOUNTS": "/a b:/c"})
     for name in ("MODEL_PATH", "CONTAINER", "PERSISTENT_CACHE", "SLURM_PARTITION", "SLURM_ACCOUNT"):
         assert f"{name} is required by NeMo-RL's trainer" in str(error.value)
     assert "EXTRA_MOUNTS: NeMo-RL's ray.sub takes no spaces" in str(error.value)
     with pytest.raises(ConfigError, match="is no checkout of NeMo-RL"):
-        planned(checkout, {"NEMO_RL_DIR": str(checkout.parent)})
+        make_plan(checkout, {"NEMO_RL_DIR": str(checkout.parent)})
     with pytest.raises(ConfigError, match="CONFIG_PATH: no file nowhere"):
-        planned(checkout, {"CONFIG_PATH": "nowhere.yaml"})
+        make_plan(checkout, {"CONFIG_PATH": "nowhere.yaml"})
 
 
 @pytest.mark.parametrize(

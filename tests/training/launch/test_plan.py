@@ -10,24 +10,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.training.launch.launching import HIDDEN
-from tests.training.launch.test_resolving import resolved
+from tests.training.launch.commands import HIDDEN
+from tests.training.launch.test_resolve import resolved
 
 from paddock.config.overrides import parse_override
 from paddock.errors import ConfigError
-from paddock.training.launch.plan import Asked, Plan, Where, plan, plan_text
+from paddock.training.launch.plan import LaunchHost, LaunchPlan, PlanInputs, plan, plan_text
 from paddock.training.launch.slurm import minutes
 
 VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
 RUDE = st.sampled_from([HIDDEN, "$(exit 3)", "a'b\"c\\", "-n", "* ?", "a\n\nb", "#x", "!!", "null", "1e3", "{a: b}"])
 
 
-def planned(
-    folder: Path, command: dict[str, Any], asked: Asked | None = None, environ: dict[str, str] | None = None
-) -> Plan:
-    where = Where(folder, Path("/package"), environ or {"PATH": "/bin"})
+def make_plan(
+    folder: Path, command: dict[str, Any], asked: PlanInputs | None = None, environ: dict[str, str] | None = None
+) -> LaunchPlan:
+    where = LaunchHost(folder, Path("/package"), environ or {"PATH": "/bin"})
     given = {"EXP_NAME": "e", "PADDOCK_VLLM_PYTHON": "/env/python", **command}
-    return plan(resolved(given), asked or Asked(), where)
+    return plan(resolved(given), asked or PlanInputs(), where)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_any_value_arrives_in_the_process_as_it_was(stub: Path, path: str, image
     folder = stub / "a folder's"
     folder.mkdir(exist_ok=True)
     command = {"executor": "slurm", "TRAIN_PATH": path, "CONTAINER": image, "PADDOCK_VLLM_PYTHON": python}
-    made = planned(folder, command)
+    made = make_plan(folder, command)
     made.write()
     environ = {"PATH": f"{stub}:{os.environ['PATH']}", "STUB": str(stub / "got")}
     done = subprocess.run(["bash", *made.files], env=environ, capture_output=True, check=False, timeout=60)
@@ -65,27 +65,27 @@ def test_a_run_here_takes_the_place_of_its_script(tmp_path: Path) -> None:
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nexit 7\n")
     program.chmod(0o755)
-    made = planned(tmp_path, {"PADDOCK_VLLM_PYTHON": str(program)})
+    made = make_plan(tmp_path, {"PADDOCK_VLLM_PYTHON": str(program)})
     made.write()
-    assert subprocess.run(made.last.words, check=False, timeout=60).returncode == 7
+    assert subprocess.run(made.start.words, check=False, timeout=60).returncode == 7
     assert made.log is None
 
 
 def test_what_is_printed_is_what_is_written_and_run(tmp_path: Path) -> None:
     command = {"executor": "slurm", "SLURM_ACCOUNT": "a", "SLURM_TIME_LIMIT": "2-0", "MODEL_PATH": "m", "memory": "8G"}
-    made = planned(tmp_path, command, Asked(["grpo.seed=1"], gpus=3))
+    made = make_plan(tmp_path, command, PlanInputs(["grpo.seed=1"], gpus=3))
     made.write()
     text = plan_text(made)
     (script,) = made.files
     assert script.read_text() == made.files[script]
     assert all(f"  {line}\n" in text for line in script.read_text().splitlines())
-    assert text.endswith(f"runs:\n  {shlex.join(made.last.words)}")
+    assert text.endswith(f"runs:\n  {shlex.join(made.start.words)}")
     assert shlex.split(script.read_text().splitlines()[-2].removesuffix(" || status=$?")) == [
         *("srun", "--nodes=1", "--ntasks=1", "--export=ALL", "--cpu-bind=none"),
         *("/env/python", "-m", "paddock", "train", "c.yaml", "policy.model_name=m", "grpo.seed=1"),
         *("--out", "runs/e", "--resume"),
     ]
-    assert list(made.last.words) == [
+    assert list(made.start.words) == [
         *("sbatch", "--parsable", "--job-name=e", "--nodes=1", "--time=2-0", "--dependency=singleton", "--requeue"),
         *("--open-mode=append", f"--output={tmp_path}/runs/e/launch/%j.log", "--export=PATH", "--account=a"),
         *("--gres=gpu:3", "--mem=8G", "--ntasks-per-node=1", "--signal=TERM@120", str(script)),
@@ -94,9 +94,9 @@ def test_what_is_printed_is_what_is_written_and_run(tmp_path: Path) -> None:
 
 def test_secrets_go_by_name(tmp_path: Path) -> None:
     environ = {"PATH": "/bin", "HF_TOKEN": HIDDEN, "JUDGE_KEY": HIDDEN, "OTHER": HIDDEN}
-    asked = Asked(["judge.api_key=${oc.env:JUDGE_KEY}"], reads=["JUDGE_KEY", "NOT_SET"])
-    made = planned(tmp_path, {"executor": "slurm", "env": ["OTHER"]}, asked, environ)
-    assert "--export=PATH,HF_TOKEN,OTHER,JUDGE_KEY" in made.last.words
+    asked = PlanInputs(["judge.api_key=${oc.env:JUDGE_KEY}"], reads=["JUDGE_KEY", "NOT_SET"])
+    made = make_plan(tmp_path, {"executor": "slurm", "env": ["OTHER"]}, asked, environ)
+    assert "--export=PATH,HF_TOKEN,OTHER,JUDGE_KEY" in made.start.words
     assert "touch" not in json.dumps([plan_text(made), *made.files.values()])
 
 
@@ -105,17 +105,17 @@ def test_a_secret_that_would_stand_in_a_script_is_refused(tmp_path: Path, where:
     text = "+policy.generation.vllm.api_key=xyzzy-3"
     command = {where: f"a=1 {text}"} if where != "override" else {}
     with pytest.raises(ConfigError, match=r"api_key`: a secret would stand.*oc\.env:NAME") as error:
-        planned(tmp_path, command, Asked([text] if where == "override" else []))
+        make_plan(tmp_path, command, PlanInputs([text] if where == "override" else []))
     assert "xyzzy" not in str(error.value)
 
 
 def test_a_variable_that_was_asked_for_and_is_not_set_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="OTHER is not set here"):
-        planned(tmp_path, {"executor": "slurm", "env": ["OTHER"]})
+        make_plan(tmp_path, {"executor": "slurm", "env": ["OTHER"]})
 
 
 def test_wandb_is_on_where_a_project_is_named(tmp_path: Path) -> None:
-    (script,) = planned(tmp_path, {"WANDB_PROJ": "p", "EXTRA_HYDRA_ARGS": "grpo.seed=2 a='b c'"}).files.values()
+    (script,) = make_plan(tmp_path, {"WANDB_PROJ": "p", "EXTRA_HYDRA_ARGS": "grpo.seed=2 a='b c'"}).files.values()
     words = shlex.split(script.splitlines()[-1])
     shown = [word for word in words if "=" in word]
     assert shown == [
@@ -132,5 +132,5 @@ def test_a_time_limit_is_read_as_slurm_reads_it(text: str, expected: float) -> N
 
 
 def test_a_short_job_is_not_told_to_end_at_its_start(tmp_path: Path) -> None:
-    made = planned(tmp_path, {"executor": "slurm", "SLURM_TIME_LIMIT": "5"})
-    assert not [word for word in made.last.words if word.startswith("--signal")]
+    made = make_plan(tmp_path, {"executor": "slurm", "SLURM_TIME_LIMIT": "5"})
+    assert not [word for word in made.start.words if word.startswith("--signal")]

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.training.nemo_rl.trainer import Trainer, open_trainer
+from tests.training.nemo_rl.trainer import StubTrainer, open_trainer
 
 
 @pytest.fixture
-async def trainer(tmp_path: Path) -> AsyncIterator[Trainer]:
+async def trainer(tmp_path: Path) -> AsyncIterator[StubTrainer]:
     async with open_trainer(tmp_path / "runs") as opened:
         yield opened

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from paddock.training.grpo.processes import local_ray
-from paddock.training.nemo_rl.installing import spinup_gym_actor
+from paddock.training.nemo_rl.install import spinup_gym_actor
 
 
 def main() -> None:

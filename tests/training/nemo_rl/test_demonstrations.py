@@ -8,7 +8,7 @@ import yaml
 from paddock.cli import main
 
 ROOT = Path(__file__).parents[3]
-MODEL = "tests.training.nemo_rl.sampled:Sampled"
+MODEL = "tests.training.nemo_rl.sample_results:WordCountServer"
 
 
 @pytest.fixture(autouse=True)

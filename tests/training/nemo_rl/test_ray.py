@@ -32,7 +32,7 @@ SIZE = 3
 pytestmark = [pytest.mark.vllm, pytest.mark.sandbox]
 
 
-class Found:
+class RayRun:
     def __init__(self, told: JsonObject, seen: list[Seen], refused: list[str]) -> None:
         self.told = told
         self.streamed: list[JsonObject] = sorted(told["streamed"], key=lambda one: one["index"])
@@ -41,7 +41,7 @@ class Found:
 
 
 @pytest.fixture(scope="module")
-def found(real_vllm: RealVllm, vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
+def ray_run(real_vllm: RealVllm, vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayRun]:
     folder = tmp_path_factory.mktemp("ray")
     with sandbox_home() as home:
         try:
@@ -51,7 +51,7 @@ def found(real_vllm: RealVllm, vllm_python: str, tmp_path_factory: pytest.TempPa
         yield asyncio.run(_play(real_vllm, vllm_python, home, folder))
 
 
-async def _play(vllm: RealVllm, python: str, home: Path, folder: Path) -> Found:
+async def _play(vllm: RealVllm, python: str, home: Path, folder: Path) -> RayRun:
     vocabulary = Vocabulary.load(vllm.model)
     assert vocabulary.chat_template is not None
     template = ChatTemplate(vocabulary.chat_template, vocabulary.special_texts)
@@ -64,7 +64,7 @@ async def _play(vllm: RealVllm, python: str, home: Path, folder: Path) -> Found:
             given = _given(vllm, home, folder, chat.url)
             ran = await asyncio.to_thread(_driven, python, given)
             assert ran.returncode == 0, ran.stderr[-8000:]
-            return Found(json.loads(ran.stdout.splitlines()[-1]), chat.seen, chat.refused)
+            return RayRun(json.loads(ran.stdout.splitlines()[-1]), chat.seen, chat.refused)
     finally:
         await engine.stop()
 
@@ -88,7 +88,7 @@ def _given(vllm: RealVllm, home: Path, folder: Path, url: str) -> JsonObject:
     }
     body: JsonObject = {
         "config_paths": ["responses_api_models/vllm_model/configs/vllm_model_for_training.yaml"],
-        "world": {"resources_servers": {"tests.training.nemo_rl.world:World": {}}},
+        "world": {"resources_servers": {"tests.training.nemo_rl.world:RepositoryEnvironment": {}}},
         "agent": {"agents": {"swe": agent}},
         "eval": {"out": str(folder / "runs")},
         "invalid_tool_call_patterns": ["<tool_call>"],
@@ -110,10 +110,10 @@ def _given(vllm: RealVllm, home: Path, folder: Path, url: str) -> JsonObject:
     }
 
 
-def test_every_row_has_its_messages_in_tensors(found: Found) -> None:
-    assert [one["index"] for one in found.streamed] == list(range(2 * SIZE + 1))
-    assert set(found.told["timing"]) >= {"timing/rollout/await_results", "timing/rollout/postprocess_results_pct"}
-    for one in found.streamed:
+def test_every_row_has_its_messages_in_tensors(ray_run: RayRun) -> None:
+    assert [one["index"] for one in ray_run.streamed] == list(range(2 * SIZE + 1))
+    assert set(ray_run.told["timing"]) >= {"timing/rollout/await_results", "timing/rollout/postprocess_results_pct"}
+    for one in ray_run.streamed:
         users, assistants = one["messages"][::2], one["messages"][1::2]
         assert one["first"] == users[0]["token_ids"]
         assert {message["role"] for message in users} == {"user"}
@@ -124,13 +124,13 @@ def test_every_row_has_its_messages_in_tensors(found: Found) -> None:
             assert len(message["token_ids"]) == len(message["generation_logprobs"])
 
 
-def test_what_is_trained_on_is_what_the_engine_saw_and_sampled(found: Found) -> None:
+def test_what_is_trained_on_is_what_the_engine_saw_and_sampled(ray_run: RayRun) -> None:
     # Members of a group may say the same.
     answers: dict[tuple[tuple[int, ...], tuple[int, ...]], list[list[float]]] = {}
-    for seen in found.seen:
+    for seen in ray_run.seen:
         answers.setdefault((tuple(seen.prompt), tuple(seen.sampled)), []).append(seen.log_probs)
     turns = 0
-    for one in found.streamed[:-1]:
+    for one in ray_run.streamed[:-1]:
         prompt: list[int] = []
         for user, assistant in zip(one["messages"][::2], one["messages"][1::2], strict=True):
             prompt += user["token_ids"]
@@ -140,29 +140,29 @@ def test_what_is_trained_on_is_what_the_engine_saw_and_sampled(found: Found) -> 
             turns += 1
     assert not any(answers.values()), "each answer of the engine is in one rollout"
     assert turns > 2 * SIZE, "some of several turns"
-    assert found.refused == []
+    assert ray_run.refused == []
 
 
-def test_members_of_a_group_have_one_first_prompt_and_groups_another(found: Found) -> None:
-    first = [one["first"] for one in found.streamed]
+def test_members_of_a_group_have_one_first_prompt_and_groups_another(ray_run: RayRun) -> None:
+    first = [one["first"] for one in ray_run.streamed]
     assert first[:SIZE] == [first[0]] * SIZE
     assert first[SIZE : 2 * SIZE] == [first[SIZE]] * SIZE
     assert first[0] != first[SIZE]
 
 
-def test_the_wrong_row_is_masked_and_no_other(found: Found) -> None:
-    masked = [one["config"].get("mask_reason") for one in found.streamed if one["config"]["mask_sample"]]
+def test_the_wrong_row_is_masked_and_no_other(ray_run: RayRun) -> None:
+    masked = [one["config"].get("mask_reason") for one in ray_run.streamed if one["config"]["mask_sample"]]
     assert masked == ["row"]
-    assert (found.streamed[-1]["reward"], found.streamed[-1]["first"]) == (0.0, [0])
+    assert (ray_run.streamed[-1]["reward"], ray_run.streamed[-1]["first"]) == (0.0, [0])
 
 
-def test_items_have_their_ids_as_text(found: Found) -> None:
-    for one in found.streamed[:-1]:
+def test_items_have_their_ids_as_text(ray_run: RayRun) -> None:
+    for one in ray_run.streamed[:-1]:
         carriers = [item for item in one["items"] if "generation_str" in item]
         assert len(carriers) == len(one["messages"]) // 2
         assert all(item["prompt_str"].startswith(before["prompt_str"]) for before, item in pairwise(carriers))
 
 
-def test_a_killed_actor_is_said_and_takes_its_servers_with_it(found: Found) -> None:
-    assert found.told["dead"] in ("ActorDiedError", "RayActorError")
-    assert found.told["left"] == []
+def test_a_killed_actor_is_said_and_takes_its_servers_with_it(ray_run: RayRun) -> None:
+    assert ray_run.told["dead"] in ("ActorDiedError", "RayActorError")
+    assert ray_run.told["left"] == []

@@ -9,19 +9,19 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.training.nemo_rl.trainer import Trainer, failing, rows
+from tests.training.nemo_rl.trainer import StubTrainer, failing, rows
 
 from paddock.errors import ConfigError, InfraError
-from paddock.training.nemo_rl.checking import check_group, check_result
+from paddock.training.nemo_rl.checks import check_group, check_result
 from paddock.training.nemo_rl.records import Result
-from paddock.training.nemo_rl.serving import Service
-from paddock.training.nemo_rl.streaming import Done, StatusError, Stream
+from paddock.training.nemo_rl.serving import EnvironmentService
+from paddock.training.nemo_rl.streaming import ResultStream, RowResult, StatusError
 from paddock.types import JsonObject
 
 
 @asynccontextmanager
-async def serving(trainer: Trainer, **more: Any) -> AsyncIterator[Service]:
-    service = Service()
+async def serving(trainer: StubTrainer, **more: Any) -> AsyncIterator[EnvironmentService]:
+    service = EnvironmentService()
     service.start(trainer.dictionary(**more))
     try:
         yield service
@@ -29,9 +29,9 @@ async def serving(trainer: Trainer, **more: Any) -> AsyncIterator[Service]:
         await asyncio.to_thread(service.close)
 
 
-async def results(service: Service, given: list[JsonObject]) -> list[Result]:
+async def results(service: EnvironmentService, given: list[JsonObject]) -> list[Result]:
     """By row."""
-    done: list[Done] = [await one for one in service.run(given)]
+    done: list[RowResult] = [await one for one in service.run(given)]
     assert all(found.row is given[found.row["_rowidx"]] for found in done), "rows are the trainer's own"
     ordered = {found.row["_rowidx"]: found.result for found in done}
     return [ordered[nth] for nth in range(len(given))]
@@ -53,7 +53,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_each_row_has_a_result_with_the_tokens_that_the_engine_gave(trainer: Trainer) -> None:
+async def test_each_row_has_a_result_with_the_tokens_that_the_engine_gave(trainer: StubTrainer) -> None:
     async with serving(trainer) as service:
         found = await results(service, rows("yes", "no", size=3))
     assert [result["reward"] for result in found] == [1.0] * 6
@@ -70,7 +70,7 @@ async def test_each_row_has_a_result_with_the_tokens_that_the_engine_gave(traine
     assert len(trainer.lines("rollouts.jsonl")) == 6
 
 
-async def test_neighbours_with_one_index_are_a_group_and_so_are_equal_ones_without(trainer: Trainer) -> None:
+async def test_neighbours_with_one_index_are_a_group_and_so_are_equal_ones_without(trainer: StubTrainer) -> None:
     async with serving(trainer) as service:
         indexed = await results(service, rows("yes", "yes", size=2))
         bare = await results(service, rows("yes", "no", size=2, index=None))
@@ -82,7 +82,7 @@ async def test_neighbours_with_one_index_are_a_group_and_so_are_equal_ones_witho
     assert len({stamp["_paddock_run_id"] for stamp in stamps}) == 1
 
 
-async def test_only_what_means_something_is_a_number_at_the_top(trainer: Trainer) -> None:
+async def test_only_what_means_something_is_a_number_at_the_top(trainer: StubTrainer) -> None:
     async with serving(trainer) as service:
         (result,) = await results(service, rows("yes"))
     numbers = {key: value for key, value in result.items() if isinstance(value, bool | int | float)}
@@ -92,7 +92,7 @@ async def test_only_what_means_something_is_a_number_at_the_top(trainer: Trainer
 FAILED = {"raise": "verifier", "verifier": "verifier", "infra": "infra", "leak": "leak"}
 
 
-async def test_what_failed_is_masked_and_its_siblings_are_not(trainer: Trainer) -> None:
+async def test_what_failed_is_masked_and_its_siblings_are_not(trainer: StubTrainer) -> None:
     wrong = [{"answer": "yes", "grade": grade, "responses_create_params": {"input": "say yes"}} for grade in FAILED]
     async with serving(trainer) as service:
         found = await results(service, rows(*wrong, "yes"))
@@ -115,7 +115,7 @@ WRONG: list[JsonObject] = [
 """An agent that is not there, no input, a result's key, no task, no request."""
 
 
-async def test_a_row_that_can_not_run_is_masked(trainer: Trainer) -> None:
+async def test_a_row_that_can_not_run_is_masked(trainer: StubTrainer) -> None:
     async with serving(trainer) as service:
         found = await results(service, rows(*WRONG, "yes"))
     assert [reason(result) for result in found] == ["row"] * 5 + [None]
@@ -123,7 +123,7 @@ async def test_a_row_that_can_not_run_is_masked(trainer: Trainer) -> None:
     assert "nearest: 'agent'" in found[0]["paddock"]["failure"]["message"]
 
 
-async def test_a_failed_call_is_tried_again_and_then_masked(trainer: Trainer) -> None:
+async def test_a_failed_call_is_tried_again_and_then_masked(trainer: StubTrainer) -> None:
     trainer.chat.fault = failing(0, 2, 3)
     async with serving(trainer) as service:
         (again,) = await results(service, rows("yes"))
@@ -132,7 +132,7 @@ async def test_a_failed_call_is_tried_again_and_then_masked(trainer: Trainer) ->
     assert (reason(given_up), given_up["reward"]) == ("infra", 0.0)
 
 
-async def test_what_the_policy_did_not_sample_on_policy_never_trains(trainer: Trainer) -> None:
+async def test_what_the_policy_did_not_sample_on_policy_never_trains(trainer: StubTrainer) -> None:
     given = rows("yes")
     given[0]["responses_create_params"]["temperature"] = 0.5
     async with serving(trainer) as service:
@@ -141,7 +141,7 @@ async def test_what_the_policy_did_not_sample_on_policy_never_trains(trainer: Tr
     assert "temperature" in trainer.chat.refused[0]
 
 
-async def test_when_one_wait_is_cancelled_all_rollouts_of_the_call_end(trainer: Trainer) -> None:
+async def test_when_one_wait_is_cancelled_all_rollouts_of_the_call_end(trainer: StubTrainer) -> None:
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer) as service:
         stream = service.run(rows("something quite long to say", size=4))
@@ -156,7 +156,7 @@ async def test_when_one_wait_is_cancelled_all_rollouts_of_the_call_end(trainer: 
     assert len(trainer.lines("rollouts.jsonl")) == 1
 
 
-async def test_what_nobody_waits_for_any_more_ends(trainer: Trainer) -> None:
+async def test_what_nobody_waits_for_any_more_ends(trainer: StubTrainer) -> None:
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer) as service:
         stream = service.run(rows("something quite long to say", size=2))
@@ -166,7 +166,7 @@ async def test_what_nobody_waits_for_any_more_ends(trainer: Trainer) -> None:
         await until(lambda: trainer.engine.left == 2)
 
 
-async def test_who_waits_when_the_environment_is_shut_down_is_told(trainer: Trainer) -> None:
+async def test_who_waits_when_the_environment_is_shut_down_is_told(trainer: StubTrainer) -> None:
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer) as service:
         waiting = asyncio.ensure_future(_first(service.run(rows("something quite long to say", size=2))))
@@ -177,13 +177,13 @@ async def test_who_waits_when_the_environment_is_shut_down_is_told(trainer: Trai
     assert trainer.lines("failures.jsonl") == []
 
 
-async def test_awaitables_may_be_taken_all_at_once(trainer: Trainer) -> None:
+async def test_awaitables_may_be_taken_all_at_once(trainer: StubTrainer) -> None:
     async with serving(trainer) as service:
         done = await asyncio.gather(*service.run(rows("yes", size=3)))
     assert sorted(one.row["_rowidx"] for one in done) == [0, 1, 2]
 
 
-async def test_a_limit_lets_rollouts_in_by_groups(trainer: Trainer) -> None:
+async def test_a_limit_lets_rollouts_in_by_groups(trainer: StubTrainer) -> None:
     said = {**trainer.dictionary()["eval"], "concurrency": 2}
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer, eval=said) as service:
@@ -196,7 +196,7 @@ async def test_a_limit_lets_rollouts_in_by_groups(trainer: Trainer) -> None:
     assert len(found) == 4
 
 
-async def test_members_that_are_judged_together_are_let_in_together(trainer: Trainer) -> None:
+async def test_members_that_are_judged_together_are_let_in_together(trainer: StubTrainer) -> None:
     judged = {
         "environment": {
             "resources_servers": {"genrm": {"genrm_model_server": {"type": "models_servers", "name": "judge"}}}
@@ -217,15 +217,15 @@ async def test_members_that_are_judged_together_are_let_in_together(trainer: Tra
 
 
 async def test_what_was_never_started_says_so() -> None:
-    service = Service()
-    with pytest.raises(InfraError, match="not started, or this is an actor that Ray made anew"):
+    service = EnvironmentService()
+    with pytest.raises(InfraError, match="not started, or this is an actor that Ray restarted"):
         service.poll()
     with pytest.raises(InfraError, match="not started"):
         service.run(rows("yes"))
     service.close()
 
 
-async def test_what_was_closed_holds_nothing(trainer: Trainer) -> None:
+async def test_what_was_closed_holds_nothing(trainer: StubTrainer) -> None:
     async with serving(trainer) as service:
         service.poll()
     with pytest.raises(InfraError):
@@ -237,19 +237,19 @@ async def test_what_fails_all_is_raised_with_a_status_and_ends_the_rest() -> Non
     work: list[asyncio.Future[Result]] = [loop.create_future(), loop.create_future()]
     work[0].set_exception(InfraError("the disk is full", kind="disk"))
     with pytest.raises(StatusError, match="disk: the disk is full") as raised:
-        await _first(Stream(rows("yes", "no"), work))
+        await _first(ResultStream(rows("yes", "no"), work))
     assert work[1].cancelled()
     again: StatusError = pickle.loads(pickle.dumps(raised.value))
     assert (again.status, str(again)) == (503, "disk: the disk is full")
     assert orjson.loads(again.response_content)["error"]["kind"] == "disk"
 
 
-async def test_a_folder_that_can_not_be_made_is_refused_before_anything_starts(trainer: Trainer) -> None:
+async def test_a_folder_that_can_not_be_made_is_refused_before_anything_starts(trainer: StubTrainer) -> None:
     trainer.folder.write_text("a file")
     with pytest.raises(ConfigError, match=r"eval\.out"):
-        Service().start(trainer.dictionary())
+        EnvironmentService().start(trainer.dictionary())
 
 
-async def _first(stream: Any) -> Done:
-    done: Done = await next(stream)
+async def _first(stream: Any) -> RowResult:
+    done: RowResult = await next(stream)
     return done

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.nemo_rl.trainer import SCRIPTED, Tokens, Trainer, asking, rows
+from tests.training.nemo_rl.trainer import SCRIPTED, StubTokenizer, StubTrainer, asking, rows
 
 from paddock.errors import ConfigError, InfraError
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.training.nemo_rl.actor import GymActor
-from paddock.training.nemo_rl.checking import check_group, check_result
-from paddock.training.nemo_rl.handing_on import Tensors
-from paddock.training.nemo_rl.postprocessing import postprocess
+from paddock.training.nemo_rl.checks import check_group, check_result
+from paddock.training.nemo_rl.message_log import TensorMakers
+from paddock.training.nemo_rl.postprocess import postprocess
 from paddock.types import JsonObject
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +26,7 @@ GIVEN = rows("yes", {**asking("no"), "answer": "yes"}, {**asking("yes"), "grade"
 Streamed = list[tuple[int, JsonObject, dict[str, float] | None]]
 
 
-def config(trainer: Trainer, **more: Any) -> JsonObject:
+def config(trainer: StubTrainer, **more: Any) -> JsonObject:
     """Of the actor, as `spinup_nemo_gym_actor` makes it."""
     body = trainer.dictionary()
     for added in ("policy_base_url", "policy_api_key", "policy_model_name"):
@@ -48,10 +48,10 @@ async def stream(actor: GymActor, given: list[JsonObject]) -> Streamed:
     return [one async for one in actor.run_rollouts(given, "timing/rollout")]
 
 
-async def by_actor(trainer: Trainer, given: list[JsonObject], **more: Any) -> Streamed:
-    actor = GymActor(config(trainer, **more), Tensors(list, list))
+async def by_actor(trainer: StubTrainer, given: list[JsonObject], **more: Any) -> Streamed:
+    actor = GymActor(config(trainer, **more), TensorMakers(list, list))
     actor._spinup()
-    actor.set_tokenizer(Tokens())
+    actor.set_tokenizer(StubTokenizer())
     try:
         actor.health_check()
         return await stream(actor, given)
@@ -75,7 +75,7 @@ async def by_shim(dictionary: JsonObject, given: list[JsonObject]) -> JsonObject
     return told
 
 
-def said(result: JsonObject) -> JsonObject:
+def summary(result: JsonObject) -> JsonObject:
     """A result without what is another in each run, and without ids."""
     own = {key: value for key, value in result.items() if key not in ("paddock", "response")}
     stamps = {key: result["paddock"].get(key) for key in ("_ng_task_index", "_ng_rollout_index", "outcome")}
@@ -83,7 +83,7 @@ def said(result: JsonObject) -> JsonObject:
     return {**own, "stamps": stamps, "texts": texts}
 
 
-async def test_both_ways_give_the_same_and_a_dead_server_is_told(trainer: Trainer) -> None:
+async def test_both_ways_give_the_same_and_a_dead_server_is_told(trainer: StubTrainer) -> None:
     apart = {
         "environment": {"resources_servers": {SCRIPTED: {"python": sys.executable}}},
         "serve": {"max_restarts": 0, "start_timeout_s": 100},
@@ -102,7 +102,7 @@ async def test_both_ways_give_the_same_and_a_dead_server_is_told(trainer: Traine
             (message.role, message.token_ids) for message in made.messages
         ]
         assert logged[1]["generation_logprobs"] == made.messages[1].generation_log_probs
-        assert said(result) == said(ours[nth]["full_result"])
+        assert summary(result) == summary(ours[nth]["full_result"])
     assert [result["reward"] for result in theirs] == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert [result["instance_config"]["mask_sample"] for result in theirs] == [False] * 4 + [True] * 2
     assert check_group(theirs[:2], size=2) == check_group(theirs[2:4], size=2) == []
@@ -111,7 +111,7 @@ async def test_both_ways_give_the_same_and_a_dead_server_is_told(trainer: Traine
     assert told["left"] == []
 
 
-async def test_what_the_actor_streams_is_in_the_trainers_form(trainer: Trainer) -> None:
+async def test_what_the_actor_streams_is_in_the_trainers_form(trainer: StubTrainer) -> None:
     streamed = await by_actor(trainer, rows("yes", size=3))
     assert [timing is None for _, _, timing in streamed] == [True, True, False]
     assert set(streamed[-1][2] or {}) == {
@@ -131,17 +131,17 @@ async def test_what_the_actor_streams_is_in_the_trainers_form(trainer: Trainer) 
         json.dumps(given["full_result"])
 
 
-async def test_flags_are_raised_by_the_patterns_that_were_given(trainer: Trainer) -> None:
+async def test_flags_are_raised_by_the_patterns_that_were_given(trainer: StubTrainer) -> None:
     ((_, given, _),) = await by_actor(trainer, rows("yes"), invalid_tool_call_patterns=["ye"], thinking_tags=["s"])
     assert given["message_log"][1]["is_invalid_tool_call"]
     assert given["message_log"][1]["has_malformed_thinking"]
 
 
-async def test_a_stream_that_is_left_ends_its_rollouts(trainer: Trainer) -> None:
+async def test_a_stream_that_is_left_ends_its_rollouts(trainer: StubTrainer) -> None:
     trainer.engine.gate = asyncio.Event()
-    actor = GymActor(config(trainer), Tensors(list, list))
+    actor = GymActor(config(trainer), TensorMakers(list, list))
     actor._spinup()
-    actor.set_tokenizer(Tokens())
+    actor.set_tokenizer(StubTokenizer())
     task = asyncio.create_task(stream(actor, rows("something quite long to say", size=3)))
     async with asyncio.timeout(60):
         while trainer.engine.begun < 3:
@@ -154,18 +154,18 @@ async def test_a_stream_that_is_left_ends_its_rollouts(trainer: Trainer) -> None
     await asyncio.to_thread(actor.shutdown)
 
 
-async def test_an_actor_that_was_made_anew_says_what_happened(trainer: Trainer) -> None:
-    actor = GymActor(config(trainer), Tensors(list, list))
-    actor.set_tokenizer(Tokens())
-    with pytest.raises(InfraError, match="Ray made anew"):
+async def test_an_actor_that_was_made_anew_says_what_happened(trainer: StubTrainer) -> None:
+    actor = GymActor(config(trainer), TensorMakers(list, list))
+    actor.set_tokenizer(StubTokenizer())
+    with pytest.raises(InfraError, match="Ray restarted"):
         await stream(actor, rows("yes"))
-    with pytest.raises(InfraError, match="Ray made anew"):
+    with pytest.raises(InfraError, match="Ray restarted"):
         actor.health_check()
     actor.shutdown()
 
 
-async def test_without_a_tokenizer_or_rows_there_is_no_rollout(trainer: Trainer) -> None:
-    actor = GymActor(config(trainer), Tensors(list, list))
+async def test_without_a_tokenizer_or_rows_there_is_no_rollout(trainer: StubTrainer) -> None:
+    actor = GymActor(config(trainer), TensorMakers(list, list))
     actor._spinup()
     try:
         with pytest.raises(InfraError, match="set_tokenizer"):

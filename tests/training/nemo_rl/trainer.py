@@ -12,7 +12,7 @@ from paddock.testing.engines import Said, ScriptedEngine
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
-from paddock.training.nemo_rl.composing import policy_keys
+from paddock.training.nemo_rl.compose import policy_keys
 from paddock.types import JsonObject
 
 SCRIPTED = "paddock.conformance.scripted:ScriptedEnvironment"
@@ -39,7 +39,7 @@ def rows(*groups: "JsonObject | str", size: int = 1, index: int | None = 7) -> l
     return made
 
 
-class Trainer(NamedTuple):
+class StubTrainer(NamedTuple):
     """The chat server, and what an environment that asks it is told."""
 
     chat: NemoRlChat
@@ -74,7 +74,7 @@ def failing(*calls: int) -> Callable[[int], Fault | None]:
     return lambda nth: "500" if nth in calls else None
 
 
-class Tokens:
+class StubTokenizer:
     """A tokenizer as far as NeMo-RL's actor asks for one."""
 
     def batch_decode(self, lists: Sequence[Sequence[int]]) -> list[str]:
@@ -82,7 +82,7 @@ class Tokens:
 
 
 @asynccontextmanager
-async def open_trainer(folder: Path) -> AsyncIterator[Trainer]:
+async def open_trainer(folder: Path) -> AsyncIterator[StubTrainer]:
     """The policy says what it is asked to say."""
     vocabulary = small_vocabulary()
     template = ChatTemplate(MADE["chatml"].source, vocabulary.special_texts)
@@ -93,4 +93,4 @@ async def open_trainer(folder: Path) -> AsyncIterator[Trainer]:
 
     engine = ScriptedEngine(vocabulary, said)
     async with NemoRlChat(engine, vocabulary, template, Sampling(1.0, 1.0)) as chat:
-        yield Trainer(chat, engine, folder)
+        yield StubTrainer(chat, engine, folder)

@@ -5,10 +5,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.training.recipes.reading import FOLDER, GIVEN, SHARED, comment, files, recipe
+from tests.training.recipes.recipe_files import FOLDER, GIVEN, SHARED, comment, files, recipe
 
 from paddock.cli import main
-from paddock.training.grpo.lacking import NEEDED
+from paddock.training.grpo.preflight import PACKAGES
 
 QUICK = ("qwen3_swe2", "one_gpu")
 """The others are planned by slow tests."""
@@ -40,7 +40,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def plan(name: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     needed = recipe(name).value("cluster.num_nodes") == 1
-    lacks = needed and any(find_spec(package) is None for package in NEEDED)
+    lacks = needed and any(find_spec(package) is None for package in PACKAGES)
     assert main(["train", str(files()[name]), "--dry-run", *arguments]) == (2 if lacks else 0)
     return capsys.readouterr().out
 

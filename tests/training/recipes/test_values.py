@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from tests.training.recipes.reading import FOLDER, GIVEN, Recipe, files, recipe, written
+from tests.training.recipes.recipe_files import FOLDER, GIVEN, RecipeFile, files, recipe, written
 
 from paddock.config import load
 
@@ -44,19 +44,19 @@ ELSEWHERE = {
 }
 
 
-class Row(NamedTuple):
+class ValueRow(NamedTuple):
     source: str
     key: str
     value: Any
 
 
 @pytest.fixture(autouse=True)
-def given(monkeypatch: pytest.MonkeyPatch) -> None:
+def set_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in GIVEN.items():
         monkeypatch.setenv(name, value)
 
 
-def rows(name: str) -> Iterator[Row]:
+def rows(name: str) -> Iterator[ValueRow]:
     for table in TABLES:
         if name not in table["recipes"]:
             continue
@@ -64,10 +64,10 @@ def rows(name: str) -> Iterator[Row]:
         for key, value in table["values"].items():
             each = isinstance(value, dict) and list(value) == ["each"]
             assert not each or len(value["each"]) == len(table["recipes"]), key
-            yield Row(table["source"], key, value["each"][place] if each else value)
+            yield ValueRow(table["source"], key, value["each"][place] if each else value)
 
 
-def found(one: Recipe, key: str) -> Any:
+def value_of(one: RecipeFile, key: str) -> Any:
     try:
         return one.value(key)
     except KeyError:
@@ -82,7 +82,7 @@ def same(ours: Any, theirs: Any) -> bool:
 def differing(name: str, *, servers: bool) -> list[str]:
     """`servers`: of their blocks; else of the recipe's own keys."""
     chosen = [row for row in rows(name) if row.key.startswith("@") == servers]
-    told = [(row, found(recipe(name), row.key)) for row in chosen]
+    told = [(row, value_of(recipe(name), row.key)) for row in chosen]
     return [f"{row.key}: {ours!r}, not {row.value!r}: {row.source}" for row, ours in told if not same(ours, row.value)]
 
 
@@ -108,18 +108,20 @@ def test_every_recipe_is_in_a_table() -> None:
 def test_nodes_make_whole_copies_of_the_model_and_whole_engines(name: str) -> None:
     one = recipe(name)
     if name == "one_gpu" or "nightly" in name:
-        assert found(one, "cluster.num_nodes") == 1
+        assert value_of(one, "cluster.num_nodes") == 1
         return
     inside = JUDGES_INSIDE.get(name, 0)
-    nodes, sampling = (found(one, f"{key}.num_nodes") for key in ("cluster", "policy.generation.colocated.resources"))
-    sizes = [found(one, f"policy.megatron_cfg.{size}_parallel_size") for size in ("tensor_model", "context")]
-    copy = sizes[0] * sizes[1] * found(one, "policy.megatron_cfg.pipeline_model_parallel_size")
+    nodes, sampling = (
+        value_of(one, f"{key}.num_nodes") for key in ("cluster", "policy.generation.colocated.resources")
+    )
+    sizes = [value_of(one, f"policy.megatron_cfg.{size}_parallel_size") for size in ("tensor_model", "context")]
+    copy = sizes[0] * sizes[1] * value_of(one, "policy.megatron_cfg.pipeline_model_parallel_size")
     training = (nodes - sampling - inside) * 8
-    assert found(one, "policy.megatron_cfg.processes") == training
+    assert value_of(one, "policy.megatron_cfg.processes") == training
     assert training % copy == 0
     assert MEASURED.get(name, training // copy) == training // copy
-    engines = found(one, "policy.generation.vllm.launch.replicas")
-    assert engines * found(one, "policy.generation.vllm_cfg.tensor_parallel_size") == sampling * 8
+    engines = value_of(one, "policy.generation.vllm.launch.replicas")
+    assert engines * value_of(one, "policy.generation.vllm_cfg.tensor_parallel_size") == sampling * 8
 
 
 @pytest.mark.slow

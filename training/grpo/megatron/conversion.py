@@ -15,7 +15,7 @@ class HfWeight(NamedTuple):
     """One tensor of a checkpoint."""
 
     name: str
-    """As Hugging Face's files have it."""
+    """The name in Hugging Face's files."""
     tensor: Any
     """`torch.Tensor`, whole, on the CPU or on this rank's device."""
 
@@ -24,13 +24,14 @@ class Conversion(Protocol):
     """One checkpoint's folder, and this rank's part of it."""
 
     def models(self) -> list[Any]:
-        """This rank's stages (`megatron.core.models.gpt.GPTModel`), not wrapped, with weights that mean nothing."""
+        """Make this rank's stages (`megatron.core.models.gpt.GPTModel`), not wrapped, with weights that mean
+        nothing."""
         ...
 
     def load(self, models: list[Any]) -> None:
-        """The checkpoint's weights into the models."""
+        """Load the checkpoint's weights into the models."""
         ...
 
     def export(self, models: list[Any]) -> Iterator[HfWeight]:
-        """Every weight, whole; on all ranks, or on rank 0 alone (then the others get none, but take part)."""
+        """Give every weight, whole, on all ranks or on rank 0 alone (the others get none then, but take part)."""
         ...

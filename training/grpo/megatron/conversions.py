@@ -1,4 +1,4 @@
-"""Which bridge converts a policy's weights, and by which layout: `make_conversion`.
+"""Makes the conversion of a policy's weights, by a bridge and a layout.
 
 Errors  ConfigError for a model that is not there, and for a layout that Megatron-core or the bridge refuses.
 """
@@ -11,7 +11,7 @@ from huggingface_hub import snapshot_download
 from paddock.errors import ConfigError
 from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.megatron.conversion import Conversion
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 
@@ -32,7 +32,7 @@ _FIELDS = (
     "gradient_accumulation_fusion",
     "attention_backend",
 )
-"""Of the settings, what is core's under the same name; None: as the bridge has it."""
+"""Settings that core has under the same name; None: the bridge's own value."""
 
 
 def make_conversion(policy: PolicyConfig) -> Conversion:
@@ -49,10 +49,10 @@ def make_conversion(policy: PolicyConfig) -> Conversion:
         raise ConfigError(f"policy.megatron_cfg: {error}", kind="layout") from error
 
 
-def layout_of(policy: PolicyConfig) -> Layout:
+def layout_of(policy: PolicyConfig) -> ParallelLayout:
     config = policy.megatron_cfg
     own = {name: getattr(config, name) for name in _FIELDS if getattr(config, name) is not None}
-    return Layout(
+    return ParallelLayout(
         tensor_model_parallel_size=config.tensor_model_parallel_size,
         pipeline_model_parallel_size=config.pipeline_model_parallel_size,
         context_parallel_size=config.context_parallel_size,
@@ -74,7 +74,7 @@ def _recomputing(config: MegatronConfig) -> dict[str, Any]:
 
 
 def _folder(name: str) -> Path:
-    """Of a name, where the hub's client has it or puts it."""
+    """The folder of a model; that of a hub name is where the hub's client has it or puts it."""
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
     try:

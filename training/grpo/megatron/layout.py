@@ -1,4 +1,4 @@
-"""How a model is spread over processes and computed: what a `Conversion` makes its stages by.
+"""How a model is spread over processes and computed: a `Conversion` makes its stages by it.
 
 Source  the names are those of Megatron-core's `ModelParallelConfig` and `TransformerConfig`.
 Law     `fields` is all that a conversion lays over its bridge's own settings of the architecture, so that both bridges
@@ -28,26 +28,26 @@ FUSED = (
     "masked_softmax_fusion",
     "moe_permute_fusion",
 )
-"""Kernels of TransformerEngine, Apex and CUDA."""
+"""Fields that switch on kernels of TransformerEngine, Apex and CUDA."""
 
 
-class Layout(NamedTuple):
-    """Of one model."""
+class ParallelLayout(NamedTuple):
+    """The layout of one model."""
 
     tensor_model_parallel_size: int = 1
     pipeline_model_parallel_size: int = 1
     context_parallel_size: int = 1
     expert_model_parallel_size: int = 1
     expert_tensor_parallel_size: int | None = None
-    """None: that of the other layers."""
+    """None: the size of the other layers."""
     sequence_parallel: bool = False
     dtype: torch.dtype = torch.float32
-    """Of weights in the model and of what is computed with them."""
+    """The type of weights in the model and of what is computed with them."""
     more: Mapping[str, Any] = {}
     """Further fields of `TransformerConfig`."""
 
     def fields(self, *, fused: bool) -> dict[str, Any]:
-        """Of `TransformerConfig`. `fused`: TransformerEngine is there."""
+        """Fields of `TransformerConfig`. `fused`: TransformerEngine is installed."""
         own = self._asdict()
         own.pop("dtype")
         more = own.pop("more")

@@ -1,8 +1,8 @@
-"""What one process of the policy on Megatron-core computes: log-probs, loss, gradients, optimiser steps.
+"""The computation of one process of the policy on Megatron-core: log-probs, loss, gradients, optimiser steps.
 
-Law     as on torch (`learning`), with the same loss and the same metrics. Weights are loaded before the optimizer is
-        made, which keeps its own of them; routers are frozen before both.
-        A gradient that is not finite changes nothing: the step is skipped, and counted.
+Law     as on torch (`training_step`), with the same loss and the same metrics. Weights are loaded before the optimizer
+        is made, which keeps its own of them; routers are frozen before both. A gradient that is not finite changes
+        nothing: the step is skipped, and counted.
 Errors  ConfigError for a model or a layout that can't be made.
 """
 
@@ -19,23 +19,23 @@ from megatron.core.utils import get_model_config
 from paddock.errors import ConfigError
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
-from paddock.training.grpo import learning
-from paddock.training.grpo.learning import Known, LogProbs, Stepped, loss_of, merged, totals_of
+from paddock.training.grpo import training_step
 from paddock.training.grpo.megatron.conversions import make_conversion
 from paddock.training.grpo.megatron.forward import Forward
-from paddock.training.grpo.megatron.inputs import Form
-from paddock.training.grpo.megatron.optimizing import in_precision, make_optimizer, make_scheduler, with_gradients
+from paddock.training.grpo.megatron.inputs import InputForm
+from paddock.training.grpo.megatron.optimizer import in_precision, make_optimizer, make_scheduler, with_gradients
 from paddock.training.grpo.megatron.ranks import Ranks
 from paddock.training.grpo.microbatches import MicroBatch, micro_batches, packed_batches
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import Trained
+from paddock.training.grpo.roles import TrainResult
 from paddock.training.grpo.routers import freeze_routers
+from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
 
 
 class MegatronLearner:
-    """`learning.Backend`: this process's stages, their optimizer, and a frozen copy of the first weights where the loss
-    has a KL term."""
+    """`training_step.Backend`: this process's stages, their optimizer, and a frozen copy of the first weights where the
+    loss has a KL term."""
 
     def __init__(self, settings: PolicySettings, ranks: Ranks) -> None:
         self._settings = settings
@@ -43,46 +43,49 @@ class MegatronLearner:
         policy = settings.policy
         self._forward = Forward(_form(policy), policy.generation.temperature)
         self.conversion = make_conversion(policy)
-        stages = in_precision(self._loaded(), policy)
+        stages = in_precision(self._load_stages(), policy)
         self.models = with_gradients(stages, policy.megatron_cfg)
         self.optimizer = make_optimizer(self.models, policy)
         self.scheduler = make_scheduler(self.optimizer, policy.megatron_cfg)
-        self._tell_schedule()
+        self._configure_schedule()
         self._reference = self.models
         if settings.loss.reference_policy_kl_penalty:
-            self._reference = in_precision(self._loaded(), policy)
+            self._reference = in_precision(self._load_stages(), policy)
             for model in self._reference:
                 model.requires_grad_(requires_grad=False)
 
-    def train(self, batch: Batch) -> Trained:
-        return learning.train(self, batch, self._settings)
+    def train(self, batch: Batch) -> TrainResult:
+        return training_step.train(self, batch, self._settings)
 
-    def scored(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
-        def told(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, LogProbs]:
+    def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
+        def evaluate(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, LogProbs]:
             return now.sum(), micro.by_row(now)
 
         models = self._reference if reference else self.models
-        found = self._forward.run(models, self._micro_batches(rows, indices, learn=False), told, learn=False)
-        return merged(one for own in self._answers(found) for one in own)
+        answers = self._forward.run(models, self._micro_batches(rows, indices, learn=False), evaluate, learn=False)
+        return merge(log_probs for own in self._answers(answers) for log_probs in own)
 
-    def step(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> Stepped:
-        metrics, log_probs = self.gradient(rows, part, known)
+    def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
+        metrics, log_probs = self.gradient(rows, part, fixed)
         lr = float(self.optimizer.param_groups[0]["lr"])
-        return Stepped({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
+        return OptimizerStep({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
 
-    def gradient(self, rows: Sequence[TrainRow], part: Sequence[int], known: Known) -> tuple[LossMetrics, LogProbs]:
-        """Into the models' buffers; what is returned is of all processes."""
+    def gradient(
+        self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
+    ) -> tuple[LossMetrics, LogProbs]:
+        """Put the gradient into the models' buffers; the metrics and log-probs that are returned are of all
+        processes."""
         totals, micros = totals_of(rows, part), self._micro_batches(rows, part, learn=True)
         scale = self._ranks.data_size * len(micros)
 
-        def told(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
-            loss, metrics = loss_of(micro, now, known, totals, self._settings.loss)
+        def evaluate(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
+            loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
             return loss * scale, (metrics, micro.by_row(now))
 
         self._zero()
-        own = self._forward.run(self.models, micros, told, learn=True)
-        found = [one for answers in self._answers(own) for one in answers]
-        return sum((one for one, _ in found), LossMetrics()), merged(one for _, one in found)
+        own = self._forward.run(self.models, micros, evaluate, learn=True)
+        answers = [answer for of_group in self._answers(own) for answer in of_group]
+        return sum((metrics for metrics, _ in answers), LossMetrics()), merge(log_probs for _, log_probs in answers)
 
     def _update(self) -> dict[str, float]:
         self.optimizer.prepare_grads()
@@ -99,9 +102,9 @@ class MegatronLearner:
             model.zero_grad_buffer()
         self.optimizer.zero_grad()
 
-    def _answers(self, found: list[Any]) -> list[list[Any]]:
-        """Of each data-parallel group, in order; the same on every process."""
-        return self._ranks.share(found if self._ranks.answers else [])
+    def _answers(self, answers: list[Any]) -> list[list[Any]]:
+        """The answers of each data-parallel group, in order; the same on every process."""
+        return self._ranks.share(answers if self._ranks.answers else [])
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int], *, learn: bool) -> list[MicroBatch]:
         policy, packing = self._settings.policy, self._settings.policy.sequence_packing
@@ -117,7 +120,7 @@ class MegatronLearner:
             capacity = packing.logprob_mb_tokens or capacity
         return list(packed_batches(rows, indices, capacity=capacity, **mine))
 
-    def _loaded(self) -> list[Any]:
+    def _load_stages(self) -> list[Any]:
         config = self._settings.policy.megatron_cfg
         models = self.conversion.models()
         if models[0].config.num_moe_experts and config.tensor_model_parallel_size > 1 and not config.sequence_parallel:
@@ -133,7 +136,7 @@ class MegatronLearner:
             model.train()
         return models
 
-    def _tell_schedule(self) -> None:
+    def _configure_schedule(self) -> None:
         config = get_model_config(self.models[0])
         config.finalize_model_grads_func = finalize_model_grads
         config.grad_scale_func = self.optimizer.scale_loss
@@ -141,14 +144,14 @@ class MegatronLearner:
             config.no_sync_func = self.models[0].no_sync
 
 
-def _form(policy: PolicyConfig) -> Form:
+def _form(policy: PolicyConfig) -> InputForm:
     size = policy.megatron_cfg.context_parallel_size
     if size > 1 and not HAVE_TE:
         raise ConfigError(
             "policy.megatron_cfg.context_parallel_size above 1 needs TransformerEngine, which is not there",
             kind="transformer_engine",
         )
-    return Form(
+    return InputForm(
         divisor=policy.megatron_cfg.length_divisor,
         packed=policy.sequence_packing.enabled,
         fused=HAVE_TE,

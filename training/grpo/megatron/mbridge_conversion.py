@@ -1,7 +1,7 @@
 """`Conversion` by mbridge: core 0.16.1 on Python 3.11.
 
 Source  mbridge 0.15.1: the architecture's settings, which tensors of a checkpoint are one of core's, and their layouts.
-        Who holds which part of what is settled here: also experts one by one (core's local layers, where
+        Which process holds which part is decided here: also experts one by one (core's local layers, where
         TransformerEngine is missing), and experts that are spread otherwise than the other layers.
 Names   core's own, as TransformerEngine's layers have them: `...mlp.experts.linear_fc1.weight3` is the third expert of
         all, `...linear_qkv.layer_norm_weight` the norm before it.
@@ -25,7 +25,7 @@ from transformers import AutoConfig
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.megatron.conversion import HfWeight
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 
 ARCHITECTURES = ("qwen2", "qwen3", "qwen3_moe")
 _ONE_EXPERT = re.compile(r"\.mlp\.experts\.local_experts\.(\d+)\.(linear_fc[12])\.weight$")
@@ -33,42 +33,42 @@ _GROUPED = re.compile(r"\.mlp\.experts\.(linear_fc[12])\.weight(\d+)$")
 _LAYER = re.compile(r"^decoder\.layers\.(\d+)\.")
 
 
-class Part(NamedTuple):
-    """One tensor of a stage, as all stages are told of it."""
+class StageTensor(NamedTuple):
+    """The description of one tensor of a stage, which all stages get."""
 
     name: str
-    """With the number of its layer in the whole model; an expert's is that among its rank's."""
+    """The name has the number of the layer in the whole model, and of an expert that among its rank's."""
     shape: tuple[int, ...]
     dtype: torch.dtype
     cut: int | None
-    """The dimension that tensor parallelism cuts; None: it is whole."""
+    """The dimension that tensor parallelism splits; None: the tensor is whole."""
 
 
 class MbridgeConversion:
-    """`Conversion` of a folder."""
+    """The `Conversion` of a folder."""
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
+    def __init__(self, folder: Path, layout: ParallelLayout) -> None:
         self._files = SafeTensorIO(str(folder))
         self._bridge = _bridge(folder, layout)
 
     def models(self) -> list[Any]:
-        found: list[Any] = self._bridge.get_model(bf16=False)
-        return found
+        models: list[Any] = self._bridge.get_model(bf16=False)
+        return models
 
     def load(self, models: list[Any]) -> None:
         with torch.no_grad():
             for model in models:
-                for own, parameter in _own(model):
-                    name = _of_all(own, self._n_experts_here, parallel_state.get_expert_model_parallel_rank())
+                for own, parameter in _named_parameters(model):
+                    name = _global_name(own, self._n_experts_here, parallel_state.get_expert_model_parallel_rank())
                     parameter.copy_(self._part(name, parameter))
 
     def export(self, models: list[Any]) -> Iterator[HfWeight]:
         for model in models:
             twice = "output_layer.weight" if _whole_model(model).share_embeddings_and_output_weights else None
-            own = [(name, one) for name, one in _own(model) if name != twice]
+            own = [(name, one) for name, one in _named_parameters(model) if name != twice]
             group = parallel_state.get_pipeline_model_parallel_group()
             stages: list[Any] = [None] * dist.get_world_size(group)
-            dist.all_gather_object(stages, [_told(name, one) for name, one in own], group=group)
+            dist.all_gather_object(stages, [_describe(name, one) for name, one in own], group=group)
             for stage, parts in enumerate(stages):
                 here = stage == parallel_state.get_pipeline_model_parallel_rank()
                 for at, part in enumerate(parts):
@@ -80,11 +80,11 @@ class MbridgeConversion:
         return int(experts // parallel_state.get_expert_model_parallel_world_size())
 
     def _part(self, name: str, parameter: torch.Tensor) -> torch.Tensor:
-        """This rank's of a weight in the files."""
+        """This rank's part of a weight in the files; `parameter` has its shape."""
         names = self._bridge._weight_name_mapping_mcore_to_hf(name)
         read = self._files.load_some_hf_weight(names)
-        whole = self._bridge._weight_to_mcore_format(name, [read[one] for one in names])
-        size, rank = _place(name)
+        whole = self._bridge._weight_to_mcore_format(name, [read[hf_name] for hf_name in names])
+        size, rank = _shard_of(name)
         if whole.shape == parameter.shape:
             return whole.to(parameter.dtype)
         dim = next(dim for dim, (a, b) in enumerate(zip(whole.shape, parameter.shape, strict=True)) if a != b)
@@ -93,7 +93,7 @@ class MbridgeConversion:
         gate, up = whole.chunk(2)
         return torch.cat([gate.chunk(size)[rank], up.chunk(size)[rank]]).to(parameter.dtype)
 
-    def _gathered(self, part: Part, own: torch.Tensor | None, stage: int) -> Iterator[HfWeight]:
+    def _gathered(self, part: StageTensor, own: torch.Tensor | None, stage: int) -> Iterator[HfWeight]:
         value = _from_stage(part, own, stage)
         if ".mlp.experts.linear_fc" not in part.name:
             yield from self._converted(
@@ -101,16 +101,16 @@ class MbridgeConversion:
             )
             return
         for rank, one in enumerate(_all_of(value, parallel_state.get_expert_model_parallel_group())):
-            name = _of_all(part.name, self._n_experts_here, rank)
+            name = _global_name(part.name, self._n_experts_here, rank)
             yield from self._converted(name, _joined(part, one, parallel_state.get_expert_tensor_parallel_group()))
 
     def _converted(self, name: str, whole: torch.Tensor) -> Iterator[HfWeight]:
         names, tensors = self._bridge._weight_to_hf_format(name, whole)
-        for one, tensor in zip(names, tensors, strict=True):
-            yield HfWeight(one, tensor.contiguous())
+        for hf_name, tensor in zip(names, tensors, strict=True):
+            yield HfWeight(hf_name, tensor.contiguous())
 
 
-def _bridge(folder: Path, layout: Layout) -> Any:
+def _bridge(folder: Path, layout: ParallelLayout) -> Any:
     try:
         config = AutoConfig.from_pretrained(folder)
     except (OSError, ValueError) as error:
@@ -121,10 +121,10 @@ def _bridge(folder: Path, layout: Layout) -> Any:
     # Where mbridge looks for it: Transformers before 5 had it there.
     config.rope_theta = _rotary(config).get("rope_theta", getattr(config, "rope_theta", None))
     kind = _MODEL_REGISTRY[config.model_type]
-    return type(f"Laid{kind.__name__}", (_Laid, kind), {})(config, layout)
+    return type(f"Laid{kind.__name__}", (_BridgeWithLayout, kind), {})(config, layout)
 
 
-def _refused(config: Any, layout: Layout) -> str | None:
+def _refused(config: Any, layout: ParallelLayout) -> str | None:
     """Why a model can't be read; None: it can."""
     tensor, scaling = layout.tensor_model_parallel_size, _rotary(config).get("rope_type", "default")
     if config.model_type not in ARCHITECTURES:
@@ -148,12 +148,13 @@ def _rotary(config: Any) -> Mapping[str, Any]:
     return getattr(config, "rope_parameters", None) or {}
 
 
-class _Laid:
-    """Over a bridge of mbridge: made by our layout, of core's local layers where TransformerEngine is missing."""
+class _BridgeWithLayout:
+    """Mixed into a bridge of mbridge: it makes the model by our layout, with core's local layers where
+    TransformerEngine is missing."""
 
     _DIRECT_MAPPING: Mapping[str, str]
 
-    def __init__(self, config: Any, layout: Layout) -> None:
+    def __init__(self, config: Any, layout: ParallelLayout) -> None:
         self._fields = layout.fields(fused=HAVE_TE)
         if not HAVE_TE:
             self._fields["persist_layer_norm"] = False
@@ -170,14 +171,14 @@ class _Laid:
         return get_gpt_decoder_block_spec(self.config, use_transformer_engine=HAVE_TE, vp_stage=vp_stage)  # type: ignore[attr-defined]
 
 
-def _own(model: Any) -> Iterator[tuple[str, Any]]:
-    """Its parameters."""
+def _named_parameters(model: Any) -> Iterator[tuple[str, Any]]:
+    """The names, as TransformerEngine's layers have them, and parameters of a model."""
     model = _whole_model(model)
     numbers = {nth: layer.layer_number - 1 for nth, layer in enumerate(model.decoder.layers)}
     dense = model.config.num_moe_experts is None
     for name, parameter in model.named_parameters():
-        name = _LAYER.sub(lambda found: f"decoder.layers.{numbers[int(found[1])]}.", name)
-        name = _ONE_EXPERT.sub(lambda found: f".mlp.experts.{found[2]}.weight{found[1]}", name)
+        name = _LAYER.sub(lambda match: f"decoder.layers.{numbers[int(match[1])]}.", name)
+        name = _ONE_EXPERT.sub(lambda match: f".mlp.experts.{match[2]}.weight{match[1]}", name)
         name = name.replace(".input_layernorm.weight", ".self_attention.linear_qkv.layer_norm_weight")
         if dense:
             name = name.replace(".pre_mlp_layernorm.weight", ".mlp.linear_fc1.layer_norm_weight")
@@ -185,28 +186,28 @@ def _own(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _whole_model(model: Any) -> Any:
-    """Without what it is wrapped in."""
+    """The model without its wrappers."""
     while hasattr(model, "module"):
         model = model.module
     return model
 
 
-def _of_all(name: str, n_here: int, rank: int) -> str:
-    """An expert's number among all, for that among a rank's."""
-    return _GROUPED.sub(lambda found: f".mlp.experts.{found[1]}.weight{int(found[2]) + n_here * rank}", name)
+def _global_name(name: str, n_here: int, rank: int) -> str:
+    """The name with an expert's number among all, in place of that among a rank's."""
+    return _GROUPED.sub(lambda match: f".mlp.experts.{match[1]}.weight{int(match[2]) + n_here * rank}", name)
 
 
-def _told(name: str, value: torch.Tensor) -> Part:
+def _describe(name: str, value: torch.Tensor) -> StageTensor:
     cut = None
     if ".mlp.experts.linear_fc" in name:
         cut = 1 if "linear_fc2" in name else 0
     elif getattr(value, "tensor_model_parallel", False):
         cut = value.partition_dim
-    return Part(name, tuple(value.shape), value.dtype, cut)
+    return StageTensor(name, tuple(value.shape), value.dtype, cut)
 
 
-def _place(name: str) -> tuple[int, int]:
-    """Into how many parts the tensor is cut, and which is this rank's."""
+def _shard_of(name: str) -> tuple[int, int]:
+    """Into how many parts the tensor is split, and the index of this rank's part."""
     if ".mlp.experts.linear_fc" in name:
         return (
             parallel_state.get_expert_tensor_parallel_world_size(),
@@ -215,7 +216,7 @@ def _place(name: str) -> tuple[int, int]:
     return parallel_state.get_tensor_model_parallel_world_size(), parallel_state.get_tensor_model_parallel_rank()
 
 
-def _from_stage(part: Part, own: torch.Tensor | None, stage: int) -> torch.Tensor:
+def _from_stage(part: StageTensor, own: torch.Tensor | None, stage: int) -> torch.Tensor:
     group = parallel_state.get_pipeline_model_parallel_group()
     if dist.get_world_size(group) == 1:
         assert own is not None
@@ -227,16 +228,16 @@ def _from_stage(part: Part, own: torch.Tensor | None, stage: int) -> torch.Tenso
 
 
 def _all_of(value: torch.Tensor, group: Any) -> list[torch.Tensor]:
-    """In order of ranks."""
+    """The values of all ranks of the group, in order."""
     size = dist.get_world_size(group)
     if size == 1:
         return [value]
-    found = [torch.empty_like(value) for _ in range(size)]
-    dist.all_gather(found, value.contiguous(), group=group)
-    return found
+    values = [torch.empty_like(value) for _ in range(size)]
+    dist.all_gather(values, value.contiguous(), group=group)
+    return values
 
 
-def _joined(part: Part, value: torch.Tensor, group: Any) -> torch.Tensor:
+def _joined(part: StageTensor, value: torch.Tensor, group: Any) -> torch.Tensor:
     """The parts of all ranks of tensor parallelism as one."""
     if part.cut is None:
         return value
@@ -245,5 +246,5 @@ def _joined(part: Part, value: torch.Tensor, group: Any) -> torch.Tensor:
         return value
     if "linear_fc1" not in part.name:
         return torch.cat(parts, dim=part.cut)
-    halves = [one.chunk(2) for one in parts]
+    halves = [shard.chunk(2) for shard in parts]
     return torch.cat([gate for gate, _ in halves] + [up for _, up in halves])

@@ -21,13 +21,13 @@ from megatron.core.process_groups_config import ProcessGroupCollection
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.megatron.conversion import HfWeight
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 
 
 class MegatronBridge:
-    """`conversion.Conversion`."""
+    """The `Conversion` of a folder."""
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
+    def __init__(self, folder: Path, layout: ParallelLayout) -> None:
         self._bridge = _auto_bridge(folder)
         self._provider = _provider(self._bridge, folder, layout)
 
@@ -63,19 +63,19 @@ def _auto_bridge(folder: Path) -> Any:
         raise ConfigError(f"policy.model_name: {folder}: {error}", kind="model") from error
 
 
-def _provider(bridge: Any, folder: Path, layout: Layout) -> Any:
-    found = bridge.to_megatron_provider(load_weights=False)
+def _provider(bridge: Any, folder: Path, layout: ParallelLayout) -> Any:
+    provider = bridge.to_megatron_provider(load_weights=False)
     for name, value in layout.fields(fused=HAVE_TE).items():
-        if not hasattr(found, name):
+        if not hasattr(provider, name):
             raise ConfigError(f"policy.megatron_cfg: this Megatron-core knows no {name}", kind="layout")
-        setattr(found, name, value)
+        setattr(provider, name, value)
     if not HAVE_TE:
-        found.transformer_layer_spec = _local_layers
+        provider.transformer_layer_spec = _local_layers
     try:
-        found.finalize()
+        provider.finalize()
     except (AssertionError, ValueError) as error:
         raise ConfigError(f"policy.megatron_cfg: {folder} can't be laid out so: {error}", kind="layout") from error
-    return found
+    return provider
 
 
 def _local_layers(provider: Any) -> Any:

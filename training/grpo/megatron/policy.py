@@ -11,72 +11,74 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.errors import ConfigError
 from paddock.training.core.records import Batch
-from paddock.training.grpo.policy_settings import ALONE, Place, PolicySettings
+from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.policy_thread import ThreadedPolicy
-from paddock.training.grpo.roles import Replica, Sent, Trained
-from paddock.training.grpo.sending import Sender
+from paddock.training.grpo.roles import ReplicaInfo, SendResult, TrainResult
+from paddock.training.grpo.weight_sender import WeightSender
 
 if TYPE_CHECKING:
     from paddock.training.grpo.megatron.learner import MegatronLearner
     from paddock.training.grpo.megatron.ranks import Ranks
 
 
-async def make_policy(settings: PolicySettings, place: Place = ALONE) -> "MegatronPolicy":
-    """In this process; with several of them it waits for the others."""
-    return await asyncio.to_thread(MegatronPolicy, settings, place)
+async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "MegatronPolicy":
+    """Make the policy in this process; of several, each waits for the others."""
+    return await asyncio.to_thread(MegatronPolicy, settings, rank_info)
 
 
-class _Made(NamedTuple):
+class _RankState(NamedTuple):
     ranks: "Ranks"
     learner: "MegatronLearner"
 
 
 class MegatronPolicy(ThreadedPolicy):
-    """`roles.Policy`. Made with the model loaded."""
+    """The role `roles.Policy`; its model is loaded when it is made."""
 
-    def __init__(self, settings: PolicySettings, place: Place = ALONE, *, sender: Sender | None = None) -> None:
-        super().__init__(settings, place, sender)
-        self._place = place
-        self._ranks, self._learner = self._made(self._make)
+    def __init__(
+        self, settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK, *, sender: WeightSender | None = None
+    ) -> None:
+        super().__init__(settings, rank_info, sender)
+        self._rank_info = rank_info
+        self._ranks, self._learner = self._make_in_thread(self._make)
 
-    async def train(self, batch: Batch) -> Trained:
+    async def train(self, batch: Batch) -> TrainResult:
         return await self._run(lambda: self._learner.train(batch))
 
-    async def send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+    async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))
 
     async def save(self, folder: Path) -> None:
-        from paddock.training.grpo.megatron.saving import save_state
+        from paddock.training.grpo.megatron.policy_state import save_state
 
         await self._run(lambda: save_state(folder, self._ranks, self._learner))
 
     async def load(self, folder: Path) -> None:
-        from paddock.training.grpo.megatron.saving import load_state
+        from paddock.training.grpo.megatron.policy_state import load_state
 
         await self._run(lambda: load_state(folder, self._learner))
 
     async def export(self, folder: Path) -> None:
-        from paddock.training.grpo.megatron.saving import export_model
+        from paddock.training.grpo.megatron.policy_state import export_model
 
         await self._run(lambda: export_model(folder, self._ranks, self._learner, self._settings.policy))
 
-    def _make(self) -> _Made:
+    def _make(self) -> _RankState:
         config = self._settings.policy.megatron_cfg
         if config.setup_hook is not None:
-            _called(config.setup_hook)
+            _call_hook(config.setup_hook)
         # Whatever the hook did is done before they import Megatron-core.
         from paddock.training.grpo.megatron.learner import MegatronLearner
         from paddock.training.grpo.megatron.ranks import Ranks
 
-        ranks = Ranks(config, self._place, self._device, self._settings.seed)
-        return _Made(ranks, MegatronLearner(self._settings, ranks))
+        ranks = Ranks(config, self._rank_info, self._device, self._settings.seed)
+        return _RankState(ranks, MegatronLearner(self._settings, ranks))
 
-    def _send(self, version: int, replicas: list[Replica], *, clear_cache: bool) -> Sent:
+    def _send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         from paddock.training.grpo.megatron.weights import whole_weights
 
         weights = whole_weights(self._learner, self._ranks)
         if not self._ranks.first:
-            return Sent(version, (), 0.0, 0.0, 0.0)
+            return SendResult(version, (), 0.0, 0.0, 0.0)
         return self._sender.send(version, weights, replicas, clear_cache=clear_cache)
 
     def _end(self) -> None:
@@ -84,7 +86,7 @@ class MegatronPolicy(ThreadedPolicy):
         self._ranks.leave()
 
 
-def _called(hook: str) -> None:
+def _call_hook(hook: str) -> None:
     module, _, name = hook.partition(":")
     try:
         function = getattr(import_module(module), name)

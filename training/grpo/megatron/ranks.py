@@ -1,7 +1,7 @@
-"""This process among those of a policy on Megatron-core: which part of the model, and which rows, are its.
+"""The processes of a policy on Megatron-core: which part of the model, and which rows, this one has.
 
 Law     processes that differ in tensor or pipeline parallelism alone have the same rows; each data-parallel group of
-        them has its own. What a batch gave is known to the last stage's first tensor rank of each: those answer.
+        them has its own. The last stage's first tensor rank of each group has the results of a batch, and returns them.
 Errors  what torch raises: a process that does not come in time, or dies.
 """
 
@@ -13,17 +13,17 @@ from megatron.core import parallel_state
 from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
 
 from paddock.training.grpo.megatron_config import MegatronConfig
-from paddock.training.grpo.policy_settings import Place
+from paddock.training.grpo.policy_settings import RankInfo
 from paddock.training.grpo.sharding import meet
 
 
 class Ranks:
-    """All processes are there when this is made."""
+    """The ranks of this process. All processes have joined when this is made."""
 
-    def __init__(self, config: MegatronConfig, place: Place, device: torch.device, seed: int) -> None:
-        self.place = place
+    def __init__(self, config: MegatronConfig, rank_info: RankInfo, device: torch.device, seed: int) -> None:
+        self.rank_info = rank_info
         self.device = device
-        meet(place, device)
+        meet(rank_info, device)
         parallel_state.initialize_model_parallel(
             tensor_model_parallel_size=config.tensor_model_parallel_size,
             pipeline_model_parallel_size=config.pipeline_model_parallel_size,
@@ -38,11 +38,11 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        return self.place.rank == 0
+        return self.rank_info.rank == 0
 
     @property
     def alone(self) -> bool:
-        return self.place.world_size == 1
+        return self.rank_info.world_size == 1
 
     @property
     def data_rank(self) -> int:
@@ -54,15 +54,15 @@ class Ranks:
 
     @property
     def answers(self) -> bool:
-        """For its rows."""
+        """Whether this process returns the results for its rows."""
         own = (parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_context_parallel_rank())
         return bool(parallel_state.is_pipeline_last_stage()) and own == (0, 0)
 
     def share(self, own: Any) -> list[Any]:
-        """What each process has, in order of ranks."""
-        found: list[Any] = [None] * self.place.world_size
-        dist.all_gather_object(found, own)
-        return found
+        """The values of all processes, in order of ranks; every process has to call it."""
+        values: list[Any] = [None] * self.rank_info.world_size
+        dist.all_gather_object(values, own)
+        return values
 
     def leave(self) -> None:
         parallel_state.destroy_model_parallel()

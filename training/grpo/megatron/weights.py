@@ -10,13 +10,13 @@ from paddock.training.grpo.megatron.ranks import Ranks
 
 
 def whole_weights(learner: MegatronLearner, ranks: Ranks, *, copy: bool = False) -> dict[str, torch.Tensor]:
-    """By their names in a checkpoint; empty but on rank 0. With several processes, or as a copy, in memory of the
-    CPU."""
+    """The weights by their names in a checkpoint; empty on other ranks than 0. With several processes, or as a copy, in
+    memory of the CPU."""
     for model in learner.models:
         if model.ddp_config.overlap_param_gather:
             model.start_param_sync(force_sync=True)
-    found: dict[str, torch.Tensor] = {}
+    weights: dict[str, torch.Tensor] = {}
     for name, tensor in learner.conversion.export(learner.models):
         if ranks.first:
-            found[name] = tensor.detach() if ranks.alone and not copy else tensor.detach().to("cpu", copy=True)
-    return found
+            weights[name] = tensor.detach() if ranks.alone and not copy else tensor.detach().to("cpu", copy=True)
+    return weights

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from tests.training.grpo.megatron.tiny import batch
 
-from paddock.training.grpo.megatron.inputs import Form, inputs_of, placed, whole_length
+from paddock.training.grpo.megatron.inputs import InputForm, inputs_of, own_indices, whole_length
 from paddock.training.grpo.microbatches import packed_batches
 
 CAPACITY = 48
@@ -23,11 +23,11 @@ def measured(size: int, tensor: int) -> dict[str, Any]:
     for micro in packed_batches(
         rows, range(len(rows)), capacity=CAPACITY, rank=0, world_size=1, device=torch.device("cpu")
     ):
-        parts = [inputs_of(micro, Form(divisor, True, True, size, rank)) for rank in range(size)]
+        parts = [inputs_of(micro, InputForm(divisor, True, True, size, rank)) for rank in range(size)]
         n = whole_length(parts[0])
         owned = torch.cat([torch.arange(n) if one.own is None else one.own for one in parts]).sort().values
         before = micro.ids[micro.row, micro.at - 1]
-        places = [one.at if one.own is None else placed(one, n)[one.at] for one in parts]
+        places = [one.at if one.own is None else own_indices(one, n)[one.at] for one in parts]
         there = torch.stack([place >= 0 for place in places]).sum(0)
         seen = sum((one.ids[0][place.clamp(0)] * (place >= 0) for one, place in zip(parts, places, strict=True)))
         found["rows"] += micro.rows

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import torch
 from safetensors.torch import load_file
 from tests.training.grpo.megatron.tiny import batch, settings
-from tests.training.grpo.tiny_policy import Kept
+from tests.training.grpo.tiny_policy import RecordingSender
 
 from paddock.training.grpo.language_model import checkpoint_form
 from paddock.training.grpo.learner import Learner
-from paddock.training.grpo.learning import Known
 from paddock.training.grpo.megatron.policy import MegatronPolicy
-from paddock.training.grpo.policy_settings import ALONE, Place, PolicySettings
-from paddock.training.grpo.roles import Replica
-from paddock.training.grpo.sharding import Processes
+from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
+from paddock.training.grpo.roles import ReplicaInfo
+from paddock.training.grpo.sharding import ShardGroup
+from paddock.training.grpo.training_step import FixedLogProbs
 
 Weights = Mapping[str, torch.Tensor]
 STEPS = 5
@@ -39,10 +39,10 @@ class Torch(NamedTuple):
 
 
 def of_torch(own: PolicySettings) -> Torch:
-    learner = Learner(own, Processes(ALONE, torch.device("cpu")))
+    learner = Learner(own, ShardGroup(SINGLE_RANK, torch.device("cpu")))
     model, rows = learner.model.model, batch().rows
-    log_probs = learner.scored(rows, range(len(rows)))
-    learner.gradient(rows, range(len(rows)), Known(None, log_probs))
+    log_probs = learner.score(rows, range(len(rows)))
+    learner.gradient(rows, range(len(rows)), FixedLogProbs(None, log_probs))
     found = {n: torch.zeros_like(v) if v.grad is None else v.grad.clone() for n, v in model.named_parameters()}
     gradient = checkpoint_form(model, found)
     metrics = [learner.train(batch(step)).metrics for step in range(STEPS)]
@@ -53,8 +53,8 @@ def of_torch(own: PolicySettings) -> Torch:
 class Megatron:
     """A policy, whose work is looked at from inside."""
 
-    def __init__(self, own: PolicySettings, place: Place) -> None:
-        self.kept = Kept()
+    def __init__(self, own: PolicySettings, place: RankInfo) -> None:
+        self.kept = RecordingSender()
         self.policy = MegatronPolicy(own, place, sender=self.kept)
         self.learner = self.policy._learner
 
@@ -64,11 +64,11 @@ class Megatron:
 
     def log_probs(self) -> dict[int, torch.Tensor]:
         rows = batch().rows
-        found: dict[int, torch.Tensor] = self.inside(lambda: self.learner.scored(rows, range(len(rows))))
+        found: dict[int, torch.Tensor] = self.inside(lambda: self.learner.score(rows, range(len(rows))))
         return found
 
     async def weights(self) -> Weights:
-        await self.policy.send(1, [Replica("policy-0", "http://127.0.0.1:9", 0)], clear_cache=True)
+        await self.policy.send(1, [ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)], clear_cache=True)
         return self.kept.weights
 
     def gradient(self) -> Weights:
@@ -78,7 +78,7 @@ class Megatron:
 
     def _gradient(self) -> Weights:
         rows = batch().rows
-        known = Known(None, self.learner.scored(rows, range(len(rows)), reference=True))
+        known = FixedLogProbs(None, self.learner.score(rows, range(len(rows)), reference=True))
         self.learner.gradient(rows, range(len(rows)), known)
         parameters = [one for model in self.learner.models for one in model.parameters()]
         kept = [one.detach().clone() for one in parameters]
@@ -104,7 +104,7 @@ def relatively(one: Weights, other: Weights) -> dict[str, float]:
 async def measured(folder: Path, rank: int, case: dict[str, Any], torches: dict[str, Torch]) -> dict[str, Any]:
     megatron = {"processes": case["world_size"], **case["megatron"]}
     own = settings(folder / case["model"], megatron, case.get("loss"), **case.get("policy", {}))
-    one = Megatron(own, Place(rank, case["world_size"], master_port=case["port"]))
+    one = Megatron(own, RankInfo(rank, case["world_size"], master_port=case["port"]))
     if case.get("without_finalizing"):
         from megatron.core.utils import get_model_config  # after the hook
 

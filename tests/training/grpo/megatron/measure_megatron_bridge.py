@@ -21,20 +21,20 @@ from tests.training.grpo.megatron import without_transformer_engine
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.megatron.layout import Layout
+from paddock.training.grpo.megatron.layout import ParallelLayout
 
 N_PROCESSES, ROWS, TOKENS, VOCABULARY = 2, 3, 40, 96
 DENSE, EXPERTS = "dense", "experts"
 LAYOUTS = {
-    "TP1": (DENSE, Layout()),
-    "TP2": (DENSE, Layout(tensor_model_parallel_size=2)),
-    "PP2": (DENSE, Layout(pipeline_model_parallel_size=2)),
-    "MoE": (EXPERTS, Layout()),
-    "MoE EP2": (EXPERTS, Layout(expert_model_parallel_size=2)),
-    "MoE PP2": (EXPERTS, Layout(pipeline_model_parallel_size=2)),
+    "TP1": (DENSE, ParallelLayout()),
+    "TP2": (DENSE, ParallelLayout(tensor_model_parallel_size=2)),
+    "PP2": (DENSE, ParallelLayout(pipeline_model_parallel_size=2)),
+    "MoE": (EXPERTS, ParallelLayout()),
+    "MoE EP2": (EXPERTS, ParallelLayout(expert_model_parallel_size=2)),
+    "MoE PP2": (EXPERTS, ParallelLayout(pipeline_model_parallel_size=2)),
     "MoE TP2 EP2 ETP1": (
         EXPERTS,
-        Layout(
+        ParallelLayout(
             tensor_model_parallel_size=2,
             expert_model_parallel_size=2,
             expert_tensor_parallel_size=1,
@@ -44,8 +44,8 @@ LAYOUTS = {
 }
 """Name -> model and layout."""
 REFUSED = {
-    "heads": Layout(tensor_model_parallel_size=3),
-    "unknown": Layout(more={"moe_router_dtypo": "fp32"}),
+    "heads": ParallelLayout(tensor_model_parallel_size=3),
+    "unknown": ParallelLayout(more={"moe_router_dtypo": "fp32"}),
 }
 
 
@@ -99,7 +99,7 @@ def by_megatron(models: list[Any]) -> torch.Tensor | None:
 
 
 @contextmanager
-def spread(layout: Layout) -> Iterator[None]:
+def spread(layout: ParallelLayout) -> Iterator[None]:
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=layout.tensor_model_parallel_size,
         pipeline_model_parallel_size=layout.pipeline_model_parallel_size,
@@ -112,7 +112,7 @@ def spread(layout: Layout) -> Iterator[None]:
         parallel_state.destroy_model_parallel()
 
 
-def measured(folder: Path, layout: Layout) -> dict[str, Any]:
+def measured(folder: Path, layout: ParallelLayout) -> dict[str, Any]:
     from paddock.training.grpo.megatron.megatron_bridge import MegatronBridge
 
     with spread(layout):
@@ -135,7 +135,7 @@ def measured(folder: Path, layout: Layout) -> dict[str, Any]:
     }
 
 
-def refused(folder: Path, layout: Layout) -> str:
+def refused(folder: Path, layout: ParallelLayout) -> str:
     from paddock.training.grpo.megatron.megatron_bridge import MegatronBridge
 
     try:
@@ -155,10 +155,10 @@ def main(folder: Path, port: int, rank: int) -> None:
     dist.barrier()
     found: dict[str, Any] = {name: measured(folder / model, layout) for name, (model, layout) in LAYOUTS.items()}
     found["refused"] = {name: refused(folder / DENSE, layout) for name, layout in REFUSED.items()}
-    found["refused"]["folder"] = refused(folder / "nowhere", Layout())
+    found["refused"]["folder"] = refused(folder / "nowhere", ParallelLayout())
     (folder / "other").mkdir(exist_ok=True)
     (folder / "other" / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
-    found["refused"]["architecture"] = refused(folder / "other", Layout())
+    found["refused"]["architecture"] = refused(folder / "other", ParallelLayout())
     if rank == 0:
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()

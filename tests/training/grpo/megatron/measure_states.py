@@ -17,7 +17,7 @@ from tests.training.grpo.megatron.measure_layouts import Megatron, Weights, apar
 from tests.training.grpo.megatron.tiny import batch, settings
 from transformers import AutoModelForCausalLM
 
-from paddock.training.grpo.policy_settings import Place
+from paddock.training.grpo.policy_settings import RankInfo
 
 BEFORE = 2
 """Steps before a state is stored."""
@@ -26,7 +26,7 @@ BEFORE = 2
 async def measured(folder: Path, rank: int, case: dict[str, Any]) -> dict[str, Any]:
     megatron = {"processes": case["world_size"], **case["megatron"]}
     own = settings(folder / case["model"], megatron, case.get("loss"), **case.get("policy", {}))
-    one = Megatron(own, Place(rank, case["world_size"], master_port=case["port"]))
+    one = Megatron(own, RankInfo(rank, case["world_size"], master_port=case["port"]))
     first = await one.weights()
     if "load" in case:
         await one.policy.load(folder / case["load"])

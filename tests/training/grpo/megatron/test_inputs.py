@@ -9,14 +9,14 @@ import subprocess
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import HERE, ROOT
+from tests.training.grpo.megatron.launch import HERE, ROOT
 
 CAPACITY, N_ROWS = 48, 6
 pytestmark = pytest.mark.vllm
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str) -> Any:
+def results(vllm_python: str) -> Any:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [vllm_python, HERE / "measure_inputs.py"], capture_output=True, text=True, timeout=600, env=env
@@ -26,8 +26,8 @@ def found(vllm_python: str) -> Any:
 
 
 @pytest.mark.parametrize("layout", ["1 1", "2 1", "4 2"])
-def test_each_token_is_on_one_process_and_predicted_where_it_stands(found: Any, layout: str) -> None:
-    told = found[layout]
+def test_each_token_is_on_one_process_and_predicted_where_it_stands(results: Any, layout: str) -> None:
+    told = results[layout]
     assert sorted(told["rows"]) == list(range(N_ROWS))
     assert told["longest"] <= CAPACITY
     assert told["pieces"] == [[True, 0, 1]] * len(told["pieces"]), "every index once, of like lengths, divisible"

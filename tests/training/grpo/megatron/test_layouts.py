@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import launched, make_models
+from tests.training.grpo.megatron.launch import launched, make_models
 
 LOG_PROBS = 1e-5
 GRADIENTS = 1e-5
@@ -71,7 +71,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder: Path = tmp_path_factory.mktemp("layouts")
     make_models(vllm_python, folder)
     told = [launched(vllm_python, "measure_layouts.py", folder, n, cases) for n, cases in ((2, TWO), (4, FOUR))]
@@ -79,39 +79,39 @@ def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_log_probs_are_those_of_torch(found: Any, name: str) -> None:
-    assert found[name]["log_probs"] < LOG_PROBS
+def test_log_probs_are_those_of_torch(results: Any, name: str) -> None:
+    assert results[name]["log_probs"] < LOG_PROBS
 
 
 @pytest.mark.parametrize("name", [name for name in RIGHT if name != "dp2"])
-def test_each_gradient_is_that_of_torch(found: Any, name: str) -> None:
+def test_each_gradient_is_that_of_torch(results: Any, name: str) -> None:
     """With the distributed optimizer each process has a part of it alone."""
-    assert {one: error for one, error in found[name]["gradient"].items() if error >= GRADIENTS} == {}
+    assert {one: error for one, error in results[name]["gradient"].items() if error >= GRADIENTS} == {}
 
 
-def test_without_what_adds_up_gradients_those_of_shared_weights_are_wrong_and_nothing_tells(found: Any) -> None:
-    told = found["not added up"]
+def test_without_what_adds_up_gradients_those_of_shared_weights_are_wrong_and_nothing_tells(results: Any) -> None:
+    told = results["not added up"]
     assert told["log_probs"] < LOG_PROBS
     assert told["metrics"][0]["train/loss"] == pytest.approx(told["torch"][0]["train/loss"], abs=1e-6)
     assert all(told["gradient"][name] > 0.1 for name in SHARED_BY_HEADS)
-    assert all(found["tp2"]["gradient"][name] < GRADIENTS for name in SHARED_BY_HEADS)
+    assert all(results["tp2"]["gradient"][name] < GRADIENTS for name in SHARED_BY_HEADS)
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_weights_after_five_steps_are_those_of_torch(found: Any, name: str) -> None:
-    assert found[name]["weights"] < WEIGHTS
-    assert found[name]["moved"] > 5 * WEIGHTS
+def test_weights_after_five_steps_are_those_of_torch(results: Any, name: str) -> None:
+    assert results[name]["weights"] < WEIGHTS
+    assert results[name]["moved"] > 5 * WEIGHTS
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_metrics_are_those_of_torch(found: Any, name: str) -> None:
-    for ours, theirs in zip(found[name]["metrics"], found[name]["torch"], strict=True):
+def test_metrics_are_those_of_torch(results: Any, name: str) -> None:
+    for ours, theirs in zip(results[name]["metrics"], results[name]["torch"], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_exported_weights_are_the_imported_ones(found: Any, name: str) -> None:
-    assert found[name]["imported"]
+def test_exported_weights_are_the_imported_ones(results: Any, name: str) -> None:
+    assert results[name]["imported"]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     python = os.environ.get(VARIABLE)
     if not python:
         pytest.skip(f"{VARIABLE} names no interpreter: scripts/setup_megatron_bridge.sh makes one")
@@ -47,21 +47,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_log_probs_are_those_of_hugging_face(found: Any, layout: str) -> None:
-    assert found[layout]["apart"]
-    assert all(one < SAME for one in found[layout]["apart"])
+def test_log_probs_are_those_of_hugging_face(results: Any, layout: str) -> None:
+    assert results[layout]["apart"]
+    assert all(one < SAME for one in results[layout]["apart"])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_was_imported_is_exported_bit_for_bit(found: Any, layout: str) -> None:
-    assert found[layout]["names"]
-    assert found[layout]["equal"]
-    assert found[layout]["exported"] == (45 if "MoE" in layout else 24)
+def test_what_was_imported_is_exported_bit_for_bit(results: Any, layout: str) -> None:
+    assert results[layout]["names"]
+    assert results[layout]["equal"]
+    assert results[layout]["exported"] == (45 if "MoE" in layout else 24)
 
 
 @pytest.mark.parametrize("layout", ["MoE", "MoE EP2"])
-def test_nothing_is_added_to_the_loss_for_balance(found: Any, layout: str) -> None:
-    assert found[layout]["balancing"] == ["none", 0.0]
+def test_nothing_is_added_to_the_loss_for_balance(results: Any, layout: str) -> None:
+    assert results[layout]["balancing"] == ["none", 0.0]
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_nothing_is_added_to_the_loss_for_balance(found: Any, layout: str) -> No
         ("unknown", "moe_router_dtypo"),
     ],
 )
-def test_what_it_can_not_read_is_an_error_that_names_it(found: Any, broken: str, told: str) -> None:
-    assert told in found["refused"][broken]
+def test_what_it_can_not_read_is_an_error_that_names_it(results: Any, broken: str, told: str) -> None:
+    assert told in results["refused"][broken]

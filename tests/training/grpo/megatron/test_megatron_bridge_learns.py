@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from tests.training.grpo.megatron.launching import launched, make_models
+from tests.training.grpo.megatron.launch import launched, make_models
 
 VARIABLE = "PADDOCK_MEGATRON_BRIDGE_PYTHON"
 HOOK = "tests.training.grpo.megatron.without_transformer_engine:prepare"
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     python = os.environ.get(VARIABLE)
     if not python:
         pytest.skip(f"{VARIABLE} names no interpreter: scripts/setup_megatron_bridge.sh makes one")
@@ -36,19 +36,19 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_log_probs_and_gradients_are_those_of_torch(found: Any, name: str) -> None:
-    assert found[name]["log_probs"] < LOG_PROBS
-    gradients = found[name]["gradient"] or {}
+def test_log_probs_and_gradients_are_those_of_torch(results: Any, name: str) -> None:
+    assert results[name]["log_probs"] < LOG_PROBS
+    gradients = results[name]["gradient"] or {}
     assert bool(gradients) == (name != "dp2"), "with the distributed optimizer each process has a part of it alone"
     assert {one: error for one, error in gradients.items() if error >= GRADIENTS} == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_after_five_steps_are_those_of_torch(found: Any, name: str) -> None:
-    assert found[name]["weights"] < WEIGHTS
-    assert found[name]["moved"] > 5 * WEIGHTS
+def test_weights_after_five_steps_are_those_of_torch(results: Any, name: str) -> None:
+    assert results[name]["weights"] < WEIGHTS
+    assert results[name]["moved"] > 5 * WEIGHTS
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_that_are_sent_first_are_the_imported_ones(found: Any, name: str) -> None:
-    assert found[name]["imported"]
+def test_weights_that_are_sent_first_are_the_imported_ones(results: Any, name: str) -> None:
+    assert results[name]["imported"]

@@ -16,7 +16,7 @@ from tests.training.grpo.megatron import cpu_megatron
 NAME = "transformer_engine"
 
 
-class _Names(type):
+class _StandInType(type):
     """Names of a class are classes like it."""
 
     def __getattr__(cls, name: str) -> type:
@@ -33,7 +33,7 @@ class _Module(ModuleType):
 def _named(name: str) -> type:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _Names(name, (), {})
+    return _StandInType(name, (), {})
 
 
 class _Finder(MetaPathFinder, Loader):

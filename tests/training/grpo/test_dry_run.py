@@ -1,0 +1,198 @@
+"""`paddock train --dry-run` and what the command refuses: the plan's arithmetic, and nothing started."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paddock.cli import main
+from paddock.training.grpo.preflight import DRIVER, PACKAGES
+
+SERVERS = {
+    "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
+    "agent": {
+        "agents": {
+            "single_step": {
+                "resources_server": {"type": "resources_servers", "name": "pivot"},
+                "model_server": {"type": "models_servers", "name": "policy_model"},
+            }
+        }
+    },
+}
+RUN: dict[str, Any] = {
+    "grpo": {"num_prompts_per_step": 3, "num_generations_per_prompt": 4, "max_num_epochs": 6, "max_num_steps": 50},
+    "policy": {
+        "model_name": "/models/tiny",
+        "max_total_sequence_length": 100,
+        "train_global_batch_size": 6,
+        "torch_cfg": {"device": "cpu", "processes": 2},
+        "generation": {"vllm": {"api_key": "geheim", "launch": {"device": "cpu", "replicas": 2}}},
+    },
+    "data": {"train": {"data_path": "resources_servers/pivot/data/example.jsonl"}},
+    "checkpointing": {"save_consolidated": True},
+    "env": {"nemo_gym": SERVERS},
+}
+
+HAS_ALL = all(find_spec(name) is not None for name in PACKAGES)
+PLANNED = 0 if HAS_ALL else 2
+"""How a plan that is made ends in this interpreter."""
+
+
+@pytest.fixture
+def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(RUN))
+    return path
+
+
+def test_the_plan_has_the_arithmetic_the_devices_and_the_inert_keys(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(run_file), "--dry-run", "grpo.val_at_end=false"]) == PLANNED
+    plan = " ".join(capsys.readouterr().out.split())
+    for said in (
+        "run mine, into runs/mine",
+        "device cpu, 2 processes share the weights (FSDP)",
+        "agent: agents single_step",
+        "vLLM, 2 replicas, device cpu, bfloat16, at most 100 tokens a sequence; weights come by gloo",
+        "3 prompts x 4 generations = 12 rollouts, at most 1,200 tokens",
+        "2 steps of 6 rows",
+        "at most 6; weights are sent when running rollouts have ended",
+        "epochs are",
+        "policy.train_global_batch_size = 6",
+        "weights are in the form of Hugging Face: checkpointing.save_consolidated",
+    ):
+        assert said in plan
+    assert "geheim" not in plan
+    assert not (run_file.parent / "runs").exists()
+
+
+def test_an_on_policy_run_is_named_so(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(run_file), "--dry-run", "grpo.async_grpo.enabled=false"]) == PLANNED
+    assert "each step trains on what its own weights sampled" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["grpo.num_prompts=3"], "nearest: `grpo.num_prompts_per_step`"),
+        (["--strict"], "checkpointing.save_consolidated"),
+        (["policy.generation.vllm.launch.replica=3"], "replica"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_starts(
+    run_file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main(["train", str(run_file), "--dry-run", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env = {"nemo_gym": {**SERVERS, "judged": {"resources_servers": {"external": {"base_url": "${oc.env:JUDGED_URL}"}}}}}
+    tree = {**RUN, "env": env, "policy": {**RUN["policy"], "model_name": "${oc.env:MODEL_FOLDER}"}}
+    run_file.write_text(yaml.safe_dump(tree))
+    changes = ["data.train.data_path=missing.jsonl", "cluster.num_nodes=2"]
+    assert main(["train", str(run_file), "--dry-run", *changes]) == 0, "packages are those of who runs it"
+    plan = capsys.readouterr().out
+    assert "policy          $MODEL_FOLDER" in plan
+    assert "judged: resources_servers external, elsewhere: ${oc.env:JUDGED_URL}" in plan
+    missing = plan[plan.index("missing before a start (4)") :]
+    for said in (
+        "variable MODEL_FOLDER, read by `policy.model_name`",
+        "data.train.data_path: no file missing.jsonl",
+        "`judged.resources_servers.external.base_url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not",
+        "cluster.num_nodes is 2, and all processes of this loop are on one machine",
+    ):
+        assert said in missing
+
+
+def test_a_run_on_several_machines_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(run_file), "cluster.num_nodes=2"]) == 2
+    assert "cluster.num_nodes is 2" in capsys.readouterr().err
+
+
+def test_a_run_says_which_variable_it_lacks(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(run_file), "policy.model_name=${oc.env:MODEL_FOLDER}"]) == 2
+    assert "environment variable MODEL_FOLDER is not set" in capsys.readouterr().err
+
+
+def test_missing_packages_are_named_with_where_they_are(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if HAS_ALL:
+        pytest.skip("this interpreter has all that training needs")
+    assert main(["train", str(run_file), "--dry-run"]) == 2
+    planned = capsys.readouterr()
+    assert "missing before a start" in planned.out
+    assert main(["train", str(run_file)]) == 2
+    told = capsys.readouterr().err
+    assert planned.err.strip() in told, "a plan ends as a start does"
+    for name in PACKAGES:
+        assert (f"package {name}, in " in planned.out) is (find_spec(name) is None)
+    assert "says nothing here" in told
+    assert "paddock[train]" in told
+    assert "scripts/setup_vllm.sh" in told
+
+
+def test_the_layout_of_a_policy_on_megatron_core_is_told(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    megatron = {
+        "enabled": True,
+        "processes": 32,
+        "tensor_model_parallel_size": 2,
+        "pipeline_model_parallel_size": 4,
+        "sequence_parallel": True,
+        "optimizer": {"lr": 3e-6, "min_lr": 3e-6},
+        "scheduler": {"lr_warmup_iters": 10, "lr_warmup_init": 3e-7},
+    }
+    policy = {**RUN["policy"], "torch_cfg": {"device": "cpu"}, "megatron_cfg": megatron}
+    run_file.write_text(yaml.safe_dump({**RUN, "policy": policy}))
+    assert main(["train", str(run_file), "--dry-run"]) == PLANNED
+    plan = " ".join(capsys.readouterr().out.split())
+    assert "on Megatron-core, 32 processes: tensor 2 x pipeline 4 x data 4, 1 threads each" in plan
+    assert "Adam, learning rate 3e-06, from 3e-07 in 10 steps" in plan
+
+
+def test_gpus_that_the_machine_does_not_have_are_told(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=3"]
+    assert main(["train", str(run_file), "--dry-run", *changes]) == PLANNED
+    said = "2 GPUs for the policy and 2 for engines: cluster.gpus_per_node is 3"
+    assert said in capsys.readouterr().out
+    assert main(["train", str(run_file), "--dry-run", *changes, "cluster.gpus_per_node=4"]) == PLANNED
+    assert "GPUs for the policy" not in capsys.readouterr().out
+
+
+def test_the_transfer_is_that_of_the_devices_which_the_recipe_asks_for(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    auto = ["policy.torch_cfg.device=auto", "policy.generation.vllm.launch.device=auto", "cluster.gpus_per_node=8"]
+    assert main(["train", str(run_file), "--dry-run", *auto]) == PLANNED
+    plan = capsys.readouterr().out
+    assert "weights come by nccl" in plan
+    assert ("GPUs: cluster.gpus_per_node is 8, and this machine has no NVIDIA GPUs" in plan) is not DRIVER.exists()
+    assert main(["train", str(run_file), "--dry-run", *auto[1:], "policy.torch_cfg.device=cpu"]) == PLANNED
+    assert "weights come by gloo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("retries", "said"),
+    [
+        (2, "up to step v + 3; one that still runs then is given up and its row begun again, 2 times at most"),
+        (0, "up to step v + 3; that step waits for it, as NeMo-RL's do"),
+    ],
+)
+def test_what_an_age_means_is_told(run_file: Path, capsys: pytest.CaptureFixture[str], retries: int, said: str) -> None:
+    age = ["grpo.async_grpo.max_trajectory_age_steps=3", f"paddock.groups.max_age_retries={retries}"]
+    assert main(["train", str(run_file), "--dry-run", *age]) == PLANNED
+    assert said in capsys.readouterr().out
+
+
+def test_engines_whose_variables_are_not_set_are_planned_too(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["train", str(run_file), "--dry-run", "policy.generation.vllm.api_key=${oc.env:ENGINES_KEY}"]) == PLANNED
+    )
+    plan = capsys.readouterr().out
+    assert "engines         vLLM, as variables say that are not set" in plan
+    assert "environment variable ENGINES_KEY is not set" in plan

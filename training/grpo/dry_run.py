@@ -1,0 +1,306 @@
+"""The plan that `--dry-run` prints: processes and devices, the arithmetic of a batch, keys read other than written.
+
+Law     nothing is started; servers and rows are checked as far as that goes. No value of the environment is shown. What
+        belongs to the machine (variables, files, packages, GPUs, servers elsewhere, further machines) may be missing,
+        and is listed.
+Units   rollouts, rows (samples), tokens, steps.
+Errors  ConfigError for what a run could start with nowhere, such as a server's settings.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from paddock.collect.identity import blanked
+from paddock.collect.rows import file_facts
+from paddock.config import Note, resolve_class
+from paddock.config.reading import parse
+from paddock.server.runtime import describe_servers
+from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.megatron_config import MegatronConfig
+from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.preflight import gpu_problem, machine_problem, missing_packages, server_checks
+from paddock.training.grpo.read_config import RunConfig
+from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, rows_files
+
+EXTERNAL = "external"
+"""The implementation that stands for a resources server elsewhere."""
+_WIDTH = 16
+
+
+def plan_text(read: RunConfig, out: Path) -> str:
+    """The whole plan."""
+    missing = list(_missing(read))
+    return "\n".join(
+        [
+            *_parts(read, out),
+            *_changed_settings(read.config),
+            *read.deviations,
+            *_unread(read),
+            *note_lines(read.notes),
+            f"missing before a start ({len(missing)}):" if missing else "missing before a start: nothing",
+            *(f"  {line}" for line in missing),
+        ]
+    )
+
+
+def note_lines(notes: list[Note]) -> list[str]:
+    """Lines about keys that were read other than written: moved keys one by one, inert ones by their reason."""
+    moved = [note for note in notes if note.kind == "mapped"]
+    lines = [f"read as ({len(moved)}):"] if moved else []
+    lines += [f"  {note}" for note in moved]
+    return [*lines, *inert_lines(notes)]
+
+
+def inert_lines(notes: list[Note]) -> list[str]:
+    """Lines about keys without an effect here, by their reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for note in notes:
+        if note.kind == "inert":
+            reasons[note.text].append(note.key)
+    if not reasons:
+        return []
+    count = sum(map(len, reasons.values()))
+    return [
+        f"says nothing here ({count}; --strict refuses it):",
+        *(f"  {reason}: {', '.join(keys)}" for reason, keys in reasons.items()),
+    ]
+
+
+def _parts(read: RunConfig, out: Path) -> Iterator[str]:
+    config = read.config
+    yield _line("run", f"{read.name}, into {out}")
+    yield from _processes(read)
+    yield from _batch(config)
+    yield from _asynchrony(config)
+    yield from _rows(config)
+    yield from _ends(config)
+
+
+def _line(head: str, text: str) -> str:
+    return f"{head:<{_WIDTH}}{text}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _processes(read: RunConfig) -> Iterator[str]:
+    policy = read.config.policy
+    yield _line("driver", "this process: the loop, the buffer, checkpoints, metrics")
+    torch = policy.torch_cfg
+    shared = f", {torch.processes} processes share the weights (FSDP)" if torch.processes > 1 else ", one process"
+    shared = f", on Megatron-core, {_layout(policy.megatron_cfg)}" if policy.megatron_cfg.enabled else shared
+    threads = f", {torch.threads} threads each" if torch.device == "cpu" and torch.threads is not None else ""
+    yield _line("policy", f"{policy.model_name}, {policy.precision}, device {torch.device}{shared}{threads}")
+    yield _line("rollout worker", "one process with these servers:")
+    checked = [server.name for server in server_checks(read.environment) if server.can_be_checked]
+    described = {server.name: server for server in describe_servers(read.environment, checked)} if checked else {}
+    written = parse(read.environment.to_yaml(), "composed config").tree
+    for name, kind, implementation, _ in read.environment.instances.values():
+        at = described[name].url if name in described else None
+        place = f" at {at}" if at is not None else ""
+        if implementation == EXTERNAL:
+            place = _elsewhere(written[name][kind][implementation])
+        yield f"  {name}: {kind} {implementation}{place}"
+    yield _line("engines", _engines(read))
+
+
+def _layout(megatron: MegatronConfig) -> str:
+    """How its processes share the weights; a size of 1 is left out."""
+    sizes = {
+        "tensor": megatron.tensor_model_parallel_size,
+        "pipeline": megatron.pipeline_model_parallel_size,
+        "context": megatron.context_parallel_size,
+    }
+    sizes["data"] = megatron.world_size // prod(sizes.values())
+    shape = " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
+    experts = megatron.expert_model_parallel_size
+    count = megatron.world_size
+    apart = f", experts over {experts}" if experts > 1 else ""
+    return f"{count} {'process' if count == 1 else 'processes'}{f': {shape}' if shape else ''}{apart}"
+
+
+def _elsewhere(block: Any) -> str:
+    """Where a server runs, and what it needs there."""
+    needs = f"; needs {', '.join(block['needs'])}" if block.get("needs") else ""
+    return f", elsewhere: {block.get('base_url')}{needs}"
+
+
+def _missing(read: RunConfig) -> Iterator[str]:
+    yield from map(str, read.unset_variables)
+    shown = {f"${unset.variable}" for unset in read.unset_variables}
+    for key, path in missing_files(read.config.data):
+        if path not in shown:
+            yield f"{key}: no file {path}"
+    for server in server_checks(read.environment):
+        yield from server.problems
+    yield from _gpus(read)
+    yield from (f"package {name}, in {sys.executable}" for name in missing_packages(read.config))
+    if (text := gpu_problem(read.config)) is not None:
+        yield text
+    if (text := machine_problem(read.config)) is not None:
+        yield text
+
+
+def _unread(read: RunConfig) -> list[str]:
+    if not read.unread_keys:
+        return []
+    return [
+        f"not read by the trainer or the environments that it was written for ({len(read.unread_keys)}):",
+        *(f"  {unread.key}: {unread.reason}" for unread in read.unread_keys),
+    ]
+
+
+def _engine_settings(read: RunConfig) -> Any:
+    """The settings of the model server; None where a variable in them is not set."""
+    if not next(
+        server for server in server_checks(read.environment) if server.name == read.model_server
+    ).can_be_checked:
+        return None
+    implementation = read.environment.instance(read.model_server).implementation
+    return read.environment.settings(read.model_server, resolve_class(implementation, "models_servers").config_type)
+
+
+def _gpus(read: RunConfig) -> Iterator[str]:
+    """GPUs that a recipe of one machine needs and does not have."""
+    config, settings = read.config, _engine_settings(read)
+    has = config.cluster.gpus_per_node
+    if not has or config.cluster.num_nodes > 1 or settings is None:
+        return
+    launch = settings.launch
+    training = 0 if config.policy.torch_cfg.device == "cpu" else config.policy.n_processes
+    sampling = 0 if launch is None or launch.device == "cpu" else launch.replicas * launch.gpus_per_replica
+    if training + sampling > has:
+        yield f"{training} GPUs for the policy and {sampling} for engines: cluster.gpus_per_node is {has}"
+
+
+def _engines(read: RunConfig) -> str:
+    settings = _engine_settings(read)
+    if settings is None:
+        return "vLLM, as variables say that are not set"
+    launch = settings.launch
+    if launch is None:
+        return f"vLLM that runs already, at {', '.join(settings.urls)}; weights are sent to it"
+    gpus = f" of {_count(launch.gpus_per_replica, 'GPU')}" if launch.device != "cpu" else ""
+    return (
+        f"vLLM, {_count(launch.replicas, 'replica')}{gpus}, device {launch.device}, {launch.dtype}, at most "
+        f"{launch.max_model_len} tokens a sequence; weights come by {launch.weight_transfer}"
+    )
+
+
+def _batch(config: TrainConfig) -> Iterator[str]:
+    grpo, policy = config.grpo, config.policy
+    yield _line(
+        "step",
+        f"{grpo.num_prompts_per_step} prompts x {grpo.num_generations_per_prompt} generations = "
+        f"{config.rollouts_per_step} rollouts, at most {config.rollouts_per_step * policy.max_total_sequence_length:,} "
+        "tokens with one sample each",
+    )
+    yield _line(
+        "optimiser",
+        f"{_count(config.optimizer_steps, 'step')} of {config.global_batch_size} rows, forward passes of "
+        f"{policy.train_micro_batch_size}; {_rate(policy)}",
+    )
+
+
+def _rate(policy: PolicyConfig) -> str:
+    if not policy.megatron_cfg.enabled:
+        scheduled = ", scheduled" if policy.scheduler.parts else ""
+        return f"{policy.optimizer.name.rpartition('.')[2]}, learning rate {policy.optimizer.kwargs.lr:g}{scheduled}"
+    adam, scheduler = policy.megatron_cfg.optimizer, policy.megatron_cfg.scheduler
+    rises, falls = scheduler.lr_warmup_iters, scheduler.lr_decay_style
+    warm = f", from {scheduler.lr_warmup_init:g} in {_count(rises, 'step')}" if rises else ""
+    decay = f", {falls} decay to {adam.min_lr:g}" if falls != "constant" else ""
+    return f"Adam, learning rate {adam.lr:g}{warm}{decay}"
+
+
+def _asynchrony(config: TrainConfig) -> Iterator[str]:
+    grpo, async_grpo = config.grpo, config.grpo.async_grpo
+    flight = f"groups begun and not trained on: at most {config.groups_in_flight}"
+    if not grpo.max_age:
+        yield _line("on-policy", f"each step trains on what its own weights sampled; {flight}")
+        return
+    how = "while rollouts run" if async_grpo.in_flight_weight_updates else "when running rollouts have ended"
+    cache = "computed anew" if async_grpo.recompute_kv_cache_after_weight_updates else "kept"
+    yield _line(
+        "asynchronous",
+        f"tokens at most {grpo.max_age} versions old; {flight}; weights are sent {how}, caches of running answers are "
+        f"{cache}",
+    )
+    retries = config.paddock.groups.max_age_retries
+    last = f"a group begun with weights v can be trained on up to step v + {grpo.max_age}"
+    if retries:
+        rest = (
+            f"one that still runs then is given up and its row begun again, {_count(retries, 'time')} at most, and the "
+            "last is waited for; NeMo-RL's steps wait for each of theirs, as with paddock.groups.max_age_retries: 0"
+        )
+    else:
+        rest = "that step waits for it, as NeMo-RL's do (paddock.groups.max_age_retries: 0)"
+    yield _line("long groups", f"{last}; {rest}")
+
+
+def _rows(config: TrainConfig) -> Iterator[str]:
+    missing = dict(missing_files(config.data))
+    if TRAIN not in missing:
+        yield _train_rows(config)
+    held_out = config.data.validation
+    if held_out is not None and VALIDATION not in missing:
+        file = rows_files(config.data)[VALIDATION]
+        yield _line("validation", f"{file}: {_count(file_facts(file).n_rows, 'row')}, {_when(config)}")
+    for key, path in missing.items():
+        when = f", {_when(config)}" if key == VALIDATION else ""
+        yield _line("rows" if key == TRAIN else "validation", f"{path}, which is not here{when}")
+
+
+def _train_rows(config: TrainConfig) -> str:
+    count = n_rows_of(config)
+    order = "in an order of its own each epoch" if config.data.shuffle else "in the file's order"
+    steps = count * config.grpo.max_num_epochs // config.grpo.num_prompts_per_step
+    file = rows_files(config.data)[TRAIN]
+    return _line("rows", f"{file}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
+
+
+def _when(config: TrainConfig) -> str:
+    grpo = config.grpo
+    times = [
+        ("before the first step", grpo.val_at_start),
+        (f"every {grpo.val_period} steps", grpo.val_period > 0),
+        ("after the last step", grpo.val_at_end),
+    ]
+    when = ", ".join(text for text, on in times if on) or "never"
+    return f"{_count(grpo.val_num_generations_per_prompt, 'rollout')} each, {when}"
+
+
+def _ends(config: TrainConfig) -> Iterator[str]:
+    yield _line("ends", f"after {config.grpo.max_num_steps} steps, or when the epochs are over")
+    kept = config.checkpointing
+    if kept.enabled:
+        by = f"the best {kept.keep_top_k} by {kept.metric}" if kept.metric else f"the newest {kept.keep_top_k}"
+        which = by if kept.keep_top_k is not None else "all"
+        yield _line("checkpoints", f"every {kept.save_period} steps; kept: {which}, and the newest")
+    sinks = [("TensorBoard", config.logger.tensorboard_enabled), ("W&B", config.logger.wandb_enabled)]
+    also = "".join(f", {name}" for name, on in sinks if on)
+    yield _line("metrics", f"metrics.jsonl{also}; at the end summary.json, summary.md, plots")
+
+
+def _changed_settings(config: TrainConfig) -> Iterator[str]:
+    """Settings that are not their defaults; secrets are blank."""
+    tree = blanked(config.model_dump(mode="json", exclude_defaults=True, exclude={"paddock": {"recipe"}}))
+    tree = {key: value for key, value in tree.items() if value != {}}
+    yield "settings other than their defaults:"
+    for path, value in _leaves(tree, ""):
+        yield f"  {path} = {json.dumps(value)}"
+
+
+def _leaves(tree: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        path = f"{above}{key}"
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{path}.")
+        else:
+            yield path, value

@@ -1,0 +1,134 @@
+"""One training step on a batch, whatever computes it: log-probs, masking, optimiser steps, agreement.
+
+Law     every process gets the whole batch and the same answer. The loss is divided by the trained tokens (or rows) of
+        the whole optimiser step, so that neither the number of processes nor micro-batches change it.
+        The log-probs before the step are those of the gradient's own forward pass where a batch is one optimiser step;
+        where it is several, or rows may be left out for disagreeing, they are computed first.
+Metrics `train/*`: those of each step (means over the optimiser steps, but of extremes), agreement with the engine over
+        all rows, also those left out for it, `optimizer_steps`, `rows`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from paddock.training.core.agreement import Agreements, agreements, disagreeing_rows
+from paddock.training.core.loss import policy_loss
+from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
+from paddock.training.core.loss_metrics import LossMetrics
+from paddock.training.core.records import Batch, TrainRow
+from paddock.training.core.settings import LossSettings
+from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts, trained
+from paddock.training.grpo.policy_settings import PolicySettings
+from paddock.training.grpo.roles import TrainResult
+from paddock.training.grpo.torch_arrays import TorchArrays
+
+LogProbs = dict[int, torch.Tensor]
+"""By the row's index in the batch: the log-probs of its trained tokens, `[tokens]`, on the CPU."""
+ARRAYS = TorchArrays()
+
+
+class FixedLogProbs(NamedTuple):
+    """Log-probs that were computed before the gradient, and do not change; None where they are not needed."""
+
+    old: LogProbs | None
+    """Under the weights that the step began with."""
+    reference: LogProbs | None
+    """Under the reference policy."""
+
+
+class OptimizerStep(NamedTuple):
+    """The result of one optimiser step."""
+
+    metrics: Mapping[str, float]
+    log_probs: LogProbs
+    """The log-probs of its rows under the weights that it began with."""
+
+
+class Backend(Protocol):
+    """What computes log-probs and gradients. Each method returns the same on every process."""
+
+    def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
+        """The log-probs of the rows of those indices; `reference`: under the policy's first weights."""
+        ...
+
+    def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
+        """One optimiser step with the rows of the indices `part`. A gradient that is not finite changes nothing, and is
+        counted."""
+        ...
+
+
+def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResult:
+    """Train on a batch: the result of the whole step."""
+    rows, threshold = batch.rows, settings.seq_logprob_error_threshold
+    require_trainable(rows, settings.policy.max_total_sequence_length)
+    active = [nth for nth, row in enumerate(rows) if any(row.loss_mask)]
+    n_steps = settings.optimizer_steps(len(active))
+    old = backend.score(rows, active) if n_steps > 1 or threshold is not None else None
+    masked: set[int] = set()
+    if old is not None:
+        own = [_per_id(rows[nth], old[nth]) for nth in active]
+        masked = {active[nth] for nth in disagreeing_rows([rows[nth] for nth in active], own, threshold)}
+    kept = [nth for nth in active if nth not in masked]
+    reference = backend.score(rows, kept, reference=True) if settings.loss.reference_policy_kl_penalty else None
+    metrics_of_steps: list[Mapping[str, float]] = []
+    log_probs: LogProbs = old or {}
+    for part in step_parts(kept, n_steps):
+        stepped = backend.step(rows, part, FixedLogProbs(old, reference))
+        metrics_of_steps.append(stepped.metrics)
+        log_probs = log_probs if old is not None else stepped.log_probs
+    agreement = sum(
+        (agreements(rows[nth], _per_id(rows[nth], values), batch.step) for nth, values in log_probs.items()),
+        Agreements(),
+    )
+    counts = {"train/optimizer_steps": float(n_steps if kept else 0), "train/rows": float(len(kept))}
+    return TrainResult({**_join_metrics(metrics_of_steps), **agreement.metrics(), **counts}, tuple(sorted(masked)))
+
+
+def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> BatchTotals:
+    return BatchTotals(tokens=sum(sum(rows[nth].loss_mask) for nth in part), rows=len(part))
+
+
+def loss_of(
+    micro: MicroBatch, now: torch.Tensor, fixed: FixedLogProbs, totals: BatchTotals, settings: LossSettings
+) -> tuple[torch.Tensor, LossMetrics]:
+    """The micro-batch's part of the loss, a scalar, and of the metrics. `now`: log-probs of its trained tokens,
+    `[tokens]`, with a gradient."""
+    if settings.ratio_against == "generation":
+        old: torch.Tensor | None = micro.engine_log_probs
+    else:
+        old = None if fixed.old is None else micro.flat(fixed.old)
+    tokens = TrainedTokens(
+        log_probs=now,
+        engine_log_probs=micro.engine_log_probs,
+        advantages=micro.advantages,
+        rows=micro.row,
+        n_rows=len(micro.rows),
+        old_log_probs=old,
+        reference_log_probs=None if fixed.reference is None else micro.flat(fixed.reference),
+    )
+    return policy_loss(tokens, totals, settings, ARRAYS)
+
+
+def merge(parts: Iterable[Mapping[int, torch.Tensor]]) -> LogProbs:
+    return {nth: values for part in parts for nth, values in part.items()}
+
+
+def _per_id(row: TrainRow, log_probs: torch.Tensor) -> list[float]:
+    values = [0.0] * len(row.ids)
+    for at, value in zip(trained(row), log_probs.tolist(), strict=True):
+        values[at] = value
+    return values
+
+
+def _join_metrics(metrics_of_steps: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Metrics over optimiser steps: means, and extremes where they are extremes."""
+    names = {name: None for metrics in metrics_of_steps for name in metrics}
+    return {name: _combine([metrics[name] for metrics in metrics_of_steps if name in metrics], name) for name in names}
+
+
+def _combine(values: Sequence[float], name: str) -> float:
+    if name.endswith("_min"):
+        return min(values)
+    return max(values) if name.endswith("_max") else sum(values) / len(values)

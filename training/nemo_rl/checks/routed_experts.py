@@ -1,0 +1,53 @@
+"""Which experts a mixture routed each token to, as NeMo-RL's router replay carries it in an item.
+
+Source  NVIDIA-NeMo/RL, `nemo_rl/utils/routed_experts_codec.py`: `nrlre1:<dtype>:<tokens>x<layers>x<k>:<base64>`, or
+        nested lists.
+Errors  none: the reason why something can't be read is returned.
+"""
+
+import base64
+import binascii
+import math
+from typing import Any
+
+MAGIC = "nrlre1"
+ITEM_BYTES = {"int8": 1, "int16": 2, "int32": 4}
+
+
+def routes_shape(given: Any) -> tuple[int, int, int] | str:
+    """The sizes of tokens, layers and k; or why they can't be read."""
+    shape = _envelope(given) if isinstance(given, str) else _shape(given)
+    if isinstance(shape, str):
+        return shape
+    return (shape[0], shape[1], shape[2]) if len(shape) == 3 else f"shape {shape}, not [tokens, layers, k]"
+
+
+def _envelope(text: str) -> tuple[int, ...] | str:
+    """The shape of an envelope, or why it can't be read."""
+    parts = text.split(":", 3)
+    if len(parts) != 4 or parts[0] != MAGIC:
+        return f"no envelope `{MAGIC}:<dtype>:<tokens>x<layers>x<k>:<base64>`"
+    _, dtype, sizes, data = parts
+    if dtype not in ITEM_BYTES:
+        return f"dtype {dtype!r}, not one of {', '.join(ITEM_BYTES)}"
+    try:
+        shape = tuple(map(int, sizes.split("x")))
+        length = len(base64.b64decode(data, validate=True))
+    except (ValueError, binascii.Error):
+        return f"shape {sizes[:40]!r} or its base64 can't be read"
+    if len(shape) == 3 and (min(shape) < 0 or length != math.prod(shape) * ITEM_BYTES[dtype]):
+        return f"{length} bytes for shape {shape} of {dtype}"
+    return shape
+
+
+def _shape(given: Any) -> tuple[int, ...] | str:
+    """The shape of nested lists, or why it can't be read."""
+    if isinstance(given, bool) or not isinstance(given, list | int):
+        return "neither an envelope nor lists of integers"
+    if isinstance(given, int):
+        return ()
+    shapes = {_shape(part) for part in given}
+    if len(shapes) > 1:
+        return "lists of several lengths"
+    (inner,) = shapes or {()}
+    return inner if isinstance(inner, str) else (len(given), *inner)

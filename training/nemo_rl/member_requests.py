@@ -1,0 +1,82 @@
+"""The rows that NeMo-RL sends, as members of groups.
+
+Source  NVIDIA-NeMo/RL, `nemo_rl/experience/rollouts.py` (`_prepare_nemo_gym_rows`): copies of one row stand together;
+        `_rowidx` numbers them; the asynchronous collector gives a group its `_ng_task_index`, the other callers none.
+Law     neighbours with one `_ng_task_index`, or where there is none with the same content, are a group: member 0, 1,
+        ... of so many. Random choices for a row depend on its index or content, so all its members share them.
+        Each call makes new groups: members that are sent again do not meet those that were sent before.
+Errors  a row that can't run is a group with its RowError.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paddock.collect import Group
+from paddock.collect.routing import Router
+from paddock.collect.rows import Line, Source
+from paddock.errors import RowError
+from paddock.http import read_row
+from paddock.types import AgentRef, JsonObject
+from paddock.types.responses import new_id
+
+ROW_INDEX = "_rowidx"
+TASK_INDEX = "_ng_task_index"
+_SOURCE = Source(Path("nemo_rl"))
+
+
+class MemberRequest(NamedTuple):
+    """One rollout that the trainer asks for."""
+
+    given: JsonObject
+    """The trainer's own row."""
+    group: Group
+    member: int
+
+
+def member_requests(rows: Sequence[JsonObject], router: Router, *, run_id: str) -> list[MemberRequest]:
+    """One request for each row, in order."""
+    requests: list[MemberRequest] = []
+    for members in _groups(rows):
+        stamp = {
+            "_paddock_run_id": run_id,
+            "_paddock_group_size": len(members),
+            "_paddock_cohort": new_id("cohort"),
+        }
+        for nth, row in enumerate(members):
+            wire = {**_bare(row), **stamp, "_ng_rollout_index": nth}
+            requests.append(MemberRequest(row, _group(wire, len(requests), len(members), router), nth))
+    return requests
+
+
+def _groups(rows: Sequence[JsonObject]) -> Iterator[list[JsonObject]]:
+    current: list[JsonObject] = []
+    for row in rows:
+        if current and not _same_group(current[0], row):
+            yield current
+            current = []
+        current.append(row)
+    if current:
+        yield current
+
+
+def _same_group(first: JsonObject, row: JsonObject) -> bool:
+    index = first.get(TASK_INDEX)
+    if index is not None or row.get(TASK_INDEX) is not None:
+        return bool(index == row.get(TASK_INDEX))
+    return _bare(first) == _bare(row)
+
+
+def _bare(row: JsonObject) -> JsonObject:
+    return {key: value for key, value in row.items() if key != ROW_INDEX}
+
+
+def _group(wire: dict[str, Any], number: int, size: int, router: Router) -> Group:
+    index = wire.get(TASK_INDEX)
+    line = Line(index if isinstance(index, int) else number, _SOURCE, number, b"")
+    try:
+        row = read_row(wire)
+        agent = router.agent_of(row)
+    except RowError as error:
+        return Group(line, size, None, None, error)
+    return Group(line, size, row.model_copy(update={"agent_ref": AgentRef(name=agent.name)}), agent, None)
