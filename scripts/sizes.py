@@ -1,8 +1,8 @@
 """Sizes and names: what the linters don't look at. Prints each offender and exits 1.
 
 Sizes   no Python file over 500 lines, no function over 60.
-Names   in the rooms of `PLAIN`, a class name stands in one module of the product, is no participle (`Told`, `Kept`), and
-        a file is not named by a gerund that is no term of the field.
+Names   in the rooms of `PLAIN`, a class name stands in one module of the product and is no participle (`Told`), and a
+        file is not named by a gerund that is no term of the field.
 Modules what `__all__` lists is bound in its module; no module is run by its path from another folder.
 """
 
@@ -21,10 +21,12 @@ PRODUCT = ("src/", "agents/", "harnesses/", "models_servers/", "resources_server
 PLAIN = ("agents/", "resources_servers/", "training/", "src/paddock/processes/", "src/paddock/tokens/")
 TERMS = frozenset({"grading", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"})
 TERMS |= {"streaming", "testing", "training"}
-PARTICIPLES = "Added Asked Begun Built Called Checked Chosen Composed Covered Ended Expected Failed Fetched Finished Found"
-PARTICIPLES += " Given Got Heard Held Installed Joined Judged Kept Known Left Loaded Lost Made Matched Meant Opened Placed"
-PARTICIPLES += " Planned Played Read Received Refused Resolved Ruled Said Scanned Seen Sent Served Settled Shown Started"
-PARTICIPLES += " Stored Swept Taken Taught Told Translated Tried Trained Validated Wanted Written"
+PARTICIPLES = """
+Added Asked Begun Built Called Checked Chosen Composed Covered Ended Expected Failed Fetched Finished Found
+Given Got Heard Held Installed Joined Judged Kept Known Left Loaded Lost Made Matched Meant Opened Placed
+Planned Played Read Received Refused Resolved Ruled Said Scanned Seen Sent Served Settled Shown Started Stored
+Swept Taken Taught Told Translated Tried Trained Validated Wanted Written
+"""
 PARTICIPLE = re.compile(rf"_?(?:{'|'.join(PARTICIPLES.split())})")
 BY_PATH = re.compile(r"__file__\)(?:\.resolve\(\))?\.(?:parents\[\d+\]|parent\.parent)[^\n]*\.py\"")
 SHARED: dict[str, str] = {}
@@ -69,7 +71,7 @@ def unbound(module: Module) -> Iterator[str]:
             names = {target.id for target in targets if isinstance(target, ast.Name)}
             bound |= names
             if "__all__" in names and isinstance(node.value, ast.List):
-                listed = [item.value for item in node.value.elts if isinstance(item, ast.Constant)]
+                listed = [str(item.value) for item in node.value.elts if isinstance(item, ast.Constant)]
     if "__getattr__" in bound:
         return
     yield from (f"{module.name}: `__all__` lists {name}, which is not there" for name in listed if name not in bound)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paddock.collect import Plan, evaluate
-from paddock.collect.endings import Member
+from paddock.collect.endings import MemberKey
 from paddock.collect.in_flight import InFlight
 from paddock.server.rollout import Life
 from paddock.types import Row
@@ -36,7 +36,7 @@ async def test_a_line_names_what_hangs_its_stage_and_since_when(
 
 def test_the_longest_come_first_and_the_others_are_counted() -> None:
     flight = InFlight()
-    with flight.attempt(Member(3, 1), "far", "a"), flight.attempt(Member(4, 0), "near", "b"):
+    with flight.attempt(MemberKey(3, 1), "far", "a"), flight.attempt(MemberKey(4, 0), "near", "b"):
         life = Life(Row(responses_create_params={}), *_call("b"), timeout_s=9.0)
         with life.stage("model"):
             assert flight.slowest() == "3-1 at far for 0 s, 4-0 in model for 0 s"

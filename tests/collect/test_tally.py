@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paddock.collect.endings import Ending, Member, ending_of, harness_told
+from paddock.collect.endings import Ending, MemberKey, ending_of, harness_told
 from paddock.collect.identity import Who
 from paddock.collect.report import MAX_WORDS, compared_lines, part_tables, summary_rows
 from paddock.collect.tally import Board, Pace
@@ -157,7 +157,7 @@ def test_an_ending_keeps_what_the_agent_and_the_verifier_say() -> None:
         response={"output": [], "harness": told},
         verdict=Verdict(reward=1.0, reason="resolved", labels={"repo": "a/b"}),
     )
-    found = ending_of(rollout, Member(3, 1))
+    found = ending_of(rollout, MemberKey(3, 1))
     assert (found.row_name, found.reason, found.labels) == ("x", "resolved", {"repo": "a/b"})
     assert (found.variant, found.ended, found.malformed) == ("codex", "finished", {"cut": 2})
 

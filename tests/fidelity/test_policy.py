@@ -7,7 +7,7 @@ import pytest
 from paddock.conformance.harnesses.face import Face
 from paddock.errors import BugError
 from paddock.fidelity import Do, Language, Turn
-from paddock.fidelity.policy import Policy, RawParser, own_stops, spelled, words
+from paddock.fidelity.policy import FidelityPolicy, RawParser, own_stops, spelled, words
 from paddock.fidelity.scenarios import Spelling
 
 BASH = {"type": "function", "name": "bash", "parameters": {"properties": {"command": {"type": "string"}}}}
@@ -45,7 +45,7 @@ def test_a_block_without_an_end_is_text() -> None:
 
 
 def test_uncommon_ids_spell_the_same_text(thinking: Language) -> None:
-    policy = Policy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))
+    policy = FidelityPolicy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))
     text = words(Turn(thought="I think that it is so.", uncommon=True), FACE, 0)
     policy.say(text)
     common = policy([])
@@ -58,4 +58,4 @@ def test_uncommon_ids_spell_the_same_text(thinking: Language) -> None:
 
 def test_a_policy_that_was_told_nothing_says_so(thinking: Language) -> None:
     with pytest.raises(BugError, match="nobody scripted"):
-        Policy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))([])
+        FidelityPolicy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))([])

@@ -10,7 +10,7 @@ Errors  ConfigError for a file that can't be read, has no rows, or too few for a
 from pathlib import Path
 from zlib import crc32
 
-from paddock.collect import EvalSettings, Group, Plan, make_plan
+from paddock.collect import EvalSettings, Plan, PlannedGroup, make_plan
 from paddock.collect.rows import Line, file_facts
 from paddock.config import Config, find_file
 from paddock.errors import ConfigError
@@ -33,7 +33,7 @@ class IndexedRows:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def group(self, index: int, *, size: int, epoch: int, run_id: str) -> Group:
+    def group(self, index: int, *, size: int, epoch: int, run_id: str) -> PlannedGroup:
         """The row of that index, for `size` members. Each call makes another cohort: a group that is run again has
         nothing in common with the members before."""
         group = self._plan.group(self._line(index))

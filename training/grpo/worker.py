@@ -15,8 +15,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect import EvalSettings
-from paddock.collect import Group as RowGroup
+from paddock.collect import EvalSettings, PlannedGroup
 from paddock.collect.attempts import Attempts, Ended
 from paddock.config import Config, validate
 from paddock.errors import BugError
@@ -105,7 +104,7 @@ class RolloutWorker:
         lines = GroupLines()
         attempts = self._attempts_into(lines)
 
-        async def run_one(row: RowGroup, nth: int) -> Member:
+        async def run_one(row: PlannedGroup, nth: int) -> Member:
             async with room:
                 return require_weights(await self._member(attempts, row, nth, 0), step)
 
@@ -140,7 +139,7 @@ class RolloutWorker:
     def _attempts_into(self, lines: GroupLines) -> Attempts:
         return Attempts(self._running.peers, lines, self._attempts)
 
-    async def _member(self, attempts: Attempts, row: RowGroup, nth: int, failed_before: int) -> Member:
+    async def _member(self, attempts: Attempts, row: PlannedGroup, nth: int, failed_before: int) -> Member:
         started = time.monotonic()
         attempt_result = await attempts.run_member(row, nth, failed_before)
         return self._as_member(attempt_result, nth)._replace(total_s=time.monotonic() - started)

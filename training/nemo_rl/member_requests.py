@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.collect import Group
+from paddock.collect import PlannedGroup
 from paddock.collect.routing import Router
 from paddock.collect.rows import Line, Source
 from paddock.errors import RowError
@@ -30,7 +30,7 @@ class MemberRequest(NamedTuple):
 
     given: JsonObject
     """The trainer's own row."""
-    group: Group
+    group: PlannedGroup
     member: int
 
 
@@ -71,12 +71,12 @@ def _bare(row: JsonObject) -> JsonObject:
     return {key: value for key, value in row.items() if key != ROW_INDEX}
 
 
-def _group(wire: dict[str, Any], number: int, size: int, router: Router) -> Group:
+def _group(wire: dict[str, Any], number: int, size: int, router: Router) -> PlannedGroup:
     index = wire.get(TASK_INDEX)
     line = Line(index if isinstance(index, int) else number, _SOURCE, number, b"")
     try:
         row = read_row(wire)
         agent = router.agent_of(row)
     except RowError as error:
-        return Group(line, size, None, None, error)
-    return Group(line, size, row.model_copy(update={"agent_ref": AgentRef(name=agent.name)}), agent, None)
+        return PlannedGroup(line, size, None, None, error)
+    return PlannedGroup(line, size, row.model_copy(update={"agent_ref": AgentRef(name=agent.name)}), agent, None)

@@ -9,7 +9,7 @@ Files   see `folder`. Outcomes: only `completed` and `truncated` carry a reward 
 from paddock.collect.endings import Ending, FailedAttempt
 from paddock.collect.evaluate import Serving, check_serving, evaluate
 from paddock.collect.identity import read_identity
-from paddock.collect.plan import Group, Plan, make_plan, row_problems
+from paddock.collect.plan import Plan, PlannedGroup, make_plan, row_problems
 from paddock.collect.run import Collected, Run, open_run, read_summary
 from paddock.collect.settings import EvalSettings, Selection
 
@@ -18,8 +18,8 @@ __all__ = [
     "Ending",
     "EvalSettings",
     "FailedAttempt",
-    "Group",
     "Plan",
+    "PlannedGroup",
     "Run",
     "Selection",
     "Serving",

@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from paddock.collect.endings import RETRIED, Ending, FailedAttempt, Member, ending_of, uuid_of
+from paddock.collect.endings import RETRIED, Ending, FailedAttempt, MemberKey, ending_of, uuid_of
 from paddock.collect.in_flight import InFlight
 from paddock.collect.lines import seal
-from paddock.collect.plan import Group
+from paddock.collect.plan import PlannedGroup
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
@@ -77,7 +77,7 @@ class Attempts:
         self._prompter = prompter
         self._in_flight = in_flight or InFlight()
 
-    async def run_member(self, group: Group, member: int, failed_before: int, doubts: int = 0) -> Ended:
+    async def run_member(self, group: PlannedGroup, member: int, failed_before: int, doubts: int = 0) -> Ended:
         """Attempt until the member has ended; `failed_before` earlier attempts are counted on, `doubts` of them failed
         in doubt."""
         made = 0
@@ -97,13 +97,13 @@ class Attempts:
                 return Ended(failed.ending(), result.rollout)
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
-    async def _attempt(self, group: Group, member: int, attempt: int, doubts: int) -> Ended | _Failed:
+    async def _attempt(self, group: PlannedGroup, member: int, attempt: int, doubts: int) -> Ended | _Failed:
         if group.error is not None or group.row is None or group.agent is None:
             error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
             return _Failed(error.outcome, error.failure())
         row = _stamped(group.row, member, attempt, doubts)
         try:
-            rollout = await self._run(group.agent, row, Member(group.line.index, member))
+            rollout = await self._run(group.agent, row, MemberKey(group.line.index, member))
             if rollout.failure is not None:
                 return _Failed(rollout.outcome, rollout.failure, rollout)
             stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
@@ -111,10 +111,10 @@ class Attempts:
         except PaddockError as error:
             failure = error.failure()
             return _Failed(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
-        ending = ending_of(stored, Member(group.line.index, member))
+        ending = ending_of(stored, MemberKey(group.line.index, member))
         return Ended(await self._keeper.rollout(ending, line), stored)
 
-    async def withdraw(self, group: Group, members: Sequence[int], attempt: int = 0) -> None:
+    async def withdraw(self, group: PlannedGroup, members: Sequence[int], attempt: int = 0) -> None:
         """These members have ended: others of the group need not wait for them, where the environment does not have
         them already. Where it can't be told, its own deadline ends the waiting."""
         environment = self._peers.get(group.agent.environment) if group.agent and group.agent.group_wise else None
@@ -124,7 +124,7 @@ class Attempts:
             for member in members:
                 await environment.call(WITHDRAW, _stamped(group.row, member, attempt), Call().within(ANSWER_GRACE_S))
 
-    async def _run(self, agent: Agent, row: Row, key: Member) -> Rollout:
+    async def _run(self, agent: Agent, row: Row, key: MemberKey) -> Rollout:
         secret = new_secret()
         timeout_s = self._settings.rollout_timeout_s or agent.config.rollout_timeout_s
         call = Call(rollout_secret=secret).within(timeout_s)
@@ -157,7 +157,7 @@ def _line(rollout: Rollout) -> bytes:
         raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
 
 
-def _failed_attempt(group: Group, member: int, attempt: int, failed: _Failed, *, final: bool) -> FailedAttempt:
+def _failed_attempt(group: PlannedGroup, member: int, attempt: int, failed: _Failed, *, final: bool) -> FailedAttempt:
     rollout = failed.rollout
     measured = {"timing": rollout.timing, "usage": rollout.usage} if rollout else {}
     return FailedAttempt.model_validate(

@@ -21,7 +21,7 @@ RETRIED: frozenset[Outcome] = frozenset({"infra", "verifier"})
 """Failures that are tried again at once, when they say that they may be."""
 
 
-class Member(NamedTuple):
+class MemberKey(NamedTuple):
     """Names one rollout of a run."""
 
     group_id: int
@@ -69,8 +69,8 @@ class Ending(Record):
         return self
 
     @property
-    def key(self) -> Member:
-        return Member(self.group_id, self.member)
+    def key(self) -> MemberKey:
+        return MemberKey(self.group_id, self.member)
 
 
 class FailedAttempt(Record):
@@ -98,8 +98,8 @@ class FailedAttempt(Record):
     at: float
 
     @property
-    def key(self) -> Member:
-        return Member(self.group_id, self.member)
+    def key(self) -> MemberKey:
+        return MemberKey(self.group_id, self.member)
 
     def ending(self) -> Ending:
         return Ending(
@@ -145,13 +145,13 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def stamped_key(rollout: Rollout) -> Member | None:
+def stamped_key(rollout: Rollout) -> MemberKey | None:
     """Which rollout of its run it is, as its row is stamped; None: the row isn't stamped."""
     stamp = rollout.row.stamp
-    return None if stamp.group_id is None or stamp.member is None else Member(stamp.group_id, stamp.member)
+    return None if stamp.group_id is None or stamp.member is None else MemberKey(stamp.group_id, stamp.member)
 
 
-def ending_of(rollout: Rollout, key: Member) -> Ending:
+def ending_of(rollout: Rollout, key: MemberKey) -> Ending:
     """The ending of a rollout with a verdict, its place in the file not yet known; its row names the agent that ran."""
     stamp, told = rollout.row.stamp, harness_told(rollout.response)
     return Ending(

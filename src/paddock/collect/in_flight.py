@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paddock.collect.endings import Member
+from paddock.collect.endings import MemberKey
 from paddock.server.rollout import StageWatch, watch_stage
 
 
@@ -16,10 +16,10 @@ class InFlight:
     """The attempts that run."""
 
     def __init__(self) -> None:
-        self._running: dict[Member, tuple[str, StageWatch]] = {}
+        self._running: dict[MemberKey, tuple[str, StageWatch]] = {}
 
     @contextmanager
-    def attempt(self, key: Member, agent: str, secret: str) -> Iterator[StageWatch]:
+    def attempt(self, key: MemberKey, agent: str, secret: str) -> Iterator[StageWatch]:
         """One attempt, while the block runs."""
         with watch_stage(secret) as watch:
             self._running[key] = agent, watch

@@ -1,6 +1,6 @@
 """What a collection will do, settled before anything starts: which rows, which agents, how often, into which folder.
 
-Shapes  a `Group` is one row with its members; its row is there, or the RowError that says why not.
+Shapes  a `PlannedGroup` is one row with its members; its row is there, or the RowError that says why not.
 Law     the same config, settings and row files give the same groups in the same order.
 Errors  ConfigError for everything that is a mistake of the command or the config: unreadable files, no rows, an agent
         of that name in no row (seen at the first readable row); with `strict_rows` also every row that is wrong.
@@ -22,7 +22,7 @@ MAX_SHOWN = 20
 """Wrong rows that one message lists."""
 
 
-class Group(NamedTuple):
+class PlannedGroup(NamedTuple):
     """One row and how often it runs."""
 
     line: Line
@@ -55,24 +55,24 @@ class Plan(NamedTuple):
         """The lines of the run, read as they are asked for."""
         return lines(self.sources, self.selection)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[PlannedGroup]:
         return map(self.group, self.lines())
 
-    def group(self, line: Line) -> Group:
+    def group(self, line: Line) -> PlannedGroup:
         """The row of a line, ready to run; or why it can't."""
         size = line.source.repeats
         likely = self.router.fallback(line.source.agent)
         try:
             row = read_line(line, own_prompt=likely is not None and likely.own_prompt)
         except RowError as error:
-            return Group(line, size, None, likely, error)
+            return PlannedGroup(line, size, None, likely, error)
         try:
             agent = self.router.agent_of(row, source_agent=line.source.agent)
         except RowError as error:
-            return Group(line, size, row, None, RowError(f"{line.where}: {error.message}", kind=error.kind))
+            return PlannedGroup(line, size, row, None, RowError(f"{line.where}: {error.message}", kind=error.kind))
         stamp = Stamp(run_id=self.identity.run_id, group_id=line.index, group_size=size)
         ready = row.model_copy(update={"stamp": stamp, "agent_ref": AgentRef(name=agent.name)})
-        return Group(line, size, ready, agent, None)
+        return PlannedGroup(line, size, ready, agent, None)
 
 
 def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -> Plan:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from paddock.collect.endings import TERMINAL, Ending, FailedAttempt, Member, ending_of, stamped_key
+from paddock.collect.endings import TERMINAL, Ending, FailedAttempt, MemberKey, ending_of, stamped_key
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import RunIdentity, in_words, read_identity
 from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, seal, stored_lines
@@ -32,11 +32,11 @@ class Recovered(NamedTuple):
 
     verdicts: list[Ending]
     """Rollouts with a verdict, in the order of the file."""
-    failures: dict[Member, FailedAttempt]
+    failures: dict[MemberKey, FailedAttempt]
     """Of each member without a verdict, the last attempt that was final."""
-    failed_attempts: dict[Member, int]
+    failed_attempts: dict[MemberKey, int]
     """How many attempts of a member failed so far."""
-    doubts: dict[Member, int]
+    doubts: dict[MemberKey, int]
     """How many of them in doubt."""
     repairs: list[str]
     """What was cut off or made again, in words."""
@@ -78,9 +78,9 @@ def recover(folder: Path) -> Recovered:
             repairs.append(f"{name}: cut off a torn last line of {cut} bytes; its rollout runs again")
     verdicts = _verdicts(folder, identity, repairs)
     judged = {ending.key for ending in verdicts}
-    attempts: dict[Member, int] = {}
-    doubts: dict[Member, int] = {}
-    failures: dict[Member, FailedAttempt] = {}
+    attempts: dict[MemberKey, int] = {}
+    doubts: dict[MemberKey, int] = {}
+    failures: dict[MemberKey, FailedAttempt] = {}
     for failed in _failures(folder, identity):
         attempts[failed.key] = attempts.get(failed.key, 0) + 1
         doubts[failed.key] = doubts.get(failed.key, 0) + failed.doubtful
@@ -92,7 +92,7 @@ def recover(folder: Path) -> Recovered:
 def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -> Iterator[RolloutLine]:
     """Every line of `rollouts.jsonl`, with what it says or what is wrong with it. `parse`: the index is not asked."""
     known = iter(()) if parse else read_index(folder / INDEX)
-    seen: dict[Member, LineSpan] = {}
+    seen: dict[MemberKey, LineSpan] = {}
     for line in stored_lines(folder / ROLLOUTS, older=identity.older):
         ending = next(known, None)
         indexed = line.fault is None and ending is not None and is_of(ending, line)
@@ -108,7 +108,7 @@ def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -
 
 def failure_lines(folder: Path, identity: RunIdentity) -> Iterator[FailureLine]:
     """Every line of `failures.jsonl`, likewise."""
-    seen: dict[tuple[Member, int, float], LineSpan] = {}
+    seen: dict[tuple[MemberKey, int, float], LineSpan] = {}
     for line in stored_lines(folder / FAILURES, older=identity.older):
         try:
             failed = read_record(FailedAttempt.model_validate, line)
@@ -234,7 +234,7 @@ def _failures(folder: Path, identity: RunIdentity) -> Iterator[FailedAttempt]:
         yield failed
 
 
-def _claim(key: Member, place: LineSpan, identity: RunIdentity, seen: dict[Member, LineSpan]) -> None:
+def _claim(key: MemberKey, place: LineSpan, identity: RunIdentity, seen: dict[MemberKey, LineSpan]) -> None:
     if not identity.has(*key):
         raise Fault("damaged", f"damaged: {_name(key)} is none of this run's rollouts")
     if key in seen:
@@ -242,7 +242,7 @@ def _claim(key: Member, place: LineSpan, identity: RunIdentity, seen: dict[Membe
     seen[key] = place
 
 
-def _name(key: Member) -> str:
+def _name(key: MemberKey) -> str:
     return f"rollout {key.group_id}-{key.member}"
 
 

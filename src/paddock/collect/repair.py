@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import orjson
 
-from paddock.collect.endings import Ending, Member
+from paddock.collect.endings import Ending, MemberKey
 from paddock.collect.folder import DAMAGED, FAILURES, INDEX, RESULTS, ROLLOUTS, RUN, locked, write_json
 from paddock.collect.identity import RunIdentity, read_identity
 from paddock.collect.journal import result_lines
@@ -80,7 +80,7 @@ def check_folder(folder: Path) -> FolderReport:
     """Everything that is wrong; none of it is changed."""
     identity = _identity(folder)
     findings: list[Finding] = []
-    endings: dict[Member, Ending] = {}
+    endings: dict[MemberKey, Ending] = {}
     for line, ending, fault, _ in rollout_lines(folder, identity, parse=True):
         findings += _findings(ROLLOUTS, line, fault)
         if ending is not None:
@@ -144,7 +144,7 @@ def _findings(name: str, line: StoredLine, fault: Fault | None) -> list[Finding]
     return [Finding(name, line.place.number, fault.kind, fault.why)] if fault is not None else []
 
 
-def _index_fault(line: StoredLine, endings: dict[Member, Ending], *, complete: bool) -> Fault | None:
+def _index_fault(line: StoredLine, endings: dict[MemberKey, Ending], *, complete: bool) -> Fault | None:
     """What the index says that the rollouts do not. `complete`: all rollouts could be read."""
     try:
         said = read_record(Ending.model_validate, line)

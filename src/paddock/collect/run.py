@@ -18,7 +18,7 @@ import orjson
 
 from paddock.collect.attempts import Attempts, RolloutSetup
 from paddock.collect.breaker import Breaker
-from paddock.collect.endings import Member
+from paddock.collect.endings import MemberKey
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json
 from paddock.collect.identity import (
     RunIdentity,
@@ -31,7 +31,7 @@ from paddock.collect.identity import (
 )
 from paddock.collect.in_flight import InFlight
 from paddock.collect.journal import Groups, Journal
-from paddock.collect.plan import Group, Plan
+from paddock.collect.plan import Plan, PlannedGroup
 from paddock.collect.recovery import Recovered, recover
 from paddock.collect.tally import Board, Pace
 from paddock.config.reading import dump, parse
@@ -60,7 +60,7 @@ class Collected(NamedTuple):
 
 
 class _Work(NamedTuple):
-    group: Group
+    group: PlannedGroup
     member: int
     failed_before: int
     doubts: int
@@ -154,7 +154,7 @@ class Run:
                 group = self.plan.group(line)
                 ended = [member for member in range(group.size) if member not in missing]
                 for member in missing:
-                    key = Member(line.index, member)
+                    key = MemberKey(line.index, member)
                     failed_before, doubts = self._found.failed_attempts.get(key, 0), self._found.doubts.get(key, 0)
                     yield _Work(group, member, failed_before, doubts, ended)
                     ended = []

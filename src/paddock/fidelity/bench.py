@@ -20,7 +20,7 @@ from paddock.errors import BugError, ConfigError, PaddockError, RequestError
 from paddock.fidelity.comparing import Comparing, Continued
 from paddock.fidelity.languages import Language
 from paddock.fidelity.measuring import Logged, measure
-from paddock.fidelity.policy import Hands, Policy, RawParser, closing, own_stops, words
+from paddock.fidelity.policy import FidelityPolicy, Hands, RawParser, closing, own_stops, words
 from paddock.fidelity.records import Run
 from paddock.fidelity.scenarios import Scenario, Turn
 from paddock.fidelity.telling import untold
@@ -104,7 +104,7 @@ def _messages(items: Sequence[JsonObject]) -> list[JsonObject]:
 class Stage:
     """One run: what a client asks, and what it is told."""
 
-    def __init__(self, scenario: Scenario, language: Language, policy: Policy, server: BenchServer) -> None:
+    def __init__(self, scenario: Scenario, language: Language, policy: FidelityPolicy, server: BenchServer) -> None:
         self.scenario = scenario
         self.language = language
         self.requests = 0
@@ -232,7 +232,7 @@ class Subject(Protocol):
 class Bench:
     """Runs, one after another."""
 
-    def __init__(self, language: Language, server: BenchServer, engine: ScriptedEngine, policy: Policy) -> None:
+    def __init__(self, language: Language, server: BenchServer, engine: ScriptedEngine, policy: FidelityPolicy) -> None:
         self.language = language
         self.server = server
         self._engine = engine
@@ -282,7 +282,7 @@ class Bench:
 @asynccontextmanager
 async def bench(language: Language, *, server_type: type[BenchServer] = BenchServer) -> AsyncIterator[Bench]:
     """`server_type`: another way to make prompts, to compare with."""
-    policy = Policy(language.policy_vocabulary, own_stops(language.prompter, language.policy_vocabulary))
+    policy = FidelityPolicy(language.policy_vocabulary, own_stops(language.prompter, language.policy_vocabulary))
     engine = ScriptedEngine(language.policy_vocabulary, policy, chunk_ids=_WHOLE)
     equipment = Equipment(engine, language.vocabulary, language.prompter, lambda tools, prompt_ids: RawParser())
     with TemporaryDirectory(prefix="paddock-fidelity-") as folder:

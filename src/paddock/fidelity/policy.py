@@ -71,7 +71,7 @@ def own_stops(prompter: Prompter, vocabulary: Vocabulary) -> OwnStops:
     return OwnStops(found({"role": "user", "content": "?"}), found(_RESULT))
 
 
-class Policy:
+class FidelityPolicy:
     """Answers a call of the engine with what was last put in its mouth."""
 
     def __init__(self, vocabulary: Vocabulary, stops: OwnStops) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect.endings import Ending, FailedAttempt, Member, ending_of, stamped_key
+from paddock.collect.endings import Ending, FailedAttempt, MemberKey, ending_of, stamped_key
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import RunIdentity, Who, read_identity
 from paddock.collect.lines import Fault, LineSpan, StoredLine, check, stored_lines
@@ -99,7 +99,7 @@ def _endings(file: Path, identity: RunIdentity | None) -> Iterator[Ending]:
 def _parsed(line: StoredLine) -> Ending:
     """Of a row that is not stamped: its row is its line, counted from 0."""
     rollout, n_turns = read_record(_without_turns, line)
-    key = stamped_key(rollout) or Member(line.place.number - 1, 0)
+    key = stamped_key(rollout) or MemberKey(line.place.number - 1, 0)
     return placed(ending_of(rollout, key), line).model_copy(update={"turns": n_turns})
 
 
