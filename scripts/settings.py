@@ -13,7 +13,7 @@ import textwrap
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -122,9 +122,9 @@ def _type(annotation: Any) -> str:
         return " | ".join(_type(one) for one in args)
     if origin is None:
         return str(getattr(annotation, "__name__", annotation))
-    if str(origin) == "typing.Literal":
+    if origin is Literal:
         return " | ".join(map(str, args))
-    if str(origin) == "typing.Annotated":
+    if origin is Annotated:
         return _type(args[0])
     inner = ", ".join("..." if one is ... else _type(one) for one in args)
     return f"{getattr(origin, '__name__', origin)}[{inner}]"

@@ -49,7 +49,7 @@ from paddock.harness.outside.process import OutsideProcess
 async def main():
     async with OutsideProcess(["sh", "-c", "touch code; echo there; exec sleep 600"], {}) as ran:
         await ran.reader.readline()
-        print(ran._pid, ran.home, flush=True)
+        print(ran.pid, ran.home, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 asyncio.run(main())

@@ -270,7 +270,7 @@ from paddock.harness.outside.process import OutsideProcess
 
 async def main():
     async with OutsideProcess([sys.executable, "-c", "import time; time.sleep(600)"], {}) as process:
-        print(process._pid, process.home, flush=True)
+        print(process.pid, process.home, flush=True)
         await asyncio.sleep(600)
 
 asyncio.run(main())

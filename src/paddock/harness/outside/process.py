@@ -44,6 +44,12 @@ class OutsideProcess:
         self._said = b""
         self._child: Supervised | None = None
 
+    @property
+    def pid(self) -> int:
+        """The supervisor's, which leads the group."""
+        assert self._child is not None  # it was started
+        return self._child.pid
+
     async def exit_code(self) -> int:
         """Wait for its end: its exit code, 128 and the signal's number where one killed it. Nothing of it is left."""
         assert self._child is not None  # it was started
