@@ -105,6 +105,8 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None and not inspect.isclass(field.default_factory):
+        return "worked out"  # on another machine it is another
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:
         return "*none*"

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.keeper import messages
+from paddock.sandbox.keeper import messages, spawn
 from paddock.sandbox.keeper.keeper import END_S
 
 pytestmark = pytest.mark.sandbox
@@ -111,3 +112,20 @@ def test_one_that_does_not_end_although_it_seemed_to_is_alive_however_much_else_
         time.sleep(0.05)
     assert told == [1, 2]
     assert time.monotonic() - started >= END_S
+
+
+def test_a_command_that_ended_just_as_its_start_was_looked_at_has_started() -> None:
+    """To the kernel a child that has ended is none that can be stopped."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    closing = threading.Timer(3 * spawn._LOOK_S, os.close, [write])
+    closing.start()
+    try:
+        assert spawn._complaint(pid, read, 20) == b""
+    finally:
+        closing.join()
+        os.close(read)
+        os.waitpid(pid, 0)

@@ -104,12 +104,19 @@ def _complaint(pid: int, told: int, timeout_s: float) -> bytes:
             if not chunk:
                 return heard
             heard += chunk
-        elif os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG):
+        elif _is_stopped(pid):
             stopped_until = stopped_until or now + STOPPED_S
             if now > stopped_until:
                 return b"%d a signal stopped it again and again before it started" % errno.ECANCELED
             os.kill(pid, signal.SIGCONT)
     return b"%d start within %g s" % (errno.ETIMEDOUT, timeout_s)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return False  # a zombie: it ended just now, and its end of the pipe is closed
 
 
 def _open_terminal(size: list[int]) -> tuple[int, int]:
