@@ -46,6 +46,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/sizes.py
 	$(BIN)/python scripts/settings.py --check
+	$(BIN)/python scripts/rooms.py --check
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
