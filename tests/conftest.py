@@ -108,7 +108,7 @@ def real_vllm(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield found
 
 
-@pytest.fixture(scope="module", params=["codeact", "codex", "opencode"])
+@pytest.fixture(scope="module", params=["codeact", "codex", pytest.param("opencode", marks=pytest.mark.long)])
 def harness_vllm(
     request: pytest.FixtureRequest, vllm_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["RealVllm"]:

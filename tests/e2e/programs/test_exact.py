@@ -34,7 +34,7 @@ TAUGHT = {"codex_cli": "codex", "opencode_cli": "opencode"}
 ENOUGH, TURNS, MOST, AT_ONCE = 3, 5, 12, 2
 
 
-@pytest.fixture(scope="module", params=TAUGHT)
+@pytest.fixture(scope="module", params=["codex_cli", pytest.param("opencode_cli", marks=pytest.mark.long)])
 def vllm(
     request: pytest.FixtureRequest, vllm_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealVllm]:
