@@ -73,8 +73,8 @@ def content_text(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    texts = (part.get("text") if isinstance(part, dict) else part for part in content)
-    return "".join(text for text in texts if isinstance(text, str))
+    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    return "".join([text for text in texts if isinstance(text, str)])
 
 
 def messages(response: Any) -> list[str]:

@@ -118,10 +118,10 @@ class ExactServer(RecordingServer[ExactConfigT]):
         pending.sampling, pending.overridden = sampling
         if self.config.max_tokens_per_turn is not None:
             pending.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
-        before = self._before(pending)
-        new = self._new(pending, before)
+        prompt = self._before(pending)
+        new = self._new(pending, prompt)
         pending.placed = Placement(pending.matched.turn, new)
-        prompt = [*before, *new]
+        prompt += new
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
             raise RequestError(
