@@ -17,7 +17,7 @@ from paddock.training.grpo.sinks import Sinks, make_sinks
 from paddock.training.grpo.summary import page, summarise
 
 ERROR = "train/logprob_error/current"
-SCRIPT = Path(__file__).with_name("tell_a_run.py")
+SCRIPT = Path(__file__).with_name("report_a_run.py")
 
 
 def line(step: int, *, trained: bool = True, **metrics: float | None) -> dict[str, Any]:
