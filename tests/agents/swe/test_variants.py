@@ -324,6 +324,7 @@ async def test_what_a_model_reads_calls_no_tool_by_a_name_that_it_is_not_shown_b
         assert [name for name in hidden if "_" in name and re.search(rf"\b{name}\b", words)] == []
 
 
+ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import asyncio, hashlib, json, runpy, sys, time
 tests = runpy.run_path(sys.argv[1])
@@ -350,7 +351,7 @@ def test_other_processes_on_another_day_in_another_folder_say_the_same(toys: Pat
             **os.environ,
             "PYTHONHASHSEED": hash_seed,
             "TZ": zone,
-            "PYTHONPATH": str(toys),
+            "PYTHONPATH": os.pathsep.join([str(toys), str(ROOT)]),
             "HOME": str(folder),
         }
         command = [sys.executable, "-c", PROGRAM, __file__, json.dumps(options)]

@@ -30,8 +30,8 @@ PITFALLS = {
     "tests outside the lists fail": "test_a_test_outside_the_lists_may_fail",
     "an empty patch over a passing log": "test_grading::test_a_patch_gets_the_verdict_it_ought_to_have",
     # A failing verdict with a fix.
-    "a fix that fails here": "checking/test_command::test_a_fix_that_does_not_pass_its_tests_refuses_the_row",
-    "a fix that is flaky": "checking/test_command::test_a_flaky_target_refuses_the_row_and_is_named",
+    "a fix that fails here": "checks/test_command::test_a_fix_that_does_not_pass_its_tests_refuses_the_row",
+    "a fix that is flaky": "checks/test_command::test_a_flaky_target_refuses_the_row_and_is_named",
     "one CPU": "test_a_test_that_is_skipped_on_one_cpu_counts_as_failed_as_officially",
     "ids cut inside a parameter": "test_ids_with_spaces_are_those_of_the_rows_own_parser",
     "siblings of a cut id": "test_one_failing_sibling_fails_a_cut_id",
