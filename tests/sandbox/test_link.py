@@ -17,7 +17,7 @@ import pytest
 from paddock.sandbox import SandboxGone
 from paddock.sandbox.keeper import messages
 from paddock.sandbox.keepers import Keeper
-from paddock.sandbox.link import Link
+from paddock.sandbox.link import Link, _Answer
 from paddock.sandbox.processes import kill_tree, started_at
 
 pytestmark = pytest.mark.sandbox
@@ -179,3 +179,18 @@ async def test_a_keeper_that_hangs_ends_its_sandbox(linked: Start) -> None:
     with pytest.raises(SandboxGone, match=r"its keeper hangs: it did not answer `exec` in 0\.3 s"):
         await exec_in(link)
     await asyncio.wait_for(link.gone.wait(), 30)
+
+
+async def test_a_descriptor_that_comes_as_its_asker_goes_is_closed(linked: Start) -> None:
+    link = await linked()
+    await link.start({})
+    asking = asyncio.create_task(link._ask(7, {"op": "open", "id": 7}))
+    while 7 not in link._answers:
+        await asyncio.sleep(0)
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    link._answers[7].set_result(_Answer({}, [descriptor]))
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -171,6 +171,9 @@ class Box:
                 raise
             # What it is started from may be gone by now.
             raise SandboxError(error.message, kind=error.kind, doubtful=True) from error
+        if self.link.ended.done():  # while it opened: `end` has not seen it
+            shell.abandon()
+            raise SandboxGone(self.handle.sandbox_id, self.link.ended.result())
         self._used = True
         self._shells[shell_id] = shell
         return shell_id

@@ -183,7 +183,15 @@ class Link:
                 self._socket.shutdown(socket.SHUT_WR)
 
     async def _ask(self, number: int, message: JsonObject, fds: list[int] | None = None) -> _Answer:
-        return await (await self._sent(number, message, fds))
+        answer = await self._sent(number, message, fds)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            # Cancelled in the very round in which the answer came: nobody has its descriptors.
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                for fd in answer.result().fds:
+                    os.close(fd)
+            raise
 
     async def _sent(self, number: int, message: JsonObject, fds: list[int] | None = None) -> "asyncio.Future[_Answer]":
         """What will hold the answer."""

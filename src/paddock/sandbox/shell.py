@@ -86,7 +86,11 @@ class Shell:
             os.close(told_write)
         self._open = _Open(command, lines_write, told_read, self._kept(), self._fence)
         self._bash = False
-        result = await self.run('[ -n "$BASH_VERSION" ]', wait_s=OPEN_TIMEOUT_S)
+        try:
+            result = await self.run('[ -n "$BASH_VERSION" ]', wait_s=OPEN_TIMEOUT_S)
+        except BaseException:
+            self.abandon()  # nobody knows it yet who would close it
+            raise
         self._bash = result.exit_code == 0
         self._code = 0
         if result.running or result.closed:
