@@ -9,7 +9,8 @@ Answers are recognised by, in this order: the opaque handle (`encrypted_content`
 Others  roles, texts and call ids are compared; texts stripped, as clients trim what they send back. Reasoning counts
         only where no answer had it, and ids of what others said do not. Tools and template arguments come first.
 Shapes  items of the Responses dialect, instructions as a system message. An item of another shape is no answer.
-Cost    one pass over the history, with a hash and a look-up per item.
+Cost    of a history that begins with the one matched before: its new items, and a comparison of the others. Else one
+        pass over all, with a hash and a look-up per item.
 """
 
 import hashlib
@@ -66,6 +67,22 @@ class _AnswerMatch(NamedTuple):
     """Results that stand before the last of its calls."""
 
 
+class _Checkpoint(NamedTuple):
+    """How far the last history was matched beyond doubt: up to an answer that is followed by an item that is not its
+    own, and at each place where answers are known there was one alone, which stood there."""
+
+    root: bytes
+    items: Sequence[JsonObject]
+    """The history up to the end of the answer, and one item more, at which it ends."""
+    digest: bytes
+    """Up to the end of the answer."""
+    turn: str
+    new: tuple[JsonObject, ...]
+    """Those up to there that are new after that turn."""
+    history: str
+    """Digest of the whole history (hex)."""
+
+
 class TurnIndex:
     """The turns of one rollout, found by the histories that continue them."""
 
@@ -74,6 +91,7 @@ class TurnIndex:
         self._by_history: dict[bytes, list[_RecordedAnswer]] = {}
         self._by_request: dict[str, str] = {}
         self._continued: set[str] = set()
+        self._checkpoint: _Checkpoint | None = None
 
     def add(self, turn: Turn, history: str | None) -> None:
         """`history`: digest of the history in the turn's request; None: no history continues it."""
@@ -83,6 +101,8 @@ class TurnIndex:
             self._continued.add(turn.parent)
         if history is not None:
             self._by_history.setdefault(bytes.fromhex(history), []).append(_recorded_answer(turn))
+            if self._checkpoint is not None and self._checkpoint.history != history:
+                self._checkpoint = None  # it may answer something that stands before it
 
     def answered(self, request_hash: str) -> Turn | None:
         """The turn that answered the very same request last, while nothing has continued it."""
@@ -104,10 +124,18 @@ class TurnIndex:
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> PrefixMatch:
         """`root`: what stands before all items (`root_of`)."""
-        digest, turn, position = root, None, 0
-        new: list[JsonObject] = []
+        known = self._checkpoint
+        if known is None or known.root != root or items[: len(known.items)] != known.items:
+            known = None
+        digest, turn, new = (root, None, []) if known is None else (known.digest, known.turn, [*known.new])
+        position = 0 if known is None else len(known.items) - 1
+        settled = True
         while position < len(items):
+            candidates = self._by_history.get(digest, ())
             covered = self._answer(digest, items, position)
+            settled = settled and (
+                not candidates or (len(candidates) == 1 and covered is not None and covered.rank > 0)
+            )
             if covered is None:
                 new.append(items[position])
                 digest = _with_item(digest, items[position])
@@ -117,6 +145,9 @@ class TurnIndex:
             digest = _fold(digest, b"turn", turn)
             for item in new:
                 digest = _with_item(digest, item)
+            if settled and position < len(items):
+                known = _Checkpoint(root, items[: position + 1], digest, turn, tuple(new), "")
+        self._checkpoint = known and known._replace(history=digest.hex())
         return PrefixMatch(turn, new, digest.hex())
 
     def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
