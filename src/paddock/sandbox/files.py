@@ -9,16 +9,17 @@ Errors  OSError as of the file, the policy's business. SandboxError `disk_failed
 import asyncio
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from paddock.sandbox.failures import SandboxError, SandboxRequestError
 
 if TYPE_CHECKING:
     from paddock.sandbox.box import Box
 
+T = TypeVar("T")
 _OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _SHM = PurePosixPath("/dev/shm")  # noqa: S108 - a place inside of sandboxes
 ROOM_BYTES, ROOM_FILES = 64 << 20, 1000
@@ -32,7 +33,7 @@ async def read(box: "Box", path: str, max_bytes: int | None = None) -> bytes:
     place = _absolute(box, path)
     with _attributed(box, place):
         fd = await box.link.open(place, write=False)
-        return await asyncio.to_thread(_read_all, fd, max_bytes)
+        return await _in_thread(fd, lambda own: _read_all(own, max_bytes))
 
 
 async def write(box: "Box", path: str, data: bytes, mode: int | None = None) -> None:
@@ -40,7 +41,17 @@ async def write(box: "Box", path: str, data: bytes, mode: int | None = None) -> 
     place = _absolute(box, path)
     with _attributed(box, place):
         fd = await box.link.open(place, write=True, mode=mode)
-        await asyncio.to_thread(_write_all, fd, data)
+        await _in_thread(fd, lambda own: _write_all(own, data))
+
+
+async def _in_thread(fd: int, act: Callable[[int], T]) -> T:
+    """What `act` makes of a descriptor, which it owns from its begin; where it never begins it is closed here."""
+    held = [fd]
+    try:
+        return await asyncio.to_thread(lambda: act(held.pop()))
+    finally:
+        with suppress(IndexError):
+            os.close(held.pop())
 
 
 @contextmanager

@@ -1,0 +1,54 @@
+"""Who asks a sandbox for something and goes away leaves no descriptor in the provider's process."""
+
+import asyncio
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox import ShellRequest
+from paddock.sandbox.local import LocalProvider
+
+pytestmark = pytest.mark.sandbox
+
+
+async def test_a_shell_whose_asker_goes_while_it_opens_leaves_no_descriptor(
+    provider: LocalProvider, sandbox: str
+) -> None:
+    await provider.close_shell(sandbox, await provider.open_shell(sandbox, ShellRequest()))
+    before = _descriptors()
+    for nth in range(60):
+        opening = asyncio.create_task(provider.open_shell(sandbox, ShellRequest()))
+        await asyncio.sleep(nth * 0.0005)
+        opening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await provider.close_shell(sandbox, await opening)
+    async with asyncio.timeout(30):
+        while _descriptors() > before:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_file_whose_reader_goes_before_a_thread_is_free_leaves_no_descriptor(
+    provider: LocalProvider, sandbox: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    free = threading.Event()
+    busy = loop.run_in_executor(None, free.wait)
+    before = _descriptors()
+    reading = asyncio.create_task(provider.read(sandbox, "/bin/sh"))
+    async with asyncio.timeout(30):
+        while _descriptors() == before:
+            await asyncio.sleep(0.01)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    free.set()
+    await busy
+    assert _descriptors() <= before
+
+
+def _descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
