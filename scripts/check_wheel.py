@@ -1,5 +1,5 @@
-"""Builds the wheel from a source distribution, installs it in an empty environment, imports all five plugin kinds, and
-runs the README's commands from an empty folder.
+"""Builds the wheel from a source distribution, installs it in an empty environment, imports all five plugin kinds
+and the laboratory, and runs the README's commands and one of the laboratory's from an empty folder.
 
 A wheel with plugin folders missing builds without an error when the links in `src/paddock` were lost on the way.
 """
@@ -22,6 +22,8 @@ for plugin in (
     *("resources_servers.genrm", "resources_servers.pivot", "resources_servers.swe"),
 ):
     importlib.import_module(f"paddock.{plugin}")
+for laboratory in ("fidelity", "wirelab"):
+    importlib.import_module(f"paddock.lab.{laboratory}")
 data = resources.files("paddock.resources_servers.pivot")
 assert (data / "configs/pivot.yaml").is_file(), "the pivot server's configs are missing"
 assert (data / "data/example.jsonl").is_file(), "the pivot server's example rows are missing"
@@ -60,6 +62,8 @@ COMMANDS = (
     ("serve", "pivot", "--dry-run"),
     ("check", "resources_server:pivot"),
 )
+LABORATORY = ("fidelity", "codeact", "--template", "thinking", "--scenario", "loop")
+"""Needs the extra `tokenizers`."""
 
 
 def run(*command: str | Path, cwd: Path) -> None:
@@ -83,6 +87,8 @@ def main() -> None:
         elsewhere.mkdir()
         for command in COMMANDS:
             run(folder / "venv/bin/paddock", *command, cwd=elsewhere)
+        run(python, *pip, "-c", folder / "constraints.txt", f"{wheel}[tokenizers]", cwd=folder)
+        run(folder / "venv/bin/paddock", *LABORATORY, cwd=elsewhere)
 
 
 if __name__ == "__main__":

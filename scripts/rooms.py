@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("src/", "agents/", "harnesses/", "models_servers/", "resources_servers/", "training/")
+ROOMS = ("src/", "agents/", "harnesses/", "lab/", "models_servers/", "resources_servers/", "training/")
 MANY_FILES = 10
 MARK = "<!-- python scripts/rooms.py -->"
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
-PRODUCT = ("src/", "agents/", "harnesses/", "models_servers/", "resources_servers/", "training/")
+PRODUCT = ("src/", "agents/", "harnesses/", "lab/", "models_servers/", "resources_servers/", "training/")
 PLAIN = ("agents/", "resources_servers/", "training/", "src/paddock/processes/", "src/paddock/tokens/")
 TERMS = frozenset({"grading", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"})
 TERMS |= {"streaming", "testing", "training"}

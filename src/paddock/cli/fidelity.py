@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from paddock.fidelity import Combination, Language, Report, Subject
-    from paddock.fidelity.tables import Row
+    from paddock.lab.fidelity import Combination, Language, Report, Subject
+    from paddock.lab.fidelity.tables import Row
 
 HELP = """harnesses:
   codeact, harness:NAME    a native harness, run for real (default: codeact, codex, opencode)
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from paddock.errors import ConfigError
-    from paddock.fidelity import BenchServer, NaiveServer, report, scenarios
+    from paddock.lab.fidelity import BenchServer, NaiveServer, report, scenarios
 
     played = scenarios(args.scenario or ())
     chosen, missing = _chosen(args)
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import orjson
 
-        from paddock.fidelity.tables import wire
+        from paddock.lab.fidelity.tables import wire
 
         try:
             Path(args.json).write_bytes(orjson.dumps(wire(found), option=orjson.OPT_INDENT_2))
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 def _chosen(args: argparse.Namespace) -> "tuple[list[Subject], dict[str, str]]":
     """What can be tried; what can't, and why."""
     from paddock.errors import ConfigError
-    from paddock.fidelity import programs, subjects, there
+    from paddock.lab.fidelity import programs, subjects, there
 
     named = subjects(args.subject) if args.subject or not args.programs else []
     chosen, missing = there([*named, *(programs() if args.programs else [])])
@@ -123,7 +123,7 @@ def _chosen(args: argparse.Namespace) -> "tuple[list[Subject], dict[str, str]]":
 
 
 def _languages(args: argparse.Namespace, chosen: "Sequence[Subject]") -> "list[Language]":
-    from paddock.fidelity import OURS, ProgramSubject, language, language_names
+    from paddock.lab.fidelity import OURS, ProgramSubject, language, language_names
 
     model = Path(args.model) if args.model else None
     slow = any(isinstance(one, ProgramSubject) for one in chosen)
@@ -134,7 +134,7 @@ def _languages(args: argparse.Namespace, chosen: "Sequence[Subject]") -> "list[L
 def _show(found: "Report") -> None:
     from rich.console import Console
 
-    from paddock.fidelity.tables import HEADER, TRAITS_HEADER, lines, rows, trait_rows
+    from paddock.lab.fidelity.tables import HEADER, TRAITS_HEADER, lines, rows, trait_rows
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(width=width, highlight=False, markup=False, emoji=False)

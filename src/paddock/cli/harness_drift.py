@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paddock.lab.wirelab import Subject, Transcripts
     from paddock.sandbox import SandboxSettings
     from paddock.types import JsonObject
-    from paddock.wirelab import Subject, Transcripts
 
 HERE = "golden"
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
-    from paddock.wirelab import find_subject, record, report, write
+    from paddock.lab.wirelab import find_subject, record, report, write
 
     subject = find_subject(args.name, version=args.version, dialect=args.dialect, block=_block(args.config))
     if args.record == HERE and (args.scenario or args.config):
@@ -84,7 +84,7 @@ def _block(words: list[str]) -> "JsonObject":
 
 
 def _before(subject: "Subject", against: str | None, names: list[str]) -> "Transcripts":
-    from paddock.wirelab import find_subject, read
+    from paddock.lab.wirelab import find_subject, read
 
     if against and Path(against).is_file():
         found = read(Path(against))
@@ -95,7 +95,7 @@ def _before(subject: "Subject", against: str | None, names: list[str]) -> "Trans
 
 
 def _golden(subject: "Subject", version: str) -> Path:
-    from paddock.wirelab import file_of
+    from paddock.lab.wirelab import file_of
 
     return file_of(subject.folder, version, subject.dialect)
 

@@ -1,0 +1,77 @@
+"""OpenCode, as measured at version 1.18.33, through each of its three providers."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from paddock.lab.fidelity.clients.base import Heard, function, respelled
+from paddock.lab.fidelity.clients.speaking import ChatClient, MessagesClient, ResponsesClient
+from paddock.types import JsonObject
+
+_TOOLS = (function("bash", "command", "description"), function("read", "filePath"), function("write", "filePath"))
+_NAMES = [str(tool["name"]) for tool in _TOOLS]
+
+
+def _invalid(call: Heard) -> bool:
+    return call.name not in _NAMES or call.arguments is None
+
+
+def _rewritten(call: Heard) -> JsonObject:
+    """Name and arguments of a call in the history."""
+    if _invalid(call):
+        error = f"Model tried to call '{call.name}', which can't be done."
+        return {"name": "invalid", "arguments": orjson.dumps({"tool": call.name, "error": error}).decode()}
+    return {"name": call.name, "arguments": respelled(call.raw)}
+
+
+class OpencodeResponses(ResponsesClient):
+    """Through `@ai-sdk/openai`: ids of items are dropped, and reasoning that has no `encrypted_content`; arguments are
+    written again, malformed and unknown calls become calls of `invalid` under the same call id."""
+
+    NAME = "opencode_cli"
+    TOOLS = _TOOLS
+
+    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+        by_id = {call.call_id: call for call in calls}
+        found: list[JsonObject] = []
+        for item in reply["output"]:
+            if item["type"] == "function_call":
+                call = by_id[item["call_id"]]
+                found.append({"type": "function_call", "call_id": call.call_id, **_rewritten(call)})
+            elif item["type"] == "message":
+                texts = [{"type": "output_text", "text": part["text"]} for part in item["content"]]
+                found.append({"role": "assistant", "content": texts})
+            elif item.get("encrypted_content"):
+                found.append({key: item[key] for key in ("type", "summary", "encrypted_content")})
+        return found
+
+
+class OpencodeChat(ChatClient):
+    """Through `@ai-sdk/openai-compatible`: reasoning goes back as `reasoning_content`; calls as with the others."""
+
+    NAME = "opencode_cli"
+    TOOLS = _TOOLS
+
+    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+        said = reply["choices"][0]["message"]
+        message: JsonObject = {"role": "assistant", "content": said.get("content") or ""}
+        if said.get("reasoning_content"):
+            message["reasoning_content"] = said["reasoning_content"]
+        if calls:
+            message["tool_calls"] = [
+                {"id": call.call_id, "type": "function", "function": _rewritten(call)} for call in calls
+            ]
+        return [message]
+
+
+class OpencodeMessages(MessagesClient):
+    """Through `@ai-sdk/anthropic`: only cache marks move, and calls are rewritten as with the others."""
+
+    NAME = "opencode_cli"
+    TOOLS = _TOOLS
+
+    def block(self, block: JsonObject) -> JsonObject:
+        if block["type"] != "tool_use":
+            return block
+        call = _rewritten(Heard(block["id"], block["name"], orjson.dumps(block["input"]).decode()))
+        return {**block, "name": call["name"], "input": orjson.loads(call["arguments"])}

@@ -1,0 +1,77 @@
+"""OpenHands SDK, as measured at version 1.58.0, in both of its modes."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from paddock.lab.fidelity.clients.base import Heard, Result, function
+from paddock.lab.fidelity.clients.speaking import ChatClient, ResponsesClient
+from paddock.types import JsonObject
+
+_TOOLS = (
+    function("terminal", "command", "is_input", "summary", "security_risk"),
+    function("file_editor", "command", "path"),
+    function("finish", "message"),
+)
+_MALFORMED = "_openhands_malformed_tool_call"
+
+
+def _said_again(call: Heard) -> str:
+    """Arguments in the history."""
+    if call.arguments is not None:
+        return call.raw
+    return orjson.dumps({_MALFORMED: True, "raw": call.raw}).decode()
+
+
+class OpenhandsChat(ChatClient):
+    """Reasoning is not sent back. Malformed arguments are replaced by an object that says so, and the calls of that
+    turn are split into messages of their own, each before its result."""
+
+    NAME = "openhands"
+    TOOLS = _TOOLS
+
+    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+        content = reply["choices"][0]["message"].get("content") or ""
+        if not calls:
+            return [{"role": "assistant", "content": content}]
+        entries = [_entry(call) for call in calls]
+        if all(call.arguments is not None for call in calls):
+            return [{"role": "assistant", "content": content, "tool_calls": entries}]
+        texts = [content, *[""] * (len(entries) - 1)]
+        return [
+            {"role": "assistant", "content": text, "tool_calls": [entry]}
+            for text, entry in zip(texts, entries, strict=True)
+        ]
+
+    def told(self, results: Sequence[Result]) -> list[JsonObject]:
+        told = super().told(results)
+        kept = self.steps[-1]
+        if len(kept) == 1:
+            return told
+        last = kept.pop()
+        self.steps[-1] = [item for pair in zip(kept, told, strict=False) for item in pair]
+        return [last, told[-1]]
+
+
+def _entry(call: Heard) -> JsonObject:
+    return {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": _said_again(call)},
+    }
+
+
+class OpenhandsResponses(ResponsesClient):
+    """Reasoning goes back with its id, content and summary; messages without their id and with their text stripped;
+    calls with call id and raw arguments."""
+
+    NAME = "openhands"
+    TOOLS = _TOOLS
+
+    def item(self, item: JsonObject) -> list[JsonObject]:
+        if item["type"] == "message":
+            texts = [{"type": "output_text", "text": part["text"].strip()} for part in item["content"]]
+            return [{"type": "message", "role": "assistant", "content": texts}]
+        if item["type"] == "function_call":
+            return [{key: item[key] for key in ("type", "call_id", "name", "arguments")}]
+        return [{key: item[key] for key in ("type", "id", "summary", "content") if key in item}]

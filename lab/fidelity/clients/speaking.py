@@ -1,0 +1,149 @@
+"""The dialects as clients speak them: the bases of programs, which keep an answer as it came.
+
+Class   what a program keeps of an answer, and how it tells results, are the last methods of its dialect's base.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import orjson
+
+from paddock.lab.fidelity.bench import MODEL
+from paddock.lab.fidelity.clients.base import Client, Heard, Result
+from paddock.lab.fidelity.scenarios import PROMPT, SYSTEM
+from paddock.types import JsonObject
+
+TITLE = "Write a title for this conversation."
+
+
+class ResponsesClient(Client):
+    """Speaks Responses: all items back as they came."""
+
+    DIALECT = "responses"
+    PARAMS: ClassVar[JsonObject] = {"store": False}
+
+    def first(self) -> list[JsonObject]:
+        return [{"role": "system", "content": SYSTEM}, *self.user(PROMPT)]
+
+    def body(self) -> JsonObject:
+        return {"model": MODEL, "input": self.history, "tools": list(self.TOOLS), **self.PARAMS}
+
+    def aside(self) -> JsonObject:
+        return {"model": MODEL, "input": [{"role": "system", "content": TITLE}, *self.user(PROMPT)], **self.PARAMS}
+
+    def heard(self, reply: JsonObject) -> list[Heard]:
+        found = []
+        for item in reply["output"]:
+            if item["type"] == "function_call":
+                found.append(Heard(item["call_id"], item["name"], item["arguments"]))
+            elif item["type"] == "custom_tool_call":
+                found.append(Heard(item["call_id"], item["name"], item["input"], custom=True))
+        return found
+
+    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+        return [kept for item in reply["output"] for kept in self.item(item)]
+
+    def told(self, results: Sequence[Result]) -> list[JsonObject]:
+        return [
+            {
+                "type": "custom_tool_call_output" if result.call.custom else "function_call_output",
+                "call_id": result.call.call_id,
+                "output": self.output(result),
+            }
+            for result in results
+        ]
+
+    def user(self, text: str) -> list[JsonObject]:
+        return [{"role": "user", "content": text}]
+
+    def item(self, item: JsonObject) -> list[JsonObject]:
+        """What is kept of one."""
+        return [item]
+
+    def output(self, result: Result) -> str:
+        return result.text
+
+
+class ChatClient(Client):
+    """Speaks Chat Completions: the message back as it came."""
+
+    DIALECT = "chat"
+    PARAMS: ClassVar[JsonObject] = {"temperature": 1.0}
+    SYSTEM_ROLE: ClassVar[str] = "system"
+
+    def first(self) -> list[JsonObject]:
+        return [{"role": self.SYSTEM_ROLE, "content": SYSTEM}, *self.user(PROMPT)]
+
+    def body(self) -> JsonObject:
+        tools = [
+            {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
+            for tool in self.TOOLS
+        ]
+        return {"model": MODEL, "messages": self.history, "tools": tools, **self.PARAMS}
+
+    def aside(self) -> JsonObject:
+        return {"model": MODEL, "messages": [{"role": "system", "content": TITLE}, *self.user(PROMPT)], **self.PARAMS}
+
+    def heard(self, reply: JsonObject) -> list[Heard]:
+        calls = reply["choices"][0]["message"].get("tool_calls") or []
+        return [Heard(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls]
+
+    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+        return [reply["choices"][0]["message"]]
+
+    def told(self, results: Sequence[Result]) -> list[JsonObject]:
+        return [
+            {"role": "tool", "tool_call_id": result.call.call_id, "content": self.output(result)} for result in results
+        ]
+
+    def user(self, text: str) -> list[JsonObject]:
+        return [{"role": "user", "content": text}]
+
+    def output(self, result: Result) -> str:
+        return result.text
+
+
+class MessagesClient(Client):
+    """Speaks Messages: the content blocks back as they came, the cache mark on the last message."""
+
+    DIALECT = "messages"
+    PARAMS: ClassVar[JsonObject] = {"max_tokens": 4096}
+
+    def first(self) -> list[JsonObject]:
+        return self.user(PROMPT)
+
+    def body(self) -> JsonObject:
+        tools = [
+            {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
+            for tool in self.TOOLS
+        ]
+        *before, last = self.history
+        content = [*last["content"][:-1], {**last["content"][-1], "cache_control": {"type": "ephemeral"}}]
+        system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
+        messages = [*before, {**last, "content": content}]
+        return {"model": MODEL, "system": system, "messages": messages, "tools": tools, **self.PARAMS}
+
+    def aside(self) -> JsonObject:
+        return {"model": MODEL, "system": TITLE, "messages": self.user(PROMPT), **self.PARAMS}
+
+    def heard(self, reply: JsonObject) -> list[Heard]:
+        blocks = [block for block in reply["content"] if block["type"] == "tool_use"]
+        return [Heard(block["id"], block["name"], orjson.dumps(block["input"]).decode()) for block in blocks]
+
+    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+        return [{"role": "assistant", "content": [self.block(block) for block in reply["content"]]}]
+
+    def told(self, results: Sequence[Result]) -> list[JsonObject]:
+        blocks = [
+            {"type": "tool_result", "tool_use_id": result.call.call_id, "content": result.text}
+            | ({"is_error": True} if result.failed else {})
+            for result in results
+        ]
+        return [{"role": "user", "content": blocks}]
+
+    def user(self, text: str) -> list[JsonObject]:
+        return [{"role": "user", "content": [{"type": "text", "text": text}]}]
+
+    def block(self, block: JsonObject) -> JsonObject:
+        """As it is sent back."""
+        return block

@@ -1,0 +1,177 @@
+"""A policy that says what a scenario says, and the parser that reads it.
+
+Stops   an answer ends with the stop that the template writes where a result, or a user, comes behind it; with
+        `eos_token` where that is none.
+Form    `<think>`, then text, then `<tool_call>` blocks of JSON, as the package's own chat templates write answers:
+        where a template keeps the past, a rendered answer is the sampled one.
+Law     a call's arguments are read as they were written, JSON or not. A block that has no end is text.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from paddock.errors import BugError, RequestError
+from paddock.lab.fidelity.scenarios import Do, Spelling, Turn
+from paddock.testing.engines import Sampled
+from paddock.tokens import Prompter, Vocabulary
+from paddock.types import JsonObject
+
+UNKNOWN_TOOL = "no_such_tool"
+_MARK = re.compile(r"(<[^<>]*>)")
+_BLOCK = re.compile(r'\n?<tool_call>\n?\{"name": ("[^"\n]*"), "arguments": (.*?)\}\n?</tool_call>', re.DOTALL)
+_TOOL: JsonObject = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {}}},
+}
+_RESULT: JsonObject = {"role": "tool", "tool_call_id": "call_0", "content": "Seen."}
+_PIECE = 2
+"""Characters that are tokenised apart from others, of an answer in uncommon ids."""
+
+
+class Hands(Protocol):
+    """What calls are written for: `Face` and its like."""
+
+    @property
+    def tools(self) -> list[JsonObject]:
+        """As they are shown; custom ones are told by their type."""
+        ...
+
+    def shell(self, line: str) -> JsonObject:
+        """A call that runs a line of shell text."""
+        ...
+
+    def closing(self) -> list[JsonObject]:
+        """The answer that ends a run."""
+        ...
+
+
+class OwnStops(NamedTuple):
+    """Ids that end answers of a policy that writes as its template does."""
+
+    said: int
+    """Of one without calls."""
+    called: int
+
+
+def own_stops(prompter: Prompter, vocabulary: Vocabulary) -> OwnStops:
+    stops = vocabulary.stops
+    eos = stops.get(vocabulary.special_texts.get("eos_token", ""), next(iter(stops.values())))
+
+    def found(follows: JsonObject) -> int:
+        try:
+            first = prompter.after([], [follows], [_TOOL])[:1]
+        except RequestError:
+            return eos
+        return next((each for each in first if each in vocabulary.stop_ids), eos)
+
+    return OwnStops(found({"role": "user", "content": "?"}), found(_RESULT))
+
+
+class FidelityPolicy:
+    """Answers a call of the engine with what was last put in its mouth."""
+
+    def __init__(self, vocabulary: Vocabulary, stops: OwnStops) -> None:
+        """`vocabulary`: not the server's, whose work is counted."""
+        self._vocabulary = vocabulary
+        self._stops = stops
+        self._next: Sampled | None = None
+        self._known: dict[tuple[str, bool], list[int]] = {}
+        """Ids of what was said before; many harnesses are told the same."""
+
+    def __call__(self, _prompt: list[int]) -> Sampled:
+        said, self._next = self._next, None
+        if said is None:
+            raise BugError("the engine was asked for what nobody scripted", kind="unscripted")
+        return said
+
+    def say(self, text: str, *, cut: bool = False, uncommon: bool = False, as_call: bool | None = None) -> None:
+        """To the next call. `cut`: without its last third and its end; `as_call`: it ends as one with calls; None: if
+        it has one."""
+        known = self._known.get((text, uncommon))
+        ids = known if known is not None else self._ids(text, uncommon=uncommon)
+        self._known[text, uncommon] = ids
+        called = as_call if as_call is not None else _BLOCK.search(text) is not None
+        stop = self._stops.called if called else self._stops.said
+        self._next = Sampled(ids[: 2 * len(ids) // 3], "length") if cut else Sampled([*ids, stop])
+
+    def _ids(self, text: str, *, uncommon: bool) -> list[int]:
+        pieces = [text] if not uncommon else [piece for part in _MARK.split(text) for piece in _pieces(part)]
+        return [token for piece in pieces for token in self._vocabulary.encode(piece)]
+
+    def forget(self) -> None:
+        """Nobody asked."""
+        self._next = None
+
+
+def words(turn: Turn, hands: Hands, first_file: int) -> str:
+    """An answer, with calls of the tools that `hands` shows. Its calls name files from `first_file` on."""
+    thought = f"<think>\n{turn.thought}\n</think>\n\n" if turn.thought else ""
+    calls = [_call(one, hands, f"notes-{first_file + nth}.txt") for nth, one in enumerate(turn.calls)]
+    return thought + "\n".join([*([turn.text] if turn.text else []), *calls])
+
+
+def closing(hands: Hands) -> str:
+    """The answer that ends a run."""
+    item = hands.closing()[0]
+    if item["type"] == "message":
+        return str(item["content"][0]["text"])
+    return _block(item["name"], item["arguments"])
+
+
+def _call(one: Do, hands: Hands, file: str) -> str:
+    if one.what == "unknown":
+        return _block(UNKNOWN_TOOL, spelled({"path": file}, one.spelling))
+    custom = next((str(tool["name"]) for tool in hands.tools if tool.get("type") == "custom"), None)
+    if one.what == "patch" and custom is not None:
+        patch = f"*** Begin Patch\n*** Add File: {file}\n+first\n+\n*** End Patch\n"
+        return _block(custom, spelled({"input": patch}, one.spelling))
+    item = hands.shell(f"{one.line} {file}")
+    return _block(item["name"], spelled(orjson.loads(item["arguments"]), one.spelling))
+
+
+def _block(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
+
+
+def spelled(arguments: JsonObject, spelling: Spelling) -> str:
+    """JSON, as a policy may write it."""
+    plain = json.dumps(arguments, ensure_ascii=spelling == "escaped")
+    if spelling == "compact":
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    if spelling == "spaced":
+        return (
+            "{ " + ",\n  ".join(f"{json.dumps(key)} :  {json.dumps(value)}" for key, value in arguments.items()) + " }"
+        )
+    if spelling == "twice":
+        key, value = next(iter(arguments.items()))
+        return f"{{{json.dumps(key)}: {json.dumps(value)}, {plain[1:]}"
+    return plain[:-1] if spelling == "broken" else plain
+
+
+def _pieces(part: str) -> list[str]:
+    return [part] if _MARK.fullmatch(part) else [part[at : at + _PIECE] for at in range(0, len(part), _PIECE)]
+
+
+class RawParser:
+    """Of one answer."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def feed(self, text: str, ids: Sequence[int], *, finished: bool) -> JsonObject | None:
+        self._texts.append(text)
+        return self.whole("".join(self._texts), ids) if finished else None
+
+    def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
+        thought, found, rest = text.partition("</think>")
+        said = rest.removeprefix("\n\n") if found else text
+        message: JsonObject = {"reasoning_content": thought.removeprefix("<think>").strip("\n")} if found else {}
+        calls = [
+            {"index": nth, "type": "function", "function": {"name": json.loads(name), "arguments": arguments}}
+            for nth, (name, arguments) in enumerate(_BLOCK.findall(said))
+        ]
+        return {**message, "content": _BLOCK.sub("", said), "tool_calls": calls}

@@ -1,0 +1,139 @@
+"""A report for a reader: combinations that came out alike in one row, then what templates do to the past.
+
+Units   shares in percent; the worst of a row's templates.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from paddock.lab.fidelity.records import VERDICTS, Combination, Figures, Report
+from paddock.types import JsonObject
+
+HEADER = (
+    "harness",
+    "dialect",
+    "templates",
+    "verdict",
+    "append-only",
+    "forks",
+    "dropped",
+    "dropped whole",
+    "in samples",
+    "tokenised",
+    "not exact",
+)
+"""`forks`, `dropped ...`: of all runs of one combination. `in samples`: how many samples a token is in. `tokenised`: by
+the length of the final conversation."""
+TRAITS_HEADER = ("template", "what it does to the past")
+
+
+class Row(NamedTuple):
+    """Cells under `HEADER`."""
+
+    cells: tuple[str, ...]
+
+
+def rows(report: Report) -> Iterator[Row]:
+    """In the report's order."""
+    all_templates = [one.template for one in report.templates]
+    groups: dict[tuple[str, ...], list[Combination]] = {}
+    for one in report.combinations:
+        groups.setdefault((one.subject, one.dialect, one.verdict, _worse([one])), []).append(one)
+    order = list(dict.fromkeys((one.subject, one.dialect) for one in report.combinations))
+    for subject, dialect, verdict, worse in sorted(groups, key=lambda key: order.index((key[0], key[1]))):
+        group = groups[subject, dialect, verdict, worse]
+        totals = [one.total for one in group]
+        figures = _cells(totals) if all(one.calls for one in totals) else ("-",) * 6
+        templates = _templates([one.template for one in group], all_templates)
+        yield Row((subject, dialect, templates, verdict, *figures, worse))
+
+
+def _cells(totals: Sequence[Figures]) -> tuple[str, ...]:
+    """The worst of each."""
+    return (
+        f"{min(one.append_only for one in totals):.1%}",
+        str(max(one.forks for one in totals)),
+        f"{max(_share(one.dropped_tokens, one.sampled_tokens) for one in totals):.1%}",
+        f"{max(_share(one.dropped_whole_tokens, one.sampled_tokens) for one in totals):.1%}",
+        f"{max(one.prefix_factor for one in totals):.2f}",
+        f"{max(one.tokenising for one in totals):.2f}x",
+    )
+
+
+def trait_rows(report: Report) -> Iterator[Row]:
+    for one in report.templates:
+        yield Row((one.template, "; ".join(one.traits.described()) or "nothing"))
+
+
+def lines(report: Report) -> Iterator[str]:
+    """What was not tried, what ended runs too early, how prompts differ from the template's own, and the sum."""
+    for subject, why in report.skipped.items():
+        yield f"{subject}: skipped: {why}"
+    problems: dict[tuple[str, str, str], list[str]] = {}
+    for one in report.combinations:
+        for run in one.runs:
+            for problem in [*([run.problem] if run.problem else []), *run.differences]:
+                problems.setdefault((one.subject, one.template, problem), []).append(run.scenario)
+    for (subject, template, problem), names in problems.items():
+        yield f"{subject} over {template}: {problem} ({', '.join(names)})"
+    counts = {verdict: sum(one.verdict == verdict for one in report.combinations) for verdict in VERDICTS}
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    runs = sum(len(one.runs) for one in report.combinations)
+    yield f"{len(report.combinations)} combinations, {runs} runs in {report.wall_s:.1f} s: {said}"
+
+
+def wire(report: Report) -> JsonObject:
+    """All of it, with the rates that follow."""
+    return {
+        "combinations": [_combination(one) for one in report.combinations],
+        "templates": [
+            {
+                "template": one.template,
+                "traits": one.traits.model_dump(mode="json"),
+                "described": one.traits.described(),
+            }
+            for one in report.templates
+        ],
+        "skipped": report.skipped,
+        "wall_s": report.wall_s,
+    }
+
+
+def _combination(one: Combination) -> JsonObject:
+    runs = [
+        {
+            "scenario": run.scenario,
+            "verdict": run.verdict,
+            "requests": run.requests,
+            "branches_by_design": run.branches_by_design,
+            "problem": run.problem,
+            "differences": run.differences,
+            **_figures(run.figures),
+        }
+        for run in one.runs
+    ]
+    head = {"subject": one.subject, "dialect": one.dialect, "template": one.template}
+    return {**head, "verdict": one.verdict, **_figures(one.total), "runs": runs}
+
+
+def _figures(figures: Figures) -> JsonObject:
+    counts = {key: value for key, value in figures.__dict__.items() if key != "verdict"}
+    rates = {name: getattr(figures, name) for name in ("append_only", "forks", "prefix_factor", "tokenising")}
+    return {**counts, **rates}
+
+
+def _worse(group: Iterable[Combination]) -> str:
+    return ", ".join(dict.fromkeys(run.scenario for one in group for run in one.worse))
+
+
+def _templates(names: Sequence[str], everything: Sequence[str]) -> str:
+    if len(names) == len(everything) > 1:
+        return f"all {len(names)}"
+    left_out = [name for name in everything if name not in names]
+    if len(names) > 3 and len(left_out) <= 3:
+        return f"all but {', '.join(left_out)}"
+    return ", ".join(names)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,202 @@
+"""In what the requests of two versions of a program differ: each difference once, with the scenarios that have it.
+
+Path    of a field as one would write it: `body.input[2].output`. A difference that is the same but for where in a list
+        its item stands, or for the number of an id, is one; it is told as it came first.
+Order   of the keys counts within `tools` alone, as in a record.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from paddock.lab.wirelab.matching import label, pairs
+from paddock.lab.wirelab.records import Asked, Run, Transcripts
+
+Kind = Literal["added", "removed", "changed"]
+SHOWN = 160
+"""Characters of a value in a report."""
+_NUMBERED = re.compile(r"((?:item|call|handle)_lab|<[a-z-]+:)\d+")
+
+
+class Path(NamedTuple):
+    """Where a field is."""
+
+    exact: str
+    loose: str
+    """With what items are in place of their positions."""
+
+    def key(self, name: str) -> "Path":
+        return Path(f"{self.exact}.{name}", f"{self.loose}.{name}")
+
+    def item(self, nth: int, kind: str) -> "Path":
+        return Path(f"{self.exact}[{nth}{' ' + kind if kind else ''}]", f"{self.loose}[{kind or nth}]")
+
+    def but(self, words: str) -> "Path":
+        return Path(self.exact + words, self.loose + words)
+
+
+class Difference(NamedTuple):
+    """One, in one request."""
+
+    kind: Kind
+    path: Path
+    before: str
+    """As JSON; empty where there was nothing."""
+    after: str
+
+    @property
+    def same_as(self) -> tuple[str, ...]:
+        """What is told once."""
+        return (self.kind, self.path.loose, _NUMBERED.sub(r"\1", self.before), _NUMBERED.sub(r"\1", self.after))
+
+
+class Found(NamedTuple):
+    """A difference, and where it is."""
+
+    first: Difference
+    places: dict[str, list[int]]
+    """Numbers (from 1) of requests by scenario; empty: it is the run's own."""
+
+
+def differences(before: Transcripts, after: Transcripts) -> list[Found]:
+    """Those in most scenarios first."""
+    found: dict[tuple[str, ...], Found] = {}
+    for name in [*before.runs, *(name for name in after.runs if name not in before.runs)]:
+        for number, one in _of_runs(before.runs.get(name), after.runs.get(name)):
+            numbers = found.setdefault(one.same_as, Found(one, {})).places.setdefault(name, [])
+            if number and number not in numbers:
+                numbers.append(number)
+    return sorted(found.values(), key=lambda one: (-len(one.places), one.first.path.loose, one.first))
+
+
+def report(before: Transcripts, after: Transcripts) -> str:
+    """The differences as text, each told once; empty where there is none."""
+    found = differences(before, after)
+    if not found:
+        return ""
+    both = [name for name in before.runs if name in after.runs]
+    lines = [f"{_title(after)} against {_title(before)}: {len(found)} differences over scenarios: {len(both)}"]
+    for one in found:
+        lines += [_line(one.first), f"    in {_places(one.places, both)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _title(one: Transcripts) -> str:
+    return f"{one.program} {one.version} ({one.dialect})"
+
+
+def _line(one: Difference) -> str:
+    values = f"{_cut(one.before)} -> {_cut(one.after)}" if one.kind == "changed" else _cut(one.after or one.before)
+    return f"{one.kind:<8} {one.path.exact}: {values}"
+
+
+def _places(places: Mapping[str, Sequence[int]], both: Sequence[str]) -> str:
+    if len(both) > 1 and set(both) <= set(places):
+        return "all"
+    return ", ".join(
+        f"{name} ({' '.join(str(number) for number in numbers)})" if numbers else name
+        for name, numbers in places.items()
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
+
+
+def _of_runs(before: Run | None, after: Run | None) -> Iterator[tuple[int, Difference]]:
+    if before is None or after is None:
+        found = before or after
+        assert found is not None
+        yield 0, _alone("removed" if after is None else "added", _path("scenario"), found.ended)
+        return
+    yield from ((0, one) for one in _compare_values(_path("ended"), before.ended, after.ended))
+    for nth in range(max(len(before.requests), len(after.requests))):
+        was = before.requests[nth] if nth < len(before.requests) else None
+        now = after.requests[nth] if nth < len(after.requests) else None
+        yield from ((nth + 1, one) for one in _of_requests(was, now))
+
+
+def _of_requests(before: Asked | None, after: Asked | None) -> Iterator[Difference]:
+    if before is None or after is None:
+        found = before or after
+        assert found is not None
+        told = f"{found.method} {found.path}"
+        yield _alone("removed" if after is None else "added", _path("request"), told)
+        return
+    for key in ("method", "path", "headers", "times", "body"):
+        yield from _compare(_path(key), getattr(before, key), getattr(after, key), ordered=False)
+
+
+def _compare(path: Path, before: Any, after: Any, *, ordered: bool) -> Iterator[Difference]:
+    if isinstance(before, dict) and isinstance(after, dict) and not _is_prose(before) and not _is_prose(after):
+        yield from _compare_objects(path, before, after, ordered=ordered)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _compare_lists(path, before, after, ordered=ordered)
+    else:
+        yield from _compare_values(path, before, after)
+
+
+def _compare_values(path: Path, before: Any, after: Any) -> Iterator[Difference]:
+    if _text(before) != _text(after):
+        yield Difference("changed", path, _text(before), _text(after))
+
+
+def _compare_objects(
+    path: Path, before: dict[str, Any], after: dict[str, Any], *, ordered: bool
+) -> Iterator[Difference]:
+    for key in [*before, *(key for key in after if key not in before)]:
+        inner = path.key(key)
+        if key not in after:
+            yield _alone("removed", inner, before[key])
+        elif key not in before:
+            yield _alone("added", inner, after[key])
+        else:
+            yield from _compare(inner, before[key], after[key], ordered=ordered or key == "tools")
+    was, now = [key for key in before if key in after], [key for key in after if key in before]
+    if ordered and was != now:
+        yield Difference("changed", path.but(" (order of keys)"), _text(was), _text(now))
+
+
+def _compare_lists(path: Path, before: list[Any], after: list[Any], *, ordered: bool) -> Iterator[Difference]:
+    if all(isinstance(one, str) for one in (*before, *after)):
+        yield from _compare_words(path, before, after)
+        return
+    matched = pairs(before, after)
+    for was, now in matched:
+        if was is None and now is not None:
+            yield _alone("added", path.item(now, label(after[now])), after[now])
+        elif now is None and was is not None:
+            yield _alone("removed", path.item(was, label(before[was])), before[was])
+        elif was is not None and now is not None:
+            yield from _compare(path.item(now, label(after[now])), before[was], after[now], ordered=ordered)
+    kept = [was for was, now in matched if was is not None and now is not None]
+    if kept != sorted(kept):
+        names = [label(before[was]) for was in kept]
+        yield Difference(
+            "changed", path.but(" (order)"), _text([label(before[was]) for was in sorted(kept)]), _text(names)
+        )
+
+
+def _compare_words(path: Path, before: list[str], after: list[str]) -> Iterator[Difference]:
+    yield from (_alone("removed", path.but("[]"), one) for one in before if one not in after)
+    yield from (_alone("added", path.but("[]"), one) for one in after if one not in before)
+    was, now = [one for one in before if one in after], [one for one in after if one in before]
+    if was != now:
+        yield Difference("changed", path.but(" (order)"), _text(was), _text(now))
+
+
+def _path(name: str) -> Path:
+    return Path(name, name)
+
+
+def _is_prose(one: dict[str, Any]) -> bool:
+    return one.keys() == {"prose", "sha"}
+
+
+def _alone(kind: Kind, path: Path, value: Any) -> Difference:
+    return Difference(kind, path, _text(value), "") if kind == "removed" else Difference(kind, path, "", _text(value))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

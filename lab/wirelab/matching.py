@@ -1,0 +1,96 @@
+"""Which items of two lists are the same one, changed: so that what was put in between changes none of the others.
+
+Tools   by their names, whatever their order.
+Others  in order, so that the sum of likenesses is the highest: equal ones, results and calls of one call id, items of
+        one kind with the same words of ours. Items of different kinds are never the same.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from paddock.lab.wirelab.normalising import OURS
+
+Pair = tuple[int | None, int | None]
+"""Indices before and after; None: it is in the other list alone."""
+
+
+def pairs(before: Sequence[Any], after: Sequence[Any]) -> list[Pair]:
+    """Each index of either once; in the order of what is after, with what was removed where it was."""
+    was, now = [_name(one) for one in before], [_name(one) for one in after]
+    if all(was) and all(now) and len({*was}) == len(was) and len({*now}) == len(now):
+        gone: list[Pair] = [(nth, None) for nth, name in enumerate(was) if name not in now]
+        return gone + [(was.index(name) if name in was else None, nth) for nth, name in enumerate(now)]
+    return _aligned(before, after)
+
+
+def label(one: Any) -> str:
+    """What an item is, for people and for telling like from like; empty where it is nothing that has a kind."""
+    if not isinstance(one, dict):
+        return ""
+    kind = one.get("type")
+    role = one.get("role")
+    return _name(one) or " ".join(word for word in (kind, role) if isinstance(word, str))
+
+
+def _aligned(before: Sequence[Any], after: Sequence[Any]) -> list[Pair]:
+    like = [[_likeness(one, other) for other in after] for one in before]
+    best = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    for was in reversed(range(len(before))):
+        for now in reversed(range(len(after))):
+            paired = like[was][now] + best[was + 1][now + 1] if like[was][now] else 0
+            best[was][now] = max(paired, best[was + 1][now], best[was][now + 1])
+    return list(_walk(like, best))
+
+
+def _walk(like: list[list[int]], best: list[list[int]]) -> Iterator[Pair]:
+    was, now = 0, 0
+    while was < len(best) - 1 or now < len(best[0]) - 1:
+        if was == len(best) - 1:
+            yield None, now
+            now += 1
+        elif now == len(best[0]) - 1:
+            yield was, None
+            was += 1
+        elif like[was][now] and best[was][now] == like[was][now] + best[was + 1][now + 1]:
+            yield was, now
+            was, now = was + 1, now + 1
+        elif best[was][now] == best[was + 1][now]:
+            yield was, None
+            was += 1
+        else:
+            yield None, now
+            now += 1
+
+
+def _likeness(one: Any, other: Any) -> int:
+    """0: not the same."""
+    if json.dumps(one) == json.dumps(other):
+        return 100
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return int(
+            isinstance(one, dict) == isinstance(other, dict) and isinstance(one, list) == isinstance(other, list)
+        )
+    if one.get("type") != other.get("type") or _name(one) != _name(other):
+        return 0
+    shared = 10 * len(_words(one) & _words(other))
+    same = [key for key in ("role", "call_id", "tool_call_id") if key in one and one[key] == other.get(key)]
+    return 1 + shared + 5 * len(same)
+
+
+def _words(one: Any) -> set[str]:
+    return {*OURS.findall(json.dumps(one)), *_ids(one)}
+
+
+def _ids(one: Any) -> set[str]:
+    found = (one.get(key) for key in ("call_id", "tool_call_id"))
+    return {text for text in found if isinstance(text, str)}
+
+
+def _name(one: Any) -> str:
+    """Of a tool; empty for what is none."""
+    if not isinstance(one, dict) or "call_id" in one or "role" in one:
+        return ""
+    inner = one.get("function")
+    named = inner.get("name") if isinstance(inner, dict) and "parameters" in inner else one.get("name")
+    return named if isinstance(named, str) else ""

@@ -1,0 +1,137 @@
+"""The scripted upstream of the wire lab: answers a program's calls with the turns of a scenario, in its dialect.
+
+Law     turns are played in order, one per call that reaches the model, then the closing one; who asks on after
+        `MAX_CLOSINGS` of these is refused. Answers that were given whole are the record (`said`).
+Faults  are what a real model server sends: the dialect's own error bodies, events and status codes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import orjson
+
+from paddock.errors import RequestError
+from paddock.http import SAID, Call, DirectPeer, EventStream, Peer
+from paddock.lab.wirelab.scenarios import Turn
+from paddock.sandbox.tunnel import Answer, ModelRequest
+from paddock.server import dialects
+from paddock.server.dialects import (
+    CONTEXT_KIND,
+    Dialect,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    dialect_of,
+    error_reply,
+    make_writer,
+)
+from paddock.types import FinishReason, JsonObject, SaidSince, SaidTurn, SaidTurns
+from paddock.types.responses import calls
+
+MODEL = "policy"
+MAX_CLOSINGS = 10
+SAMPLED_TOKENS = 5
+RETRY_AFTER_S = 1
+_JSON = {"content-type": "application/json"}
+_EVENTS = {"content-type": "text/event-stream"}
+
+
+class Script:
+    """One run's: an `Upstream`, and the record that a harness asks for."""
+
+    def __init__(self, turns: Sequence[Turn], closing: Callable[[int], Turn]) -> None:
+        """`closing`: what is said after them, by the number of the call."""
+        self.said: list[SaidTurn] = []
+        self.hangs = asyncio.Event()
+        """A call is held whose answer will not come."""
+        self._turns = turns
+        self._closing = closing
+        self._calls = 0
+
+    @property
+    def peer(self) -> Peer:
+        """As the run's model server, which is asked for what was said."""
+        return DirectPeer(MODEL, lambda: {SAID: self._tell})
+
+    async def _tell(self, since: SaidSince, _call: Call) -> SaidTurns:
+        return SaidTurns(turns=self.said[since.known :])
+
+    @asynccontextmanager
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
+        dialect = dialect_of(request.path)
+        if dialect is None:
+            yield _whole(200, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "lab"}]})
+            return
+        number, self._calls = self._calls, self._calls + 1
+        if number >= len(self._turns) + MAX_CLOSINGS:
+            yield _error(request.path, "lab: this goes on for too long", "script_ended", 400)
+            return
+        turn = self._turns[number] if number < len(self._turns) else self._closing(number)
+        if turn.fault == "hang":
+            self.hangs.set()
+            await asyncio.Event().wait()
+        yield self._answer(dialect, request, turn)
+
+    def _answer(self, dialect: Dialect, request: ModelRequest, turn: Turn) -> Answer:
+        body = orjson.loads(request.body)
+        if turn.fault == "rate":
+            limited = _error(request.path, "lab: slow down", "rate_limit_exceeded", 429, retryable=True)
+            return limited._replace(headers={**limited.headers, "retry-after": str(RETRY_AFTER_S)})
+        if turn.fault == "server":
+            return _error(request.path, "lab: out of order", "server_error", 500, retryable=True)
+        if turn.fault == "overflow":
+            words = "This model's maximum context length is 9 tokens, however you requested 10 tokens"
+            return _error(request.path, words, CONTEXT_KIND, 400)
+        if turn.fault in ("cut", "failed"):
+            return _half(dialect, body, turn)
+        return self._told(dialect, body, turn)
+
+    def _told(self, dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
+        handle = f"handle_lab{len(self.said) + 1}"
+        reason: FinishReason = "length" if turn.fault == "limit" else "tool_calls" if calls(turn.items) else "stop"
+        counts = dialects.TokenCounts(turn.used_tokens - SAMPLED_TOKENS, SAMPLED_TOKENS)
+        answer = dialects.Answer(list(turn.items), reason, counts, model=MODEL, handle=handle)
+        self.said.append(
+            SaidTurn(id=handle, parent=None, finish_reason=reason, output=answer.output, sampled_tokens=SAMPLED_TOKENS)
+        )
+        reply = dialects.whole_reply(dialect, answer, body, model=MODEL)
+        return Answer(200, _EVENTS, reply.events) if isinstance(reply, EventStream) else _whole(200, reply)
+
+
+def _half(dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
+    """All items but the last, and of that its beginning; then the fault."""
+    *before, last = turn.items
+    if body.get("stream") is not True:
+        return Answer(200, _JSON, _torn(b'{"id": "resp_lab", "output": ['))
+    writer = make_writer(dialect, body, model=MODEL)
+    parts = [
+        writer.start(),
+        *(writer.write(ItemClosed(nth, item)) for nth, item in enumerate(before)),
+        writer.write(ItemOpened(len(before), last)),
+        writer.write(ItemDelta(len(before), "arguments", str(last.get("arguments"))[:6])),
+    ]
+    if turn.fault == "cut":
+        return Answer(200, _EVENTS, _torn(*parts))
+    return Answer(200, _EVENTS, _parts(*parts, writer.fail("lab: it failed", "server_error")))
+
+
+def _error(path: str, message: str, kind: str, status: int, *, retryable: bool = False) -> Answer:
+    reply = error_reply(path, RequestError(message, kind=kind, retryable=retryable), status)
+    return _whole(reply.status, reply.body, reply.headers)
+
+
+def _whole(status: int, body: JsonObject, headers: dict[str, str] | None = None) -> Answer:
+    return Answer(status, {**_JSON, **(headers or {})}, _parts(orjson.dumps(body)))
+
+
+async def _parts(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def _torn(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+    await asyncio.sleep(0.2)  # the client has read it before it is cut
+    raise ConnectionError("lab: cut")

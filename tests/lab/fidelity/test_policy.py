@@ -1,0 +1,61 @@
+"""Claims about the policy and its parser: calls are read as they were written, and uncommon ids are uncommon."""
+
+import json
+
+import pytest
+
+from paddock.conformance.harnesses.face import Face
+from paddock.errors import BugError
+from paddock.lab.fidelity import Do, Language, Turn
+from paddock.lab.fidelity.policy import FidelityPolicy, RawParser, own_stops, spelled, words
+from paddock.lab.fidelity.scenarios import Spelling
+
+BASH = {"type": "function", "name": "bash", "parameters": {"properties": {"command": {"type": "string"}}}}
+FACE = Face([BASH, {"type": "custom", "name": "patch"}])
+
+
+@pytest.mark.parametrize("spelling", ["plain", "spaced", "compact", "escaped", "twice", "broken"])
+def test_arguments_are_read_as_they_were_written(spelling: Spelling) -> None:
+    turn = Turn((Do(spelling=spelling, line="grep 'é'"),), thought="Hm.", text="Look:")
+    message = RawParser().whole(words(turn, FACE, 3), ())
+    assert message["reasoning_content"] == "Hm."
+    assert message["content"] == "Look:"
+    (call,) = message["tool_calls"]
+    assert call["function"]["name"] == "bash"
+    assert call["function"]["arguments"] == spelled({"command": "grep 'é' notes-3.txt"}, spelling)
+
+
+def test_spellings_say_the_same_but_the_broken_one() -> None:
+    arguments = {"command": "ls é"}
+    texts: list[Spelling] = ["plain", "spaced", "compact", "escaped", "twice"]
+    assert len({spelled(arguments, one) for one in texts}) == 5
+    assert all(json.loads(spelled(arguments, one)) == arguments for one in texts)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(spelled(arguments, "broken"))
+
+
+def test_a_patch_is_of_the_custom_tool_and_an_unknown_call_of_none() -> None:
+    said = RawParser().whole(words(Turn((Do("patch"), Do("unknown"))), FACE, 0), ())
+    assert [call["function"]["name"] for call in said["tool_calls"]] == ["patch", "no_such_tool"]
+
+
+def test_a_block_without_an_end_is_text() -> None:
+    text = '<tool_call>\n{"name": "bash", "arguments": {"comm'
+    assert RawParser().whole(text, ()) == {"content": text, "tool_calls": []}
+
+
+def test_uncommon_ids_spell_the_same_text(thinking: Language) -> None:
+    policy = FidelityPolicy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))
+    text = words(Turn(thought="I think that it is so.", uncommon=True), FACE, 0)
+    policy.say(text)
+    common = policy([])
+    policy.say(text, uncommon=True)
+    uncommon = policy([])
+    decode = thinking.vocabulary.decode
+    assert decode(common.ids) == decode(uncommon.ids) == text + "<|im_end|>"
+    assert len(uncommon.ids) > len(common.ids)
+
+
+def test_a_policy_that_was_told_nothing_says_so(thinking: Language) -> None:
+    with pytest.raises(BugError, match="nobody scripted"):
+        FidelityPolicy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))([])
