@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from benchmarks.bodies import row
-from paddock.collect import EvalSettings, Serving, evaluate, make_plan
+from paddock.collect import EvalSettings, ServerLocations, evaluate, make_plan
 from paddock.collect.recovery import recover
 from paddock.config import load
 
@@ -33,7 +33,7 @@ def run() -> dict[str, Any]:
         settings = EvalSettings(rows=[str(rows)], repeats=ROLLOUTS // ROWS)
         plan = make_plan(load(CONFIGS, POLICY), settings, oracle=True)
         out = folder / "run"
-        asyncio.run(evaluate(plan, out, serving=Serving(), quiet=True))
+        asyncio.run(evaluate(plan, out, servers=ServerLocations(), quiet=True))
         scans, reads = [], []
         for _ in range(ROUNDS):
             scans.append(_scan(out))

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from paddock.cli import main
-from paddock.collect.endings import FailedAttempt
+from paddock.collect.results import FailedAttempt
 from paddock.http import rollout_to_wire
 from paddock.tokens import RolloutSample
 from paddock.types import REWARDED, Engine, Failure, JsonObject, Outcome, Rollout, Row, Turn, Verdict

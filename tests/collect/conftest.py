@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import orjson
 import pytest
 
-from paddock.collect import Collected, EvalSettings, Plan, evaluate, make_plan
+from paddock.collect import CollectionResult, EvalSettings, Plan, evaluate, make_plan
 from paddock.config import Config, load
 
 SCRIPTED = "paddock.conformance.scripted"
@@ -82,7 +82,7 @@ def make_case(make_rows: MakeRows, make_config: MakeConfig) -> Callable[..., Pla
 
 @pytest.fixture
 def run_plan(tmp_path: Path) -> Callable[..., Any]:
-    async def run(plan: Plan, name: str = "run", *, resume: bool = False) -> Collected:
+    async def run(plan: Plan, name: str = "run", *, resume: bool = False) -> CollectionResult:
         return await evaluate(plan, tmp_path / name, resume=resume, quiet=True)
 
     return run

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from paddock.collect import Collected, EvalSettings, FailedAttempt, Plan
+from paddock.collect import CollectionResult, EvalSettings, FailedAttempt, Plan
 from paddock.collect.breaker import Breaker
 
 MakeCase = Callable[..., Plan]
-RunPlan = Callable[..., Awaitable[Collected]]
+RunPlan = Callable[..., Awaitable[CollectionResult]]
 ReadLines = Callable[..., list[dict[str, Any]]]
 
 

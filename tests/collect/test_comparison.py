@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.collect.comparison import Arm, Comparison, compare, compare_all, sign_test
+from paddock.collect.comparison import Arm, ArmComparison, compare, compare_all, sign_test
 from paddock.collect.statistics import RowScore
 
 
@@ -22,7 +22,7 @@ def arm(name: str, rows: dict[str, list[float]], environment: str | None = "swe"
     return Arm(name, environment, {row: score(*rewards) for row, rewards in rows.items()})
 
 
-def table(both: int, first: int, second: int, neither: int) -> Comparison:
+def table(both: int, first: int, second: int, neither: int) -> ArmComparison:
     """The comparison of rows with one rollout each, counted by who passed them."""
     pairs = [(1.0, 1.0)] * both + [(1.0, 0.0)] * first + [(0.0, 1.0)] * second + [(0.0, 0.0)] * neither
     ours = {str(row): [pair[0]] for row, pair in enumerate(pairs)}

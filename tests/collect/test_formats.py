@@ -8,14 +8,14 @@ from zlib import crc32
 import orjson
 import pytest
 
-from paddock.collect import Collected, Plan, read_identity
+from paddock.collect import CollectionResult, Plan, read_identity
 from paddock.collect.lines import seal
 from paddock.collect.recovery import recover
 from paddock.collect.repair import check_folder, repair_folder
 from paddock.errors import ConfigError
 
 MakeCase = Callable[..., Plan]
-RunPlan = Callable[..., Awaitable[Collected]]
+RunPlan = Callable[..., Awaitable[CollectionResult]]
 ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 ROWS: list[Any] = [ROW, ROW, {**ROW, "grade": "leak"}, ROW, ROW]
 
@@ -60,7 +60,7 @@ def change_line(folder: Path, change: Callable[[dict[str, Any]], None], number: 
 
 async def test_an_older_run_is_read_and_gone_on_with(older: Path, make_case: MakeCase, run_plan: RunPlan) -> None:
     assert read_identity(older).format == 1
-    assert [ending.reward for ending in recover(older).verdicts] == [1.0] * 4
+    assert [result.reward for result in recover(older).verdicts] == [1.0] * 4
     rollouts = older / "rollouts.jsonl"
     lines = rollouts.read_bytes().splitlines(keepends=True)
     rollouts.write_bytes(b"".join(lines[:2]))
@@ -95,7 +95,7 @@ def test_a_repair_gives_older_lines_their_digests(older: Path) -> None:
     assert read_identity(older).format == 2
     assert not (older / "damaged.jsonl").exists()
     after = recover(older)
-    assert [ending.reward for ending in after.verdicts] == [ending.reward for ending in before.verdicts]
+    assert [result.reward for result in after.verdicts] == [result.reward for result in before.verdicts]
     assert (after.failures.keys(), after.repairs) == (before.failures.keys(), [])
     assert all(b"_paddock_crc32" in line for line in (older / "rollouts.jsonl").read_bytes().splitlines())
 

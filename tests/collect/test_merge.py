@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from paddock.collect import Collected, Plan, evaluate, read_summary
+from paddock.collect import CollectionResult, Plan, evaluate, read_summary
 from paddock.collect.merge import merge
 from paddock.collect.recovery import recover
 from paddock.errors import ConfigError
 
 MakeCase = Callable[..., Plan]
-RunPlan = Callable[..., Awaitable[Collected]]
+RunPlan = Callable[..., Awaitable[CollectionResult]]
 ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 ROWS: list[Any] = [ROW, b"broken", {**ROW, "answer": "no"}, {**ROW, "grade": "leak"}, ROW, ROW, ROW]
 
@@ -27,10 +27,10 @@ async def test_merged_shards_equal_the_whole(make_case: MakeCase, run_plan: RunP
     assert [{k: v for k, v in run.items() if k not in timeless} for run in merged.summary] == [
         {k: v for k, v in run.items() if k not in timeless} for run in whole.summary
     ]
-    rewards = {ending.key: ending.reward for ending in recover(tmp_path / "whole").endings()}
+    rewards = {result.key: result.reward for result in recover(tmp_path / "whole").results()}
     found = recover(tmp_path / "merged")
-    assert {ending.key: ending.reward for ending in found.endings()} == rewards
-    assert [ending.key for ending in found.verdicts] == sorted(ending.key for ending in found.verdicts)
+    assert {result.key: result.reward for result in found.results()} == rewards
+    assert [result.key for result in found.verdicts] == sorted(result.key for result in found.verdicts)
     assert found.repairs == []
     assert read_summary(tmp_path / "merged") == merged.summary
 

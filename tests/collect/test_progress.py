@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paddock.collect import Plan, evaluate
-from paddock.collect.endings import MemberKey
 from paddock.collect.in_flight import InFlight
+from paddock.collect.results import MemberKey
 from paddock.server.rollout import Life
 from paddock.types import Row
 

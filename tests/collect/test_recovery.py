@@ -10,30 +10,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paddock.collect import Collected, Plan
+from paddock.collect import CollectionResult, Plan
 from paddock.collect.lines import seal
-from paddock.collect.recovery import Recovered, recover
+from paddock.collect.recovery import StoredRun, recover
 from paddock.errors import ConfigError
 
 ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 
 
 @pytest.fixture
-async def folder(make_case: Callable[..., Plan], run_plan: Callable[..., Awaitable[Collected]], tmp_path: Path) -> Path:
+async def folder(
+    make_case: Callable[..., Plan], run_plan: Callable[..., Awaitable[CollectionResult]], tmp_path: Path
+) -> Path:
     """A finished run of four verdicts and one leak."""
     await run_plan(make_case([ROW, ROW, {**ROW, "grade": "leak"}, ROW, ROW]))
     return tmp_path / "run"
 
 
-def numbers(found: Recovered) -> list[tuple[int, float | None]]:
-    return [(ending.group_id, ending.reward) for ending in found.endings()]
+def numbers(found: StoredRun) -> list[tuple[int, float | None]]:
+    return [(result.group_id, result.reward) for result in found.results()]
 
 
 def test_a_folder_is_read_back_as_it_was_written(folder: Path) -> None:
     found = recover(folder)
     assert sorted(numbers(found), key=str) == [(0, 1.0), (1, 1.0), (2, None), (3, 1.0), (4, 1.0)]
     assert found.repairs == []
-    assert [ending.timing.total_s > 0 for ending in found.verdicts] == [True] * 4
+    assert [result.timing.total_s > 0 for result in found.verdicts] == [True] * 4
 
 
 @pytest.mark.parametrize("change", ["missing", "empty", "torn", "foreign", "shifted", "short"])
@@ -62,7 +64,7 @@ def test_a_line_taken_out_by_hand_is_a_rollout_that_did_not_run(folder: Path) ->
     gone = orjson.loads(lines.pop(1))["_ng_task_index"]
     rollouts.write_bytes(b"".join(lines))
     found = recover(folder)
-    assert gone not in [ending.group_id for ending in found.verdicts]
+    assert gone not in [result.group_id for result in found.verdicts]
     assert len(found.verdicts) == 3
     assert found.repairs == ["index.jsonl: did not fit rollouts.jsonl; made again"]
 
@@ -131,7 +133,7 @@ def test_a_line_that_stands_twice_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("flips", [60, pytest.param(800, marks=pytest.mark.slow)])
 def test_rewards_never_change_whatever_bytes_flip(folder: Path, flips: int) -> None:
-    true = {ending.key: ending.reward for ending in recover(folder).verdicts}
+    true = {result.key: result.reward for result in recover(folder).verdicts}
     names = ("rollouts.jsonl", "index.jsonl")
     whole = {name: (folder / name).read_bytes() for name in names}
     random = Random(flips)
@@ -143,7 +145,7 @@ def test_rewards_never_change_whatever_bytes_flip(folder: Path, flips: int) -> N
             data[random.randrange(len(data))] ^= random.randrange(1, 256)
         (folder / name).write_bytes(data)
         try:
-            found = {ending.key: ending.reward for ending in recover(folder).verdicts}
+            found = {result.key: result.reward for result in recover(folder).verdicts}
             assert found.items() <= true.items()
             # Less than all only where the file no longer ended with a newline: what it lost runs again.
             assert found == true or not data.endswith(b"\n")

@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from paddock.collect import Collected, Plan, read_summary
+from paddock.collect import CollectionResult, Plan, read_summary
 from paddock.collect.lines import seal
 from paddock.collect.recovery import recover
 from paddock.collect.repair import check_folder, repair_folder
 from paddock.errors import ConfigError
 
 MakeCase = Callable[..., Plan]
-RunPlan = Callable[..., Awaitable[Collected]]
+RunPlan = Callable[..., Awaitable[CollectionResult]]
 ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 ROWS: list[Any] = [ROW, {**ROW, "answer": "no"}, {**ROW, "grade": "leak"}, ROW]
 
@@ -33,7 +33,7 @@ def rollout_lines(folder: Path) -> list[bytes]:
 
 
 def rewards(folder: Path) -> dict[tuple[int, int], float | None]:
-    return {(ending.group_id, ending.member): ending.reward for ending in recover(folder).verdicts}
+    return {(result.group_id, result.member): result.reward for result in recover(folder).verdicts}
 
 
 def aside(folder: Path) -> list[dict[str, Any]]:

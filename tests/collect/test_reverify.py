@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from paddock.collect import Collected, Plan
+from paddock.collect import CollectionResult, Plan
 from paddock.collect.lines import seal
 from paddock.collect.reverify import reverify
 from paddock.config import Config
@@ -16,7 +16,9 @@ from paddock.types.step_rewards import JudgedStep, StepRewards, combined
 
 
 @pytest.fixture
-async def folder(make_case: Callable[..., Plan], run_plan: Callable[..., Awaitable[Collected]], tmp_path: Path) -> Path:
+async def folder(
+    make_case: Callable[..., Plan], run_plan: Callable[..., Awaitable[CollectionResult]], tmp_path: Path
+) -> Path:
     await run_plan(make_case(6, repeats=2))
     return tmp_path / "run"
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from paddock.collect import Collected, Plan, open_run
+from paddock.collect import CollectionResult, Plan, open_run
 from paddock.errors import ConfigError, InfraError
 from paddock.types import Rollout, Verdict
 
 MakeCase = Callable[..., Plan]
-RunPlan = Callable[..., Coroutine[Any, Any, Collected]]
+RunPlan = Callable[..., Coroutine[Any, Any, CollectionResult]]
 ReadLines = Callable[..., list[dict[str, Any]]]
 ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 

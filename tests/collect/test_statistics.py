@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.collect.endings import Ending
+from paddock.collect.results import RolloutResult
 from paddock.collect.statistics import RowScore, effective_size, interval95, mean, pass_rate, pass_table, wilson95
 from paddock.collect.tally import Board, Pace
 from paddock.types import OUTCOMES, REWARDED, Outcome
@@ -105,7 +105,7 @@ def test_means_are_of_verdicts_alone_whatever_fails_beside_them(drawn: list[tupl
     every, judged = Board(), Board()
     for member, (group, outcome, reward) in enumerate(drawn):
         given_reward = reward if outcome in REWARDED else None
-        ending = Ending(
+        result = RolloutResult(
             group_id=group,
             member=member,
             agent="a",
@@ -119,9 +119,9 @@ def test_means_are_of_verdicts_alone_whatever_fails_beside_them(drawn: list[tupl
             malformed={"bad_json": member % 3},
             turns=member,
         )
-        every.add(ending)
+        every.add(result)
         if given_reward is not None:
-            judged.add(ending)
+            judged.add(result)
     assert every.mean_reward == judged.mean_reward
     assert sum(every.outcomes.values()) == len(drawn)
     pace = Pace(1.0, 1)
@@ -135,4 +135,4 @@ def test_means_are_of_verdicts_alone_whatever_fails_beside_them(drawn: list[tupl
 def test_an_ending_carries_a_reward_exactly_where_its_outcome_does(outcome: Outcome) -> None:
     wrong = None if outcome in REWARDED else 0.0
     with pytest.raises(ValueError, match="with reward"):
-        Ending(group_id=0, member=0, agent="a", outcome=outcome, reward=wrong)
+        RolloutResult(group_id=0, member=0, agent="a", outcome=outcome, reward=wrong)

@@ -1,36 +1,36 @@
-"""Claims about what a summary says beside the reward: reasons, endings, labels, variants, comparisons, their text."""
+"""Claims about what a summary says beside the reward: reasons, results, labels, variants, comparisons, their text."""
 
 from typing import Any
 
 import pytest
 
-from paddock.collect.endings import Ending, MemberKey, ending_of, harness_told
-from paddock.collect.identity import Who
-from paddock.collect.report import MAX_WORDS, compared_lines, part_tables, summary_rows
+from paddock.collect.identity import AgentIdentity
+from paddock.collect.report import MAX_WORDS, comparison_lines, part_tables, summary_rows
+from paddock.collect.results import MemberKey, RolloutResult, harness_report, result_of
 from paddock.collect.tally import Board, Pace
 from paddock.types import JsonObject, Rollout, Row, Stamp, Usage, Verdict
 
-SWE = Who(environment="swe", harness="mixed", model="m")
+SWE = AgentIdentity(environment="swe", harness="mixed", model="m")
 
 
-def ending(group: int, member: int = 0, reward: float | None = 1.0, **more: Any) -> Ending:
+def result(group: int, member: int = 0, reward: float | None = 1.0, **more: Any) -> RolloutResult:
     outcome = "infra" if reward is None else "completed"
     base = {"group_id": group, "member": member, "agent": "a", "row_name": f"row-{group}", "outcome": outcome}
-    return Ending.model_validate({**base, "reward": reward, **more})
+    return RolloutResult.model_validate({**base, "reward": reward, **more})
 
 
-def summary(*endings: Ending, **agents: Who) -> list[JsonObject]:
+def summary(*results: RolloutResult, **agents: AgentIdentity) -> list[JsonObject]:
     board = Board()
-    board.add_all(endings)
-    return board.summary(agents or {"a": SWE}, Pace(1.0, len(endings)))
+    board.add_all(results)
+    return board.summary(agents or {"a": SWE}, Pace(1.0, len(results)))
 
 
 def test_reasons_and_what_ended_rollouts_are_counted_and_failures_are_not() -> None:
     (run,) = summary(
-        ending(0, reason="resolved", ended="finished"),
-        ending(1, reward=0.0, reason="no_patch", ended="turn_limit"),
-        ending(2, reward=0.0, reason="no_patch", ended="turn_limit"),
-        ending(3, reward=None),
+        result(0, reason="resolved", ended="finished"),
+        result(1, reward=0.0, reason="no_patch", ended="turn_limit"),
+        result(2, reward=0.0, reason="no_patch", ended="turn_limit"),
+        result(3, reward=None),
     )
     assert run["reasons"] == {"no_patch": 2, "resolved": 1}
     assert run["ended"] == {"turn_limit": 2, "finished": 1}
@@ -42,7 +42,7 @@ def test_reasons_and_what_ended_rollouts_are_counted_and_failures_are_not() -> N
 
 def test_where_steps_are_rewarded_a_rollout_passes_by_its_outcome() -> None:
     (run,) = summary(
-        ending(0, reward=0.75, metrics={"outcome_reward": 1.0}), ending(1, reward=1.25, metrics={"outcome_reward": 0.0})
+        result(0, reward=0.75, metrics={"outcome_reward": 1.0}), result(1, reward=1.25, metrics={"outcome_reward": 0.0})
     )
     assert (run["mean_reward"], run["pass_rate"]) == (1.0, 0.5)
 
@@ -50,10 +50,10 @@ def test_where_steps_are_rewarded_a_rollout_passes_by_its_outcome() -> None:
 def test_a_reward_below_0_lowers_the_mean_and_is_no_pass() -> None:
     bent = {"tests_bent": 1.0}, {"tests_bent": 0.0}
     (run,) = summary(
-        ending(0, 0, reason="resolved", metrics=bent[1]),
-        ending(0, 1, reward=-1.0, reason="tests_bent", metrics=bent[0]),
-        ending(1, 0, reward=-1.0, reason="tests_bent", metrics=bent[0]),
-        ending(1, 1, reward=0.0, reason="tests_fail", metrics=bent[1]),
+        result(0, 0, reason="resolved", metrics=bent[1]),
+        result(0, 1, reward=-1.0, reason="tests_bent", metrics=bent[0]),
+        result(1, 0, reward=-1.0, reason="tests_bent", metrics=bent[0]),
+        result(1, 1, reward=0.0, reason="tests_fail", metrics=bent[1]),
     )
     assert (run["mean_reward"], run["pass_rate"], run["pass_at_k"]) == (-0.25, 0.25, {"1": 0.25, "2": 0.5})
     assert run["metrics"]["tests_bent"] == 0.5
@@ -63,29 +63,29 @@ def test_a_reward_below_0_lowers_the_mean_and_is_no_pass() -> None:
 
 
 def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:
-    told = [ending(group, ended="finished", malformed={"bad_json": group}) for group in range(4)]
-    (run,) = summary(*told, ending(9))
+    told = [result(group, ended="finished", malformed={"bad_json": group}) for group in range(4)]
+    (run,) = summary(*told, result(9))
     assert run["malformed_each"] == {"bad_json": 1.5}
     assert dict(summary_rows(run))["malformed"] == "bad_json 1.50 calls each"
-    (silent,) = summary(ending(9))
+    (silent,) = summary(result(9))
     assert "malformed" not in dict(summary_rows(silent))
 
 
 def test_turns_and_tokens_are_given_per_rollout() -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
-    (run,) = summary(ending(0, turns=3, usage=usage), ending(1, turns=4, usage=usage), ending(2, reward=None, turns=99))
+    (run,) = summary(result(0, turns=3, usage=usage), result(1, turns=4, usage=usage), result(2, reward=None, turns=99))
     assert (run["turns"], run["tokens_each"]) == (3.5, {"input": 100.0, "output": 10.0})
     text = dict(summary_rows(run))
     assert (text["turns each"], text["tokens"]) == ("3.5", "200 in, 20 out, 100 and 10 each")
 
 
 def test_labels_have_a_table_with_the_most_frequent_words_first() -> None:
-    endings = [
-        ending(10 * word + nth, reward=float(nth % 2), labels={"repo": f"repo-{word}"})
+    results = [
+        result(10 * word + nth, reward=float(nth % 2), labels={"repo": f"repo-{word}"})
         for word in range(MAX_WORDS + 3)
         for nth in range(1 + word % 4)
     ]
-    (run,) = summary(*endings)
+    (run,) = summary(*results)
     assert run["labels"]["repo"]["repo-3"]["pass_rate"] == 0.5
     (table,) = part_tables(run)
     assert table.title == "by repo"
@@ -96,43 +96,43 @@ def test_labels_have_a_table_with_the_most_frequent_words_first() -> None:
 
 @pytest.mark.parametrize("repos", [("only", "only"), ("one", "other")])
 def test_one_word_or_a_word_for_each_row_needs_no_table(repos: tuple[str, str]) -> None:
-    (run,) = summary(*(ending(group, labels={"repo": repo}) for group, repo in enumerate(repos)))
+    (run,) = summary(*(result(group, labels={"repo": repo}) for group, repo in enumerate(repos)))
     assert list(part_tables(run)) == []
     assert set(run["labels"]["repo"]) == set(repos)
 
 
 def test_variants_of_one_agent_are_compared_on_the_rows_that_both_worked_on() -> None:
     pairs = [(1.0, 0.0)] * 6 + [(1.0, 1.0)] * 3 + [(0.0, None)]
-    endings = [
-        ending(group, member, reward, variant=("codex", "opencode")[member] if reward is not None else None)
+    results = [
+        result(group, member, reward, variant=("codex", "opencode")[member] if reward is not None else None)
         for group, pair in enumerate(pairs)
         for member, reward in enumerate(pair)
     ]
-    (run,) = summary(*endings)
+    (run,) = summary(*results)
     assert {name: part["n_rollouts"] for name, part in run["variants"].items()} == {"codex": 10, "opencode": 9}
     (found,) = run["compared"]
     assert (found["first"], found["second"], found["n_rows"]) == ("a/codex", "a/opencode", 9)
     assert (found["first_rate"], found["second_rate"]) == (1.0, pytest.approx(1 / 3))
     assert (found["n_first_better"], found["p_value"]) == (6, pytest.approx(2 / 2**6))
     assert found["ci95"][0] > 0
-    (head, line, _) = compared_lines([run])
+    (head, line, _) = comparison_lines([run])
     assert head == "compared, row by row"
     assert line.startswith("  a/codex - a/opencode: +0.667 [+0.")
     assert line.endswith("1.000 and 0.333 on 9 rows, better on 6, worse on 0, p 0.031")
 
 
 def test_agents_are_paired_by_the_names_of_rows_not_by_their_places() -> None:
-    here = [ending(group, reward=1.0, agent="a", row_name=f"r{group}") for group in range(3)]
-    there = [ending(10 + group, reward=0.0, agent="b", row_name=f"r{2 - group}") for group in range(3)]
+    here = [result(group, reward=1.0, agent="a", row_name=f"r{group}") for group in range(3)]
+    there = [result(10 + group, reward=0.0, agent="b", row_name=f"r{2 - group}") for group in range(3)]
     runs = summary(*here, *there, a=SWE, b=SWE)
     assert [len(run.get("compared", [])) for run in runs] == [1, 0]
     assert runs[0]["compared"][0]["n_rows"] == 3
-    assert compared_lines(summary(*here, *there, a=SWE, b=SWE.model_copy(update={"environment": "pivot"}))) == []
+    assert comparison_lines(summary(*here, *there, a=SWE, b=SWE.model_copy(update={"environment": "pivot"}))) == []
 
 
 def test_rows_without_a_name_are_paired_with_none() -> None:
-    runs = summary(ending(0, row_name=None), ending(0, agent="b", row_name=None), a=SWE, b=SWE)
-    assert compared_lines(runs) == []
+    runs = summary(result(0, row_name=None), result(0, agent="b", row_name=None), a=SWE, b=SWE)
+    assert comparison_lines(runs) == []
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_an_ending_keeps_what_the_agent_and_the_verifier_say() -> None:
         response={"output": [], "harness": told},
         verdict=Verdict(reward=1.0, reason="resolved", labels={"repo": "a/b"}),
     )
-    found = ending_of(rollout, MemberKey(3, 1))
+    found = result_of(rollout, MemberKey(3, 1))
     assert (found.row_name, found.reason, found.labels) == ("x", "resolved", {"repo": "a/b"})
     assert (found.variant, found.ended, found.malformed) == ("codex", "finished", {"cut": 2})
 
 
 @pytest.mark.parametrize("response", [None, {}, {"harness": None}, {"harness": []}, {"harness": {"variant": 3}}])
 def test_an_agent_may_say_nothing_of_its_harness(response: JsonObject | None) -> None:
-    assert harness_told(response) == (None, None, {})
+    assert harness_report(response) == (None, None, {})

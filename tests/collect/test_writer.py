@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from paddock.collect.writer import Part, Writer
+from paddock.collect.writer import JournalWriter, Part
 
 
 async def test_what_put_has_promised_is_in_the_file(tmp_path: Path) -> None:
-    writer = Writer({"a": tmp_path / "a"}, durable=frozenset({"a"}))
+    writer = JournalWriter({"a": tmp_path / "a"}, durable=frozenset({"a"}))
     await writer.put(Part("a", b"one\n"))
     assert (tmp_path / "a").read_bytes() == b"one\n"
     await writer.close()
 
 
 async def test_parts_go_in_the_order_in_which_they_were_put(tmp_path: Path) -> None:
-    writer = Writer({"a": tmp_path / "a", "b": tmp_path / "b"}, durable=frozenset({"a"}))
+    writer = JournalWriter({"a": tmp_path / "a", "b": tmp_path / "b"}, durable=frozenset({"a"}))
     ends = []
     puts = []
     for number in range(2000):
@@ -31,7 +31,7 @@ async def test_parts_go_in_the_order_in_which_they_were_put(tmp_path: Path) -> N
 
 
 async def test_closing_writes_what_nobody_waited_for(tmp_path: Path) -> None:
-    writer = Writer({"a": tmp_path / "a"}, durable=frozenset())
+    writer = JournalWriter({"a": tmp_path / "a"}, durable=frozenset())
     for _ in range(700):
         writer.post(Part("a", b"x"))
     writer.put(Part("a", b"y")).cancel()
@@ -41,7 +41,7 @@ async def test_closing_writes_what_nobody_waited_for(tmp_path: Path) -> None:
 
 async def test_a_file_is_continued_where_it_ended(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"before\n")
-    writer = Writer({"a": tmp_path / "a"}, durable=frozenset())
+    writer = JournalWriter({"a": tmp_path / "a"}, durable=frozenset())
     assert writer.end_of("a") == 7
     await writer.put(Part("a", b"after\n"))
     await writer.close()
@@ -51,7 +51,7 @@ async def test_a_file_is_continued_where_it_ended(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full")
 async def test_a_disk_that_refuses_says_so_to_this_put_and_all_later_ones(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/dev/full")
-    writer = Writer({"a": tmp_path / "a", "b": tmp_path / "b"}, durable=frozenset({"a"}))
+    writer = JournalWriter({"a": tmp_path / "a", "b": tmp_path / "b"}, durable=frozenset({"a"}))
     with pytest.raises(OSError, match="No space left"):
         await writer.put(Part("a", b"one\n"))
     with pytest.raises(OSError, match="No space left"):

@@ -27,7 +27,7 @@ def test_a_list_has_every_rollout_with_its_harness_and_reason(
 def test_a_failure_comes_once_by_its_last_attempt(seen_run: Path) -> None:
     failed = [entry for entry in entries(seen_run) if entry.failed is not None]
     assert sorted(entry.place for entry in failed) == ["3-0", "3-1"]
-    assert all(entry.ending.reward is None for entry in failed)
+    assert all(entry.result.reward is None for entry in failed)
 
 
 def test_a_summary_tells_variants_and_repositories_apart_and_counts_no_failure(seen_run: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.collect.routing import Router, environment
-from paddock.collect.rows import Line, Source, read_line
+from paddock.collect.rows import RowFileLine, RowSource, read_line
 from paddock.config import Config
 from paddock.conformance.subjects import find_subject
 from paddock.errors import BugError, ConfigError, PaddockError, RowError, boundary
@@ -117,9 +117,9 @@ def check_rows(paths: Sequence[Path], reader: RowReader, counts: RowCounts) -> I
     """The findings about the rows of some files, which count as one data set."""
     seen: dict[bytes, tuple[int, int]] = {}
     for index, path in enumerate(paths):
-        source = Source(path)
+        source = RowSource(path)
         for number, text in numbered_lines(path):
-            line = Line(counts.n_rows, source, number, text)
+            line = RowFileLine(counts.n_rows, source, number, text)
             counts.n_rows += 1
             try:
                 row = read_line(line, own_prompt=reader.own_prompt)

@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from paddock.collect.identity import blanked
+from paddock.collect.identity import blank_secrets
 from paddock.collect.rows import file_facts
 from paddock.config import Note, resolve_class
 from paddock.config.reading import parse
@@ -290,7 +290,7 @@ def _ends(config: TrainConfig) -> Iterator[str]:
 
 def _changed_settings(config: TrainConfig) -> Iterator[str]:
     """Settings that are not their defaults; secrets are blank."""
-    tree = blanked(config.model_dump(mode="json", exclude_defaults=True, exclude={"paddock": {"recipe"}}))
+    tree = blank_secrets(config.model_dump(mode="json", exclude_defaults=True, exclude={"paddock": {"recipe"}}))
     tree = {key: value for key, value in tree.items() if value != {}}
     yield "settings other than their defaults:"
     for path, value in _leaves(tree, ""):

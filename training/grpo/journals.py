@@ -16,10 +16,10 @@ from pathlib import Path
 
 import orjson
 
-from paddock.collect.endings import Ending, FailedAttempt
 from paddock.collect.folder import write_json
 from paddock.collect.recovery import to_line
-from paddock.collect.writer import Part, Writer
+from paddock.collect.results import FailedAttempt, RolloutResult
+from paddock.collect.writer import JournalWriter, Part
 from paddock.errors import InfraError
 from paddock.training.core.records import Group
 
@@ -39,9 +39,9 @@ class GroupLines:
         self.rollouts: list[bytes] = []
         self.failures: list[bytes] = []
 
-    async def rollout(self, ending: Ending, line: bytes) -> Ending:
+    async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
         self.rollouts.append(line)
-        return ending
+        return result
 
     async def failure(self, failed: FailedAttempt) -> None:
         self.failures.append(to_line(failed))
@@ -52,7 +52,7 @@ class Journals:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writer: Writer | None = None
+        self._writer: JournalWriter | None = None
 
     async def group(self, group: Group, lines: GroupLines) -> None:
         """Write the lines of a group that has ended."""
@@ -83,7 +83,7 @@ class Journals:
     async def _put(self, parts: Sequence[Part]) -> None:
         try:
             if self._writer is None:
-                self._writer = Writer({name: self._folder / name for name in NAMES}, durable=frozenset())
+                self._writer = JournalWriter({name: self._folder / name for name in NAMES}, durable=frozenset())
             await self._writer.put(*parts)
         except OSError as error:
             raise _disk_error(self._folder, error) from error

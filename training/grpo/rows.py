@@ -11,7 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 from paddock.collect import EvalSettings, Plan, PlannedGroup, make_plan
-from paddock.collect.rows import Line, file_facts
+from paddock.collect.rows import RowFileLine, file_facts
 from paddock.config import Config, find_file
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import DataConfig, TrainConfig
@@ -45,14 +45,14 @@ class IndexedRows:
         row = group.row.model_copy(update={"stamp": stamp, "responses_create_params": params})
         return group._replace(row=row, size=size)
 
-    def _line(self, index: int) -> Line:
+    def _line(self, index: int) -> RowFileLine:
         number, start, length, check = self._starts[index]
         with self._source.path.open("rb") as file:
             file.seek(start)
             text = file.read(length)
         if len(text) != length or crc32(text) != check:
             raise ConfigError(f"{self._source.path}: was changed since the run began", kind="rows_changed")
-        return Line(index, self._source, number, text)
+        return RowFileLine(index, self._source, number, text)
 
 
 def rows_files(data: DataConfig) -> dict[str, Path]:

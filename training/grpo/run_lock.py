@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from paddock.collect.folder import has_run, write_json
-from paddock.collect.identity import blanked, changed, placeless, public_tree
+from paddock.collect.identity import blank_secrets, changed, identifying_part, public_tree
 from paddock.collect.rows import file_facts
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import DataConfig
@@ -57,8 +57,8 @@ def claim(read: RunConfig, out: Path, *, resume: bool) -> None:
     """Take the folder, and that of the checkpoints, for this run; ConfigError when one belongs to another."""
     train = read.config.model_dump(mode="json")
     current = {
-        "train": blanked(train),
-        "servers": placeless(public_tree(read.environment)),
+        "train": blank_secrets(train),
+        "servers": identifying_part(public_tree(read.environment)),
         "rows": dict(_rows(read.config.data)),
     }
     checkpoints = read.config.checkpointing.checkpoint_dir if read.config.checkpointing.enabled else None

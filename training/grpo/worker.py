@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.collect import EvalSettings, PlannedGroup
-from paddock.collect.attempts import Attempts, Ended
+from paddock.collect.attempts import Attempts, FinishedMember
 from paddock.config import Config, validate
 from paddock.errors import BugError
 from paddock.training.core.flaws import FlawRules
@@ -144,9 +144,9 @@ class RolloutWorker:
         attempt_result = await attempts.run_member(row, nth, failed_before)
         return self._as_member(attempt_result, nth)._replace(total_s=time.monotonic() - started)
 
-    def _as_member(self, attempt_result: Ended, nth: int) -> Member:
+    def _as_member(self, attempt_result: FinishedMember, nth: int) -> Member:
         if attempt_result.rollout is None:
-            return Member(nth=nth, outcome=attempt_result.ending.outcome, reward=None)
+            return Member(nth=nth, outcome=attempt_result.result.outcome, reward=None)
         return member_of(attempt_result.rollout, self.settings.groups, self.settings.flaws)
 
 

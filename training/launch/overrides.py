@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from paddock.collect.identity import blanked
+from paddock.collect.identity import blank_secrets
 from paddock.config.overrides import parse_override
 from paddock.config.problems import raise_all
 from paddock.config.reading import parse_value
@@ -53,7 +53,7 @@ def refuse_secrets(overrides: Iterable[str]) -> None:
     for text in overrides:
         override = parse_override(text)
         key = str(override.path[-1])
-        if blanked(override.value, key) != override.value:
+        if blank_secrets(override.value, key) != override.value:
             problems.append(
                 f"{override.origin}: a secret would stand on a command line and in a script: give it a variable's "
                 f"name, as `${{oc.env:NAME}}`, and the launch that name (`env` of a profile)"

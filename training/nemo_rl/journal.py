@@ -8,11 +8,11 @@ Errors  ConfigError for a folder that can't be made; InfraError (kind `disk`) wh
 
 from pathlib import Path
 
-from paddock.collect.endings import Ending, FailedAttempt
 from paddock.collect.folder import CONFIG, DURABLE, FAILURES, ROLLOUTS
 from paddock.collect.identity import public_tree
 from paddock.collect.recovery import to_line
-from paddock.collect.writer import Part, Writer
+from paddock.collect.results import FailedAttempt, RolloutResult
+from paddock.collect.writer import JournalWriter, Part
 from paddock.config import Config
 from paddock.config.reading import dump
 from paddock.errors import ConfigError, InfraError
@@ -20,23 +20,23 @@ from paddock.whole_file import write_whole
 
 
 class RolloutJournal:
-    """Records rollouts and failed attempts (`paddock.collect.attempts.Keeper`). Used from one event loop."""
+    """Records rollouts and failed attempts (`paddock.collect.attempts.ResultSink`). Used from one event loop."""
 
     def __init__(self, folder: Path, config: Config) -> None:
         self.folder = folder
         try:
             folder.mkdir(parents=True)
             write_whole(folder / CONFIG, dump(public_tree(config)).encode())
-            self._writer = Writer({name: folder / name for name in (ROLLOUTS, FAILURES)}, durable=DURABLE)
+            self._writer = JournalWriter({name: folder / name for name in (ROLLOUTS, FAILURES)}, durable=DURABLE)
         except OSError as error:
             raise ConfigError(
                 f"{folder}: can't be made: {error}; env.nemo_gym.eval.out names a folder for the rollouts",
                 kind="folder_unusable",
             ) from error
 
-    async def rollout(self, ending: Ending, line: bytes) -> Ending:
+    async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
         await self._put(Part(ROLLOUTS, line))
-        return ending
+        return result
 
     async def failure(self, failed: FailedAttempt) -> None:
         await self._put(Part(FAILURES, to_line(failed)))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from paddock.collect import PlannedGroup
 from paddock.collect.routing import Router
-from paddock.collect.rows import Line, Source
+from paddock.collect.rows import RowFileLine, RowSource
 from paddock.errors import RowError
 from paddock.http import read_row
 from paddock.types import AgentRef, JsonObject
@@ -22,7 +22,7 @@ from paddock.types.responses import new_id
 
 ROW_INDEX = "_rowidx"
 TASK_INDEX = "_ng_task_index"
-_SOURCE = Source(Path("nemo_rl"))
+_SOURCE = RowSource(Path("nemo_rl"))
 
 
 class MemberRequest(NamedTuple):
@@ -73,7 +73,7 @@ def _bare(row: JsonObject) -> JsonObject:
 
 def _group(wire: dict[str, Any], number: int, size: int, router: Router) -> PlannedGroup:
     index = wire.get(TASK_INDEX)
-    line = Line(index if isinstance(index, int) else number, _SOURCE, number, b"")
+    line = RowFileLine(index if isinstance(index, int) else number, _SOURCE, number, b"")
     try:
         row = read_row(wire)
         agent = router.agent_of(row)

@@ -9,7 +9,7 @@ Numbers NeMo-RL averages each number and truth value at a result's top level, by
 
 import logging
 
-from paddock.collect.attempts import Ended
+from paddock.collect.attempts import FinishedMember
 from paddock.errors import BugError, PaddockError
 from paddock.tokens.export import inline
 from paddock.training.nemo_rl.checks import RULES, check_result
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _STAMPS = frozenset(field.alias for field in Stamp.model_fields.values() if field.alias)
 
 
-def result_of(request: MemberRequest, attempt_result: Ended) -> Result:
+def result_of(request: MemberRequest, attempt_result: FinishedMember) -> Result:
     """The result of a member that has ended."""
     rollout = attempt_result.rollout or _unreadable(request)
     try:

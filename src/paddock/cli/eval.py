@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from paddock.collect import check_serving, make_plan
+    from paddock.collect import check_servers, make_plan
     from paddock.collect.report import plan_lines
     from paddock.errors import ConfigError
 
@@ -161,7 +161,7 @@ def _run(args: argparse.Namespace) -> int:
     for note in config.notes:
         print(f"note: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
     if args.dry_run:
-        check_serving(plan, serving)
+        check_servers(plan, serving)
         lines = plan_lines(plan, folder)
         print("\n".join(lines.text))  # noqa: T201 - the command's voice
         return 0 if lines.n_wrong == 0 else 2
@@ -178,7 +178,7 @@ def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) ->
     try:
         spare_collector()
         with warnings_once(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-            work = evaluate(plan, folder, resume=args.resume, serving=serving, quiet=args.quiet)
+            work = evaluate(plan, folder, resume=args.resume, servers=serving, quiet=args.quiet)
             collected = runner.run(work)
     except (asyncio.CancelledError, KeyboardInterrupt):
         _print_so_far(plan, folder)
@@ -193,12 +193,12 @@ def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) ->
 
 def _print_so_far(plan: Any, folder: Path) -> None:
     """What an interrupted run has; nothing where none of it had begun."""
-    from paddock.collect import Collected, read_summary
+    from paddock.collect import CollectionResult, read_summary
     from paddock.collect.folder import SUMMARY
     from paddock.collect.report import print_summary
 
     if (folder / SUMMARY).exists():
-        print_summary(Collected("interrupted", read_summary(folder), plan.n_rollouts), folder)
+        print_summary(CollectionResult("interrupted", read_summary(folder), plan.n_rollouts), folder)
 
 
 def _merge(args: argparse.Namespace) -> int:
@@ -233,7 +233,7 @@ def _configured(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, Any]
 
 
 def _serving(args: argparse.Namespace) -> Any:
-    from paddock.collect import Serving
+    from paddock.collect import ServerLocations
     from paddock.errors import ConfigError
     from paddock.http.access import find_token
 
@@ -245,7 +245,7 @@ def _serving(args: argparse.Namespace) -> Any:
         raise ConfigError("--url says where running servers are: it needs --no-serve", kind="url_unused")
     token = find_token(args.token_file)
     urls = {name: url for name, _, url in pairs}
-    return Serving(start=not args.no_serve, isolate=args.isolate, urls=urls, token=token)
+    return ServerLocations(start=not args.no_serve, isolate=args.isolate, urls=urls, token=token)
 
 
 def _default_out(configs: list[str]) -> str:

@@ -6,24 +6,24 @@
 Files   see `folder`. Outcomes: only `completed` and `truncated` carry a reward and enter a mean.
 """
 
-from paddock.collect.endings import Ending, FailedAttempt
-from paddock.collect.evaluate import Serving, check_serving, evaluate
+from paddock.collect.evaluate import ServerLocations, check_servers, evaluate
 from paddock.collect.identity import read_identity
 from paddock.collect.plan import Plan, PlannedGroup, make_plan, row_problems
-from paddock.collect.run import Collected, Run, open_run, read_summary
+from paddock.collect.results import FailedAttempt, RolloutResult
+from paddock.collect.run import CollectionResult, Run, open_run, read_summary
 from paddock.collect.settings import EvalSettings, Selection
 
 __all__ = [
-    "Collected",
-    "Ending",
+    "CollectionResult",
     "EvalSettings",
     "FailedAttempt",
     "Plan",
     "PlannedGroup",
+    "RolloutResult",
     "Run",
     "Selection",
-    "Serving",
-    "check_serving",
+    "ServerLocations",
+    "check_servers",
     "evaluate",
     "make_plan",
     "open_run",

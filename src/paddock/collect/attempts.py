@@ -5,7 +5,7 @@ Law     an attempt ends in exactly one Rollout or failure, whatever the agent do
         Everything that happened is on the disk before `run_member` returns.
 Doubt   a failure that the policy may have caused (`Failure.doubtful`) is tried again once in all, even past
         `max_attempts`; the attempts after it are stamped with that, and their agent has a second one count as the
-        policy's. An agent that knows no doubt is not asked a third time.
+        policy's. The row of an agent that ignores the stamp is not attempted a third time.
 Errors  only what the disk refuses (OSError) and cancellation leave this module.
 """
 
@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from paddock.collect.endings import RETRIED, Ending, FailedAttempt, MemberKey, ending_of, uuid_of
 from paddock.collect.in_flight import InFlight
 from paddock.collect.lines import seal
 from paddock.collect.plan import PlannedGroup
+from paddock.collect.results import RETRIED, FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
@@ -38,85 +38,89 @@ class RolloutSetup(Protocol):
     async def prepare(self, agent: Agent, row: Row, secret: str) -> None: ...
 
 
-class Keeper(Protocol):
+class ResultSink(Protocol):
     """Stores how attempts ended; see `journal`."""
 
-    async def rollout(self, ending: Ending, line: bytes) -> Ending: ...
+    async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult: ...
 
     async def failure(self, failed: FailedAttempt) -> None: ...
 
 
-class Ended(NamedTuple):
-    """How a member ended, in short and in full."""
+class FinishedMember(NamedTuple):
+    """A member that needs no further attempt: how its last one ended, in short and in full."""
 
-    ending: Ending
+    result: RolloutResult
     rollout: Rollout | None
     """None: its row can't be read."""
 
 
-class _Failed(NamedTuple):
+class _NoVerdict(NamedTuple):
+    """Why one attempt gave no verdict."""
+
     outcome: Outcome
     failure: Failure
     rollout: Rollout | None = None
 
 
 class Attempts:
-    """Runs members; holds what all of them share."""
+    """Runs the members of groups, and holds what all of them share."""
 
     def __init__(
         self,
         peers: Mapping[str, Peer],
-        keeper: Keeper,
+        sink: ResultSink,
         settings: EvalSettings,
-        prompter: RolloutSetup | None = None,
+        setup: RolloutSetup | None = None,
         in_flight: InFlight | None = None,
     ) -> None:
         self._peers = peers
-        self._keeper = keeper
+        self._sink = sink
         self._settings = settings
-        self._prompter = prompter
+        self._setup = setup
         self._in_flight = in_flight or InFlight()
 
-    async def run_member(self, group: PlannedGroup, member: int, failed_before: int, doubts: int = 0) -> Ended:
-        """Attempt until the member has ended; `failed_before` earlier attempts are counted on, `doubts` of them failed
-        in doubt."""
+    async def run_member(self, group: PlannedGroup, member: int, failed_before: int, doubts: int = 0) -> FinishedMember:
+        """Make attempts until the member has ended. `failed_before`: how many earlier commands made, from which on
+        attempts are numbered; `doubts`: how many of those failed in doubt."""
         made = 0
         while True:
             attempt = failed_before + made
             made += 1
             result = await self._attempt(group, member, attempt, doubts)
-            if isinstance(result, Ended):
+            if isinstance(result, FinishedMember):
                 return result
             again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
             if result.failure.doubtful:
                 again, doubts = doubts == 0, doubts + 1
             failed = _failed_attempt(group, member, attempt, result, final=not again)
-            await self._keeper.failure(failed)
+            await self._sink.failure(failed)
             if not again:
                 await self.withdraw(group, [member], attempt)
-                return Ended(failed.ending(), result.rollout)
+                return FinishedMember(failed.result(), result.rollout)
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
-    async def _attempt(self, group: PlannedGroup, member: int, attempt: int, doubts: int) -> Ended | _Failed:
+    async def _attempt(
+        self, group: PlannedGroup, member: int, attempt: int, doubts: int
+    ) -> FinishedMember | _NoVerdict:
         if group.error is not None or group.row is None or group.agent is None:
             error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
-            return _Failed(error.outcome, error.failure())
+            return _NoVerdict(error.outcome, error.failure())
         row = _stamped(group.row, member, attempt, doubts)
         try:
             rollout = await self._run(group.agent, row, MemberKey(group.line.index, member))
             if rollout.failure is not None:
-                return _Failed(rollout.outcome, rollout.failure, rollout)
+                return _NoVerdict(rollout.outcome, rollout.failure, rollout)
             stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
             line = _line(stored)
         except PaddockError as error:
             failure = error.failure()
-            return _Failed(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
-        ending = ending_of(stored, MemberKey(group.line.index, member))
-        return Ended(await self._keeper.rollout(ending, line), stored)
+            return _NoVerdict(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
+        result = result_of(stored, MemberKey(group.line.index, member))
+        return FinishedMember(await self._sink.rollout(result, line), stored)
 
     async def withdraw(self, group: PlannedGroup, members: Sequence[int], attempt: int = 0) -> None:
-        """These members have ended: others of the group need not wait for them, where the environment does not have
-        them already. Where it can't be told, its own deadline ends the waiting."""
+        """Tell the environment that these members have ended, so that others of the group need not wait for them. Where
+        it can't be told, its own deadline ends the waiting."""
         environment = self._peers.get(group.agent.environment) if group.agent and group.agent.group_wise else None
         if environment is None or group.row is None:
             return
@@ -131,8 +135,8 @@ class Attempts:
         with self._in_flight.attempt(key, agent.name, secret) as watch:
             try:
                 async with asyncio.timeout(timeout_s + ANSWER_GRACE_S):
-                    if self._prompter is not None:
-                        await self._prompter.prepare(agent, row, secret)
+                    if self._setup is not None:
+                        await self._setup.prepare(agent, row, secret)
                     return await self._peers[agent.name].call(RUN, row, call)
             except PaddockError as error:
                 error.stage = error.stage or watch.stage
@@ -150,14 +154,16 @@ def _stamped(row: Row, member: int, attempt: int, doubts: int = 0) -> Row:
 
 
 def _line(rollout: Rollout) -> bytes:
-    """The rollout's line; BugError when it can't be written."""
+    """The rollout as a line of `rollouts.jsonl`; BugError when it can't be written as JSON."""
     try:
         return seal(orjson.dumps(rollout_to_wire(rollout)) + b"\n")
     except TypeError as error:
         raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
 
 
-def _failed_attempt(group: PlannedGroup, member: int, attempt: int, failed: _Failed, *, final: bool) -> FailedAttempt:
+def _failed_attempt(
+    group: PlannedGroup, member: int, attempt: int, failed: _NoVerdict, *, final: bool
+) -> FailedAttempt:
     rollout = failed.rollout
     measured = {"timing": rollout.timing, "usage": rollout.usage} if rollout else {}
     return FailedAttempt.model_validate(

@@ -1,4 +1,4 @@
-"""Stopping a collection in which nothing works any more.
+"""The breaker stops a collection in which nothing works any more.
 
 Law     only failures that another attempt may mend count (outcomes `infra` and `verifier`), and only those of one
         cause: same owner, kind and stage. A verdict, or a failure of another cause, begins the count anew.
@@ -7,11 +7,13 @@ Law     only failures that another attempt may mend count (outcomes `infra` and 
 import asyncio
 from typing import NamedTuple
 
-from paddock.collect.endings import RETRIED, FailedAttempt
+from paddock.collect.results import RETRIED, FailedAttempt
 from paddock.types import Owner
 
 
 class Cause(NamedTuple):
+    """What failures must have in common to be counted together."""
+
     owner: Owner
     kind: str
     stage: str | None
@@ -21,10 +23,10 @@ class Breaker:
     """Counts attempts that failed for one cause, with no verdict between them."""
 
     def __init__(self, limit: int) -> None:
-        """`limit`: after so many it opens; 0: never."""
+        """`limit`: number of failures after which it opens; 0: it never does."""
         self.open = asyncio.Event()
         self.why: str | None = None
-        """Set when it opens: one line."""
+        """One line for the user, set when it opens."""
         self._limit = limit
         self._cause: Cause | None = None
         self._count = 0

@@ -1,4 +1,4 @@
-"""Two ways of working on the same rows, compared row by row.
+"""Comparison of two arms (ways of working on the same rows), row by row.
 
 Pairs    only rows with a reward under both count; a row's share is that of its passing rollouts.
 Interval of the difference of the mean shares: the two Wilson intervals squared and added, with the correlation of the
@@ -20,22 +20,22 @@ from paddock.types import JsonObject
 
 
 class Arm(NamedTuple):
-    """One way of working."""
+    """One way of working: an agent, or one of its variants."""
 
     name: str
     environment: str | None
-    """Arms are compared within one."""
+    """Only arms of the same one are compared."""
     rows: Mapping[str, RowScore]
-    """By the row's name."""
+    """Scores by the row's name."""
 
 
-class Comparison(NamedTuple):
+class ArmComparison(NamedTuple):
     """`first` against `second`: positive differences are in favour of `first`."""
 
     first: str
     second: str
     n_rows: int
-    """With a reward under both."""
+    """Rows that have a reward under both."""
     first_rate: float
     second_rate: float
     difference: float
@@ -49,17 +49,17 @@ class Comparison(NamedTuple):
         return {**self._asdict(), "ci95": list(self.ci95) if self.ci95 else None}
 
 
-def compare_all(arms: Sequence[Arm]) -> Iterator[Comparison]:
+def compare_all(arms: Sequence[Arm]) -> Iterator[ArmComparison]:
     """Each arm against each later one of the same environment, where they share rows."""
     for first, second in combinations(arms, 2):
         if first.environment == second.environment:
-            found = compare(first, second)
-            if found is not None:
-                yield found
+            comparison = compare(first, second)
+            if comparison is not None:
+                yield comparison
 
 
-def compare(first: Arm, second: Arm) -> Comparison | None:
-    """None: no row has a reward under both."""
+def compare(first: Arm, second: Arm) -> ArmComparison | None:
+    """The comparison of two arms; None: no row has a reward under both."""
     common = [name for name, score in first.rows.items() if score.n and name in second.rows and second.rows[name].n]
     if not common:
         return None
@@ -69,7 +69,7 @@ def compare(first: Arm, second: Arm) -> Comparison | None:
     worse = sum(one < other for one, other in zip(ours, theirs, strict=True))
     rates = sum(ours) / len(common), sum(theirs) / len(common)
     sizes = [sum(score.n for score in side) for side in sides]
-    return Comparison(
+    return ArmComparison(
         first=first.name,
         second=second.name,
         n_rows=len(common),
@@ -84,7 +84,7 @@ def compare(first: Arm, second: Arm) -> Comparison | None:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Chance of a split at least as uneven, when either side is as likely."""
+    """Two-sided p-value: the chance of a split at least as uneven, when either side is as likely."""
     n = better + worse
     tail = fsum(
         exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2)) for k in range(min(better, worse) + 1)
@@ -97,12 +97,13 @@ def _interval95(ours: Sequence[float], theirs: Sequence[float], sizes: Sequence[
     mine = wilson95(p, effective_size(ours, sizes[0]))
     other = wilson95(q, effective_size(theirs, sizes[1]))
     phi = _correlation(ours, theirs)
-    low = _joined(p - mine.low, other.high - q, phi)
-    high = _joined(mine.high - p, q - other.low, phi)
+    low = _combine_errors(p - mine.low, other.high - q, phi)
+    high = _combine_errors(mine.high - p, q - other.low, phi)
     return Interval(max(-1.0, p - q - low), min(1.0, p - q + high))
 
 
-def _joined(one: float, other: float, phi: float) -> float:
+def _combine_errors(one: float, other: float, phi: float) -> float:
+    """The error of a difference, from the errors of its two sides and their correlation `phi`."""
     return sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
 
@@ -112,7 +113,7 @@ def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
     spread = sum((x - p) ** 2 for x in ours) * sum((y - q) ** 2 for y in theirs)
     if spread <= 0:
         return 0.0
-    together = sum((x - p) * (y - q) for x, y in zip(ours, theirs, strict=True))
-    if together > 0:
-        together = max(0.0, together - 0.5)
-    return together / sqrt(spread)
+    covariance = sum((x - p) * (y - q) for x, y in zip(ours, theirs, strict=True))
+    if covariance > 0:
+        covariance = max(0.0, covariance - 0.5)
+    return covariance / sqrt(spread)

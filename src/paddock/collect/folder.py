@@ -3,7 +3,7 @@
     run.json          which run this is; written first          config.yaml     its config, secrets blanked
     rollouts.jsonl    every rollout with a verdict, durable     failures.jsonl  every failed attempt, durable
     results.jsonl     one line per finished row                 summary.json    a list of runs, one per agent
-    index.jsonl       derived: where each rollout stands        run.lock        held while a collector is at work
+    index.jsonl       derived: where each rollout stands        run.lock        held while a collector runs
     damaged.jsonl     lines that a repair set aside
 
 Lines   of rollouts, failures and index end in their format and a digest (`lines`).
@@ -39,7 +39,7 @@ DURABLE = frozenset({ROLLOUTS, FAILURES})
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Makes the folder and holds its lock; the kernel lets go of it however this process ends."""
+    """Make the folder and hold its lock while the block runs; the kernel releases it however this process ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,8 +1,8 @@
 """Which run a folder holds: what must be the same for a run to be resumed, and for shards to be one run.
 
-Counts  the config without secrets, places and settings of pace; the models' names; each row file's content; which
+Same    the config without secrets, places and settings of pace; the models' names; each row file's content; which
         rows, how often.
-Not     where servers are and how patiently they are waited for (`NOT_IDENTIFYING`), versions: a run may be resumed on
+Ignored where servers are and how patiently they are waited for (`NOT_IDENTIFYING`), versions: a run may be resumed on
         other machines. Versions are noted for the reader.
 Law     interpolations are written as they are; a literal under a key that names a secret is never written.
 """
@@ -21,21 +21,21 @@ from pydantic import Field, ValidationError
 from paddock import __version__
 from paddock.collect.folder import RUN
 from paddock.collect.routing import Agent, Router
-from paddock.collect.rows import FileFacts, Source
+from paddock.collect.rows import FileFacts, RowSource
 from paddock.collect.settings import EvalSettings, Selection
 from paddock.config import Config
 from paddock.config.reading import parse
 from paddock.errors import ConfigError, describe
 from paddock.types import JsonObject, Record
-from paddock.types.formats import FORMAT, later
+from paddock.types.formats import FORMAT, later_format_text
 from paddock.types.responses import new_id
 
 BLANK = "<not written>"
 ORACLE = "oracle"
-"""Stands where a model's name would, when rows' known-good turns are played."""
+"""The model's name of a run that plays rows' known-good turns."""
 SECRET_WORDS = ("api_key", "password", "secret", "bearer", "credential", "authorization")
 REFERENCE = re.compile(r"\$\{[^,{}]*\}")
-"""Names a secret and is none; with a default after a comma it might be one."""
+"""A reference without a default: it names a secret and holds none."""
 PLACES = (
     *("host", "port", "default_host", "base_url", "policy_base_url", "genrm_base_url"),
     *("turn_store", "state_dir", "config_paths"),
@@ -50,6 +50,8 @@ _USER_OF_URL = re.compile(r"://[^/@\s]+@")
 
 
 class RowFile(Record):
+    """A row file as a run has it."""
+
     path: str
     sha256: str
     size_bytes: int
@@ -58,8 +60,8 @@ class RowFile(Record):
     agent: str | None = None
 
 
-class Who(Record):
-    """What an agent's rollouts are summarised under."""
+class AgentIdentity(Record):
+    """The names under which an agent's rollouts are summarised."""
 
     environment: str
     harness: str
@@ -72,12 +74,12 @@ class RunIdentity(Record):
     """`run.json`."""
 
     format: int = 1
-    """In which the run was begun; 1: before files said their format, so that lines need not have a digest."""
+    """The format in which the run was begun. In format 1 neither this number nor digests of lines are written."""
     run_id: str
     started_at: float
     """Seconds since 1970 UTC."""
     config_sha256: str
-    """Of the config's identifying part."""
+    """Hash of the config's identifying part."""
     rows: list[RowFile]
     first: int = 0
     end: int | None = None
@@ -87,13 +89,13 @@ class RunIdentity(Record):
     oracle: bool = False
     n_rows: int
     n_rollouts: int
-    """What the run has when it is complete."""
-    agents: dict[str, Who] = Field(default_factory=dict)
+    """How many rollouts the run has when it is complete."""
+    agents: dict[str, AgentIdentity] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
 
     @property
     def older(self) -> bool:
-        """Its first lines may be without a digest."""
+        """Whether its first lines may be without a digest."""
         return self.format < FORMAT
 
     def has(self, group_id: int, member: int) -> bool:
@@ -113,9 +115,9 @@ class RunIdentity(Record):
 
 
 class Scope(NamedTuple):
-    """Which rollouts a run is of."""
+    """Which rollouts a run has."""
 
-    files: list[tuple[Source, FileFacts]]
+    files: list[tuple[RowSource, FileFacts]]
     selection: Selection
     n_rows: int
     n_rollouts: int
@@ -137,14 +139,14 @@ def identify(config: Config, settings: EvalSettings, scope: Scope, router: Route
         oracle=oracle,
         n_rows=scope.n_rows,
         n_rollouts=scope.n_rollouts,
-        agents={name: _who(agent, oracle=oracle) for name, agent in router.agents.items()},
+        agents={name: _agent_identity(agent, oracle=oracle) for name, agent in router.agents.items()},
         versions={"paddock": __version__, "python": platform.python_version()},
     )
 
 
-def _who(agent: Agent, *, oracle: bool) -> Who:
+def _agent_identity(agent: Agent, *, oracle: bool) -> AgentIdentity:
     model = ORACLE if oracle else agent.model
-    return Who(environment=agent.environment, harness=agent.harness, model=model, relative=agent.group_wise)
+    return AgentIdentity(environment=agent.environment, harness=agent.harness, model=model, relative=agent.group_wise)
 
 
 def read_identity(folder: Path) -> RunIdentity:
@@ -160,13 +162,13 @@ def read_identity(folder: Path) -> RunIdentity:
         raise _unreadable(path, "is empty" if tree is None else "holds no JSON object")
     number = tree.get("format", 1)
     if isinstance(number, int) and number > FORMAT:
-        raise _unreadable(path, later(number))
+        raise _unreadable(path, later_format_text(number))
     try:
         return RunIdentity.model_validate(tree)
     except ValidationError as error:
         versions = tree.get("versions")
         wrote = versions.get("paddock") if isinstance(versions, dict) else None
-        why = f"{in_words(error)}; it was written by paddock {wrote}, this is paddock {__version__}"
+        why = f"{validation_text(error)}; it was written by paddock {wrote}, this is paddock {__version__}"
         raise _unreadable(path, why) from error
 
 
@@ -174,8 +176,8 @@ def _unreadable(path: Path, why: str) -> ConfigError:
     return ConfigError(f"{path}: {why}. It says which run the folder holds; nothing was changed", kind="run_unreadable")
 
 
-def in_words(error: ValidationError) -> str:
-    """What a stored record has that is not known here, or has wrongly."""
+def validation_text(error: ValidationError) -> str:
+    """In words: the unknown or wrong fields of a stored record."""
     unknown = [".".join(map(str, item["loc"])) for item in error.errors() if item["type"] == "extra_forbidden"]
     if len(unknown) == error.error_count():
         return f"it has {'a field' if len(unknown) == 1 else 'fields'} unknown here: {', '.join(unknown)}"
@@ -184,48 +186,49 @@ def in_words(error: ValidationError) -> str:
 
 def public_tree(config: Config) -> JsonObject:
     """The unresolved config with every literal secret blanked."""
-    tree: JsonObject = blanked(parse(config.to_yaml(), "composed config").tree)
+    tree: JsonObject = blank_secrets(parse(config.to_yaml(), "composed config").tree)
     return tree
 
 
 def identifying_tree(config: Config) -> JsonObject:
-    tree: JsonObject = placeless(public_tree(config))
+    """The part of a config that must be the same when its run is resumed."""
+    tree: JsonObject = identifying_part(public_tree(config))
     return tree
 
 
 def differences(before: RunIdentity, now: RunIdentity, trees: tuple[JsonObject, JsonObject] | None = None) -> list[str]:
-    """What keeps `now` from being the run `before`, in words; none: it is the same run."""
-    found: list[str] = []
+    """In words, each difference that makes `now` another run than `before`; empty: it is the same run."""
+    differing: list[str] = []
     if before.config_sha256 != now.config_sha256:
         keys = ", ".join(list(changed(*trees))[:8]) if trees else ""
-        found.append(f"the config differs{': ' + keys if keys else ''}")
+        differing.append(f"the config differs{': ' + keys if keys else ''}")
     if len(before.rows) != len(now.rows):
-        found.append(f"{len(before.rows)} row files before, {len(now.rows)} now")
-    for one, other in zip(before.rows, now.rows, strict=False):
-        found += _row_file_differences(one, other)
+        differing.append(f"{len(before.rows)} row files before, {len(now.rows)} now")
+    for file_before, file_now in zip(before.rows, now.rows, strict=False):
+        differing += _row_file_differences(file_before, file_now)
     for key in ("first", "end", "shard", "shards", "agent", "oracle"):
         if getattr(before, key) != getattr(now, key):
-            found.append(f"{key}: {getattr(before, key)} before, {getattr(now, key)} now")
+            differing.append(f"{key}: {getattr(before, key)} before, {getattr(now, key)} now")
     # A name that comes from the environment is the same in both configs, and another model.
     for name in before.agents.keys() & now.agents.keys():
         models = before.agents[name].model, now.agents[name].model
         if models[0] != models[1]:
-            found.append(f"model of {name}: {models[0]} before, {models[1]} now")
-    return found
+            differing.append(f"model of {name}: {models[0]} before, {models[1]} now")
+    return differing
 
 
 def _row_file_differences(before: RowFile, now: RowFile) -> list[str]:
-    found = []
+    differing = []
     if before.sha256 != now.sha256:
-        found.append(f"rows in {now.path} differ: {before.n_rows} rows before ({before.path}), {now.n_rows} now")
+        differing.append(f"rows in {now.path} differ: {before.n_rows} rows before ({before.path}), {now.n_rows} now")
     for key in ("repeats", "agent"):
         if getattr(before, key) != getattr(now, key):
-            found.append(f"{key} of {now.path}: {getattr(before, key)} before, {getattr(now, key)} now")
-    return found
+            differing.append(f"{key} of {now.path}: {getattr(before, key)} before, {getattr(now, key)} now")
+    return differing
 
 
 def changed(before: Any, now: Any, path: str = "") -> Iterator[str]:
-    """Each key whose value differs, with both."""
+    """Each key whose value differs, with both values."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in [*before, *(key for key in now if key not in before)]:
             yield from changed(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
@@ -233,23 +236,24 @@ def changed(before: Any, now: Any, path: str = "") -> Iterator[str]:
         yield f"`{path}` ({_short(before)} before, {_short(now)} now)"
 
 
-def blanked(node: Any, key: str = "") -> Any:
-    """With every literal secret blanked."""
+def blank_secrets(node: Any, key: str = "") -> Any:
+    """A copy of a config tree with every literal secret blanked."""
     if isinstance(node, Mapping):
         # Any header may be a secret, whatever its name.
         inside = key if key.lower().endswith("headers") else ""
-        return {name: blanked(value, inside or str(name)) for name, value in node.items()}
+        return {name: blank_secrets(value, inside or str(name)) for name, value in node.items()}
     if isinstance(node, list):
-        return [blanked(item, key) for item in node]
+        return [blank_secrets(item, key) for item in node]
     if not isinstance(node, str) or REFERENCE.fullmatch(node):
         return node
     return BLANK if _is_secret(key) else _USER_OF_URL.sub(f"://{BLANK}@", node)
 
 
-def placeless(node: Any) -> Any:
+def identifying_part(node: Any) -> Any:
+    """A copy of a config tree without secrets and the keys of `NOT_IDENTIFYING`."""
     if isinstance(node, Mapping):
-        return {name: placeless(value) for name, value in node.items() if _identifies(str(name))}
-    return [placeless(item) for item in node] if isinstance(node, list) else node
+        return {name: identifying_part(value) for name, value in node.items() if _identifies(str(name))}
+    return [identifying_part(item) for item in node] if isinstance(node, list) else node
 
 
 def _identifies(key: str) -> bool:

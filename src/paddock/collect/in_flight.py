@@ -1,6 +1,6 @@
-"""Which rollouts run, since when, and in which stage: for whoever waits for them.
+"""Which rollouts run, since when, and in which stage, so that progress can name the slowest.
 
-Stage   is known of an agent in this process; of one elsewhere only its name.
+Stage   is known only of agents in this process; of others the agent's name is shown.
 Units   seconds on the monotonic clock.
 """
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paddock.collect.endings import MemberKey
+from paddock.collect.results import MemberKey
 from paddock.server.rollout import StageWatch, watch_stage
 
 
@@ -20,7 +20,7 @@ class InFlight:
 
     @contextmanager
     def attempt(self, key: MemberKey, agent: str, secret: str) -> Iterator[StageWatch]:
-        """One attempt, while the block runs."""
+        """Register one attempt while the block runs."""
         with watch_stage(secret) as watch:
             self._running[key] = agent, watch
             try:

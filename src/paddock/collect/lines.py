@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from paddock.collect.folder import DAMAGED, RUN
 from paddock.errors import ConfigError
-from paddock.types.formats import DIGEST_KEY, FORMAT, FORMAT_KEY, later
+from paddock.types.formats import DIGEST_KEY, FORMAT, FORMAT_KEY, later_format_text
 
 _FORMAT_PART = f',"{FORMAT_KEY}":{FORMAT}'.encode()
 _DIGEST_PART = f',"{DIGEST_KEY}":"%08x"}}\n'.encode()
@@ -24,8 +24,8 @@ _TAIL = re.compile(rf',"{FORMAT_KEY}":(\d+),"{DIGEST_KEY}":"([0-9a-f]{{8}})"}}\n
 _TAIL_BYTES = 80
 """More than the two keys at a line's end have."""
 FaultKind = Literal["damaged", "doubled", "foreign"]
-"""`damaged`: not what was written; `doubled`: of a rollout that has an earlier line; `foreign`: whole, but of a form
-unknown here: it is never set aside."""
+"""`damaged`: not what was written; `doubled`: its rollout has an earlier line; `foreign`: undamaged, but written by
+another version or program: it is never set aside."""
 
 
 class Fault(Exception):  # noqa: N818 - it is kept and shown as often as it is raised
@@ -37,7 +37,7 @@ class Fault(Exception):  # noqa: N818 - it is kept and shown as often as it is r
         self.why = why
 
     def error(self, path: Path, number: int) -> ConfigError:
-        """For a command that can't go on; `number` is the line's, from 1."""
+        """The error of a command that can't go on for this fault; `number`: the line's, from 1."""
         way_out = self._way_out(path.parent)
         return ConfigError(f"{path}:{number}: {self.why}{way_out}", kind="journal_broken")
 
@@ -63,17 +63,19 @@ class LineSpan(NamedTuple):
 
 
 class StoredLine(NamedTuple):
+    """A line of a journal as it stands on the disk."""
+
     place: LineSpan
     data: bytes
-    """Whole, its newline included."""
+    """The line with its newline."""
     crc32: int
-    """Of what its digest is of; of all of it where it has none."""
+    """Checksum of the bytes before its digest; of the whole line where it has none."""
     fault: Fault | None
-    """None: it is what was written, as far as a digest tells."""
+    """None: it matches its digest, or has none to match."""
 
 
 def seal(line: bytes) -> bytes:
-    """A JSON object with its newline, as it is stored: with format and digest."""
+    """A JSON object with its newline, given the format and digest with which it is stored."""
     body = line[:-2] + _FORMAT_PART
     return body + _DIGEST_PART % zlib.crc32(body)
 
@@ -88,7 +90,7 @@ def digest_of(line: bytes) -> int:
 
 
 def check(line: bytes, *, older: bool) -> int:
-    """The CRC-32 of a line; Fault where its digest is another, or where it has none. `older`: it need not have one."""
+    """The CRC-32 of a line. Raises Fault where its digest differs, or is missing. `older`: it may be missing."""
     tail = _tail(line)
     if tail is None:
         if not line.strip(b"\0 \t\r\n"):
@@ -100,12 +102,12 @@ def check(line: bytes, *, older: bool) -> int:
     if crc32 != int(tail[2], 16):
         raise Fault("damaged", "damaged: it does not match its digest")
     if int(tail[1]) > FORMAT:
-        raise Fault("foreign", later(int(tail[1])))
+        raise Fault("foreign", later_format_text(int(tail[1])))
     return crc32
 
 
 def stored_lines(path: Path, *, older: bool) -> Iterator[StoredLine]:
-    """Every whole line; a torn last one is left out. `older`: those before the first digest need not have one."""
+    """Every line that ends in a newline. `older`: lines before the first digest may be without one."""
     if not path.exists():
         return
     start = 0
@@ -117,8 +119,8 @@ def stored_lines(path: Path, *, older: bool) -> Iterator[StoredLine]:
             fault = None
             try:
                 crc32 = check(data, older=older)
-            except Fault as found:
-                fault, crc32 = found, 0
+            except Fault as error:
+                fault, crc32 = error, 0
             yield StoredLine(place, data, crc32, fault)
             start = place.end
             older = older and not is_sealed(data)

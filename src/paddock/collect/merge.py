@@ -1,4 +1,4 @@
-"""Putting the shards of one run together.
+"""Merge of the shards of one run.
 
 Law     shards are of one run: same config, rows, repeats and selection, same number of shards, each shard once and
         none missing. What comes out is what one collector would have written, rows in order; when a shard was not
@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect.endings import Ending
 from paddock.collect.folder import (
     CONFIG,
     FAILURES,
@@ -24,10 +23,11 @@ from paddock.collect.folder import (
     write_json,
 )
 from paddock.collect.identity import RunIdentity, differences, read_identity
-from paddock.collect.journal import result_lines
+from paddock.collect.journal import row_result_lines
 from paddock.collect.lines import digest_of, is_sealed, seal
-from paddock.collect.recovery import Recovered, read_failures, recover, to_line
-from paddock.collect.run import Collected, stored_pace, summarise
+from paddock.collect.recovery import StoredRun, read_failures, recover, to_line
+from paddock.collect.results import RolloutResult
+from paddock.collect.run import CollectionResult, stored_pace, summarise
 from paddock.collect.tally import Pace
 from paddock.errors import ConfigError
 from paddock.types.formats import FORMAT
@@ -37,11 +37,11 @@ from paddock.whole_file import write_whole
 class _Shard(NamedTuple):
     folder: Path
     identity: RunIdentity
-    found: Recovered
+    run: StoredRun
 
 
-def merge(folders: Sequence[Path], out: Path) -> Collected:
-    """The run of all shards, in `out`."""
+def merge(folders: Sequence[Path], out: Path) -> CollectionResult:
+    """Merge the shards in `folders` into one run in the folder `out`."""
     with ExitStack() as stack:
         for folder in dict.fromkeys(folders):
             if not (folder / RUN).exists():
@@ -56,9 +56,9 @@ def merge(folders: Sequence[Path], out: Path) -> Collected:
         write_json(out / RUN, identity.model_dump())
         _write_rollouts(shards, out)
         write_whole(out / FAILURES, b"".join(_failures(shards)))
-        endings = (ending for shard in shards for ending in shard.found.endings())
-        write_whole(out / RESULTS, b"".join(result_lines(endings, identity)))
-        return Collected("finished", summarise(out, identity.agents, _parts_pace(shards)), identity.n_rollouts)
+        results = (result for shard in shards for result in shard.run.results())
+        write_whole(out / RESULTS, b"".join(row_result_lines(results, identity)))
+        return CollectionResult("finished", summarise(out, identity.agents, _parts_pace(shards)), identity.n_rollouts)
 
 
 def _whole(shards: Sequence[_Shard]) -> RunIdentity:
@@ -66,10 +66,10 @@ def _whole(shards: Sequence[_Shard]) -> RunIdentity:
     first = shards[0].identity
     for shard in shards[1:]:
         as_first = shard.identity.model_copy(update={"shard": first.shard})
-        found = differences(first, as_first)
-        if found:
+        differing = differences(first, as_first)
+        if differing:
             raise ConfigError(
-                f"{shard.folder} is of another run than {shards[0].folder}: {'; '.join(found)}", kind="run_differs"
+                f"{shard.folder} is of another run than {shards[0].folder}: {'; '.join(differing)}", kind="run_differs"
             )
     have = [shard.identity.shard for shard in shards]
     twice = sorted({number for number in have if have.count(number) > 1})
@@ -86,32 +86,32 @@ def _whole(shards: Sequence[_Shard]) -> RunIdentity:
 
 
 def _write_rollouts(shards: Sequence[_Shard], out: Path) -> None:
-    """All lines by row and member, and their index."""
-    placed = sorted(((ending, shard.folder) for shard in shards for ending in shard.found.verdicts), key=_by_member)
+    """Write all lines, ordered by row and member, and their index."""
+    ordered = sorted(((result, shard.folder) for shard in shards for result in shard.run.verdicts), key=_by_member)
     with ExitStack() as stack:
         files = {shard.folder: stack.enter_context((shard.folder / ROLLOUTS).open("rb")) for shard in shards}
         target = stack.enter_context((out / ROLLOUTS).open("wb"))
         index = stack.enter_context((out / INDEX).open("wb"))
-        for ending, folder in placed:
-            files[folder].seek(ending.start or 0)
+        for result, folder in ordered:
+            files[folder].seek(result.start or 0)
             start = target.tell()
-            line = files[folder].read((ending.end or 0) - (ending.start or 0))
+            line = files[folder].read((result.end or 0) - (result.start or 0))
             line = line if is_sealed(line) else seal(line)
             target.write(line)
             place = {"start": start, "end": target.tell(), "crc32": digest_of(line)}
-            index.write(to_line(ending.model_copy(update=place)))
+            index.write(to_line(result.model_copy(update=place)))
 
 
-def _by_member(placed: tuple[Ending, Path]) -> tuple[int, int]:
-    return placed[0].key
+def _by_member(stored: tuple[RolloutResult, Path]) -> tuple[int, int]:
+    return stored[0].key
 
 
 def _failures(shards: Sequence[_Shard]) -> Iterator[bytes]:
     failed = [failed for shard in shards for failed in read_failures(shard.folder / FAILURES)]
-    return (to_line(one) for one in sorted(failed, key=lambda one: (*one.key, one.attempt)))
+    return map(to_line, sorted(failed, key=lambda attempt: (*attempt.key, attempt.attempt)))
 
 
 def _parts_pace(shards: Sequence[_Shard]) -> Pace:
-    """Shards run at the same time: the slowest says how long it took."""
+    """The pace of the merged run. Shards run at the same time, so the slowest says how long it took."""
     paces = [stored_pace(shard.folder) for shard in shards]
     return Pace(max(pace.wall_s for pace in paces), sum(pace.n_ended for pace in paces))

@@ -1,4 +1,4 @@
-"""Files that a user names, whole or not at all (`paddock.whole_file`).
+"""Output files that a user names, written whole or not at all (`paddock.whole_file`).
 
 Errors  ConfigError for a place that can't be written.
 """
@@ -14,7 +14,7 @@ from paddock.whole_file import whole_file
 
 @contextmanager
 def new_file(target: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
-    """A file that becomes `target` when the block ends well. `make_folder`: that of `target`, if it is not there."""
+    """A file that becomes `target` when the block ends well. `make_folder`: make its folder if missing."""
     if target.exists() and not target.is_file():
         raise ConfigError(f"{target}: is there and is no file", kind="out_unwritable")
     try:
@@ -27,6 +27,6 @@ def new_file(target: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
 
 
 def refuse_same(source: Path, target: Path) -> None:
-    """ConfigError where a file would be written over what it is made from."""
+    """ConfigError where an output file would overwrite the input that it is made from."""
     if target.exists() and source.exists() and target.samefile(source):
         raise ConfigError(f"{target}: is a file that is read: name another place with --out", kind="flag_invalid")

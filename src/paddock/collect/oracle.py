@@ -2,8 +2,8 @@
 
 The policies' model servers are replaced by `replay`; before each rollout its agent's class makes turns of what the
 environment's class knows of the row, and they are handed to replay under the rollout's secret.
-Law     both are asked in this process, and neither is started. What the environment knows goes to no agent server and
-        to no sandbox, but as calls and words of the model.
+Law     the methods of both classes are called in this process, without starting their servers. What the environment
+        knows reaches agent servers and sandboxes only as tool calls and messages of the model.
 Errors  ConfigError when an agent can't play what its environment knows; a row that either refuses is a RowError.
 """
 
@@ -32,19 +32,21 @@ def stand_ins(config: Config) -> JsonObject:
     """Replay for each model server that an agent refers to and the config does not have; for `load(extra=...)`."""
     tree = parse(config.to_yaml(), "composed config").tree
     blocks = [
-        tree[name]["agents"][one.implementation] for name, one in config.instances.items() if one.kind == "agents"
+        tree[name]["agents"][instance.implementation]
+        for name, instance in config.instances.items()
+        if instance.kind == "agents"
     ]
-    refers = [(block or {}).get("model_server") for block in blocks]
-    names = [refer.get("name") for refer in refers if isinstance(refer, dict)]
+    references = [(block or {}).get("model_server") for block in blocks]
+    names = [reference.get("name") for reference in references if isinstance(reference, dict)]
     return {name: REPLAY for name in names if isinstance(name, str) and name not in config.instances}
 
 
 class OraclePrompter:
-    """Scripts each rollout before it runs."""
+    """Gives the replay server the script of each rollout before it runs."""
 
     def __init__(self, plan: Plan) -> None:
         self.peers: Mapping[str, Peer] = {}
-        """Of the running servers, by name; there before the first row is prepared."""
+        """The running servers by name; set before the first row is prepared."""
         agents = plan.router.agents
         self._agents = {name: acting(plan.config, name) for name in agents}
         names = sorted({agent.environment for agent in agents.values()})

@@ -1,6 +1,6 @@
-"""What a collection will do, settled before anything starts: which rows, which agents, how often, into which folder.
+"""The plan of a collection, made before anything starts: which rows, by which agents, how often.
 
-Shapes  a `PlannedGroup` is one row with its members; its row is there, or the RowError that says why not.
+Shapes  a `PlannedGroup` is one row with its members; it has its row, or the RowError that says why it has none.
 Law     the same config, settings and row files give the same groups in the same order.
 Errors  ConfigError for everything that is a mistake of the command or the config: unreadable files, no rows, an agent
         of that name in no row (seen at the first readable row); with `strict_rows` also every row that is wrong.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from paddock.collect.identity import RunIdentity, Scope, identify
 from paddock.collect.routing import Agent, Router, acting, environment
-from paddock.collect.rows import FileFacts, Line, Source, file_facts, lines, read_line
+from paddock.collect.rows import FileFacts, RowFileLine, RowSource, file_facts, lines, read_line
 from paddock.collect.settings import EvalSettings, Selection, selection
 from paddock.config import Config, find_file
 from paddock.errors import BugError, ConfigError, RowError, boundary
@@ -25,21 +25,23 @@ MAX_SHOWN = 20
 class PlannedGroup(NamedTuple):
     """One row and how often it runs."""
 
-    line: Line
+    line: RowFileLine
     size: int
     row: Row | None
     """Stamped with its group, and with the agent that runs it."""
     agent: Agent | None
-    """Who runs it; of a wrong row, who would, as far as that is known."""
+    """The agent that runs it; of a row that can't run, the one that would, as far as that is known."""
     error: RowError | None
     """Why it can't run; None: it can."""
 
 
 class Plan(NamedTuple):
+    """Everything that a collection needs to know before it starts."""
+
     config: Config
     settings: EvalSettings
     router: Router
-    sources: list[Source]
+    sources: list[RowSource]
     selection: Selection
     identity: RunIdentity
 
@@ -51,14 +53,14 @@ class Plan(NamedTuple):
     def n_rollouts(self) -> int:
         return self.identity.n_rollouts
 
-    def lines(self) -> Iterator[Line]:
-        """The lines of the run, read as they are asked for."""
+    def lines(self) -> Iterator[RowFileLine]:
+        """The lines of the run, read one by one as they are needed."""
         return lines(self.sources, self.selection)
 
     def groups(self) -> Iterator[PlannedGroup]:
         return map(self.group, self.lines())
 
-    def group(self, line: Line) -> PlannedGroup:
+    def group(self, line: RowFileLine) -> PlannedGroup:
         """The row of a line, ready to run; or why it can't."""
         size = line.source.repeats
         likely = self.router.fallback(line.source.agent)
@@ -76,16 +78,16 @@ class Plan(NamedTuple):
 
 
 def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -> Plan:
-    chosen = selection(settings)
+    selected = selection(settings)
     router = Router(config, default=settings.agent)
     sources = find_sources(config, settings, router)
     files = [(source, file_facts(source.path)) for source in sources]
-    scope = Scope(files, chosen, *_counts(files, chosen))
+    scope = Scope(files, selected, *_counts(files, selected))
     if scope.n_rows == 0:
         where = ", ".join(str(source.path) for source in sources)
         raise ConfigError(f"no rows to run: {where} with slice, limit and shard leave none", kind="no_rows")
     identity = identify(config, settings, scope, router, oracle=oracle)
-    plan = Plan(config, settings, router, sources, chosen, identity)
+    plan = Plan(config, settings, router, sources, selected, identity)
     if settings.strict_rows:
         _refuse_wrong_rows(plan)
     _refuse_unknown_agent(plan)
@@ -93,10 +95,10 @@ def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -
     return plan
 
 
-def find_sources(config: Config, settings: EvalSettings, router: Router) -> list[Source]:
-    """The row files named, else the agents' datasets of the split."""
+def find_sources(config: Config, settings: EvalSettings, router: Router) -> list[RowSource]:
+    """The row files that the settings name, else the agents' datasets of the split."""
     if settings.rows:
-        return [Source(find_file(path), settings.repeats or 1) for path in settings.rows]
+        return [RowSource(find_file(path), settings.repeats or 1) for path in settings.rows]
     agents = [agent for name, agent in router.agents.items() if settings.agent in (None, name)]
     splits = sorted({dataset.type for agent in agents for dataset in agent.datasets})
     split = settings.split or (splits[0] if len(splits) == 1 else None)
@@ -107,8 +109,8 @@ def find_sources(config: Config, settings: EvalSettings, router: Router) -> list
             else "no agent has a dataset"
         )
         raise ConfigError(f"which rows? Name files with --rows; {have}", kind="no_rows")
-    found = [
-        Source(
+    sources = [
+        RowSource(
             find_file(dataset.jsonl_fpath, beside=_folder(config, agent)),
             settings.repeats or dataset.num_repeats,
             agent.name,
@@ -117,9 +119,9 @@ def find_sources(config: Config, settings: EvalSettings, router: Router) -> list
         for dataset in agent.datasets
         if dataset.type == split
     ]
-    if not found:
+    if not sources:
         raise ConfigError(f"no agent has a dataset of type {split!r}; there are: {', '.join(splits)}", kind="no_rows")
-    return found
+    return sources
 
 
 def row_problems(plan: Plan) -> Iterator[RowError]:
@@ -142,11 +144,11 @@ def _folder(config: Config, agent: Agent) -> Path:
     return Path(config.instances[agent.name].origin.rpartition(":")[0]).parent
 
 
-def _counts(files: list[tuple[Source, FileFacts]], chosen: Selection) -> tuple[int, int]:
+def _counts(files: list[tuple[RowSource, FileFacts]], selected: Selection) -> tuple[int, int]:
     """Rows and rollouts of the selection."""
     first = n_rows = n_rollouts = 0
     for source, facts in files:
-        rows = chosen.n_between(first, first + facts.n_rows)
+        rows = selected.n_between(first, first + facts.n_rows)
         n_rows += rows
         n_rollouts += rows * source.repeats
         first += facts.n_rows
@@ -168,7 +170,7 @@ def _refuse_unknown_agent(plan: Plan) -> None:
 
 
 def _refuse_too_few_at_once(plan: Plan) -> None:
-    """Members that wait for one another must all find a place: rows are begun in order, so one group's is enough."""
+    """Members that wait for one another must run at once. Rows start in order, so room for one group is enough."""
     waiting = [agent for agent in plan.router.agents.values() if agent.group_wise]
     size = max(source.repeats for source in plan.sources)
     if waiting and plan.settings.concurrency < size:

@@ -1,7 +1,7 @@
-"""Showing how a collection goes: a bar on a terminal, else a line every few seconds.
+"""Progress of a collection: a bar on a terminal, else a line every few seconds.
 
-Shows   rollouts ended of all, mean reward, outcomes by count, seconds; a line in whose time no rollout ended names
-        those that run the longest, their stage and for how long. Written to stderr, so that stdout stays free.
+Shows   the number of ended rollouts, mean reward, counts of outcomes, seconds. Where no rollout has ended since the
+        last line, it names those that run the longest, with stage and time. Goes to stderr; stdout stays free.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ REFRESH_S = 0.25
 
 
 class ProgressView(NamedTuple):
-    """What progress is shown of."""
+    """What progress is read from."""
 
     board: Board
     total: int
@@ -37,8 +37,8 @@ def status_line(board: Board) -> str:
 
 
 @asynccontextmanager
-async def shown(view: ProgressView, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
-    """Progress while the block runs."""
+async def show_progress(view: ProgressView, *, every_s: float, quiet: bool = False) -> AsyncIterator[None]:
+    """Show progress while the block runs. `every_s`: seconds between lines where there is no terminal."""
     if quiet:
         yield
         return

@@ -1,11 +1,10 @@
-"""What a run's folder already holds: read back after any end, a kill in mid-write included.
+"""Recovery: reads what a run's folder holds after its last command ended in any way, a kill in mid-write included.
 
-Law     a line without its newline was never finished: it is cut off and its rollout runs again. Every other line counts
-        only as it was written: its digest is tried, and a line of no rollout of this run, or of a rollout that has a
-        line, is none. `rollouts.jsonl` says what was; the index is believed of a line whose place and digest it knows,
-        and is made again from the rollouts where it differs.
-Cost    all bytes of `rollouts.jsonl` are read; those of lines that the index knows are not parsed.
-Errors  a line that does not count is a ConfigError that names file, line and `paddock runs repair`.
+Law     a line without its newline was never finished: it is cut off and its rollout runs again. Every other line must
+        match its digest and belong to a rollout of this run that has no earlier line. `rollouts.jsonl` is the record;
+        the index is used for a line whose place and digest it has, and made again where it differs.
+Cost    all bytes of `rollouts.jsonl` are read; lines that the index has are not parsed.
+Errors  any other line is a ConfigError that names file, line and `paddock runs repair`.
 """
 
 import os
@@ -16,10 +15,10 @@ from typing import NamedTuple, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from paddock.collect.endings import TERMINAL, Ending, FailedAttempt, MemberKey, ending_of, stamped_key
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
-from paddock.collect.identity import RunIdentity, in_words, read_identity
+from paddock.collect.identity import RunIdentity, read_identity, validation_text
 from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, seal, stored_lines
+from paddock.collect.results import TERMINAL, FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
 from paddock.errors import PaddockError
 from paddock.http import rollout_from_wire
 from paddock.types import JsonObject, Outcome, Rollout
@@ -27,48 +26,52 @@ from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
 from paddock.whole_file import write_whole
 
 
-class Recovered(NamedTuple):
-    """What earlier commands did."""
+class StoredRun(NamedTuple):
+    """What earlier commands left in a run's folder."""
 
-    verdicts: list[Ending]
+    verdicts: list[RolloutResult]
     """Rollouts with a verdict, in the order of the file."""
     failures: dict[MemberKey, FailedAttempt]
-    """Of each member without a verdict, the last attempt that was final."""
+    """The last final attempt of each member without a verdict."""
     failed_attempts: dict[MemberKey, int]
     """How many attempts of a member failed so far."""
     doubts: dict[MemberKey, int]
-    """How many of them in doubt."""
+    """How many of those attempts failed in doubt."""
     repairs: list[str]
-    """What was cut off or made again, in words."""
+    """In words, what was cut off or made again."""
 
-    def endings(self) -> Iterator[Ending]:
-        """How every rollout ended that has ended."""
+    def results(self) -> Iterator[RolloutResult]:
+        """The result of every rollout that has ended."""
         yield from self.verdicts
-        yield from (failed.ending() for failed in self.failures.values())
+        yield from (failed.result() for failed in self.failures.values())
 
-    def kept(self, retry: frozenset[Outcome] = frozenset()) -> Iterator[Ending]:
-        """The endings that a resumed run leaves as they are; `retry`: outcomes that it does not."""
-        left = TERMINAL - retry
+    def final_results(self, retry: frozenset[Outcome] = frozenset()) -> Iterator[RolloutResult]:
+        """The results that a resumed run does not try again; `retry`: outcomes that it does, besides the usual."""
+        terminal = TERMINAL - retry
         yield from self.verdicts
-        yield from (failed.ending() for failed in self.failures.values() if failed.outcome in left)
+        yield from (failed.result() for failed in self.failures.values() if failed.outcome in terminal)
 
 
 class RolloutLine(NamedTuple):
+    """A line of `rollouts.jsonl`."""
+
     line: StoredLine
-    ending: Ending | None
+    result: RolloutResult | None
     """None: there is a fault."""
     fault: Fault | None
     indexed: bool
-    """Its ending is the index's: the line was not parsed."""
+    """True: its result comes from the index, and the line was not parsed."""
 
 
 class FailureLine(NamedTuple):
+    """A line of `failures.jsonl`: its attempt or its fault."""
+
     line: StoredLine
     failed: FailedAttempt | None
     fault: Fault | None
 
 
-def recover(folder: Path) -> Recovered:
+def recover(folder: Path) -> StoredRun:
     """Repair what a kill left of the folder's journals, then read them."""
     identity = read_identity(folder)
     repairs: list[str] = []
@@ -77,7 +80,7 @@ def recover(folder: Path) -> Recovered:
         if cut:
             repairs.append(f"{name}: cut off a torn last line of {cut} bytes; its rollout runs again")
     verdicts = _verdicts(folder, identity, repairs)
-    judged = {ending.key for ending in verdicts}
+    judged = {result.key for result in verdicts}
     attempts: dict[MemberKey, int] = {}
     doubts: dict[MemberKey, int] = {}
     failures: dict[MemberKey, FailedAttempt] = {}
@@ -86,28 +89,28 @@ def recover(folder: Path) -> Recovered:
         doubts[failed.key] = doubts.get(failed.key, 0) + failed.doubtful
         if failed.final and failed.key not in judged:
             failures[failed.key] = failed
-    return Recovered(verdicts, failures, attempts, doubts, repairs)
+    return StoredRun(verdicts, failures, attempts, doubts, repairs)
 
 
 def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -> Iterator[RolloutLine]:
-    """Every line of `rollouts.jsonl`, with what it says or what is wrong with it. `parse`: the index is not asked."""
-    known = iter(()) if parse else read_index(folder / INDEX)
+    """Every line of `rollouts.jsonl`, with its result or fault. `parse`: parse every line, without the index."""
+    index = iter(()) if parse else read_index(folder / INDEX)
     seen: dict[MemberKey, LineSpan] = {}
     for line in stored_lines(folder / ROLLOUTS, older=identity.older):
-        ending = next(known, None)
-        indexed = line.fault is None and ending is not None and is_of(ending, line)
+        result = next(index, None)
+        indexed = line.fault is None and result is not None and is_of(result, line)
         if not indexed:
-            known, ending = iter(()), None
+            index, result = iter(()), None
         try:
-            found = ending or read_ending(line)
-            _claim(found.key, line.place, identity, seen)
-            yield RolloutLine(line, found, None, indexed)
+            result = result or read_result(line)
+            _claim(result.key, line.place, identity, seen)
+            yield RolloutLine(line, result, None, indexed)
         except Fault as fault:
             yield RolloutLine(line, None, fault, indexed=False)
 
 
 def failure_lines(folder: Path, identity: RunIdentity) -> Iterator[FailureLine]:
-    """Every line of `failures.jsonl`, likewise."""
+    """Every line of `failures.jsonl`, with its attempt or fault."""
     seen: dict[tuple[MemberKey, int, float], LineSpan] = {}
     for line in stored_lines(folder / FAILURES, older=identity.older):
         try:
@@ -123,7 +126,7 @@ def failure_lines(folder: Path, identity: RunIdentity) -> Iterator[FailureLine]:
 
 
 def read_failures(path: Path) -> Iterator[FailedAttempt]:
-    """The failed attempts of a file, whatever run they are of."""
+    """The failed attempts in a file; they need not be of one run."""
     for line in stored_lines(path, older=True):
         try:
             yield read_record(FailedAttempt.model_validate, line)
@@ -131,48 +134,50 @@ def read_failures(path: Path) -> Iterator[FailedAttempt]:
             raise fault.error(path, line.place.number) from fault
 
 
-def read_index(path: Path) -> Iterator[Ending]:
-    """The lines of an index, up to the first that is none: those of an older one have no digests, and don't count."""
+def read_index(path: Path) -> Iterator[RolloutResult]:
+    """The results in an index, up to the first line with a fault; a line without a digest has one."""
     for line in stored_lines(path, older=False):
         try:
-            yield read_record(Ending.model_validate, line)
+            yield read_record(RolloutResult.model_validate, line)
         except Fault:
             return
 
 
 def read_rollout(line: StoredLine) -> Rollout:
-    """Fault where the line holds none."""
+    """The rollout of a line; raises Fault where it has none."""
     return read_record(rollout_from_wire, line)
 
 
-def read_ending(line: StoredLine) -> Ending:
+def read_result(line: StoredLine) -> RolloutResult:
+    """The result of a line's rollout; raises Fault where it has none."""
     rollout = read_rollout(line)
     key = stamped_key(rollout)
     if key is None:
         raise Fault("damaged", "damaged: its row's index or member (`_ng_task_index`, `_ng_rollout_index`) is missing")
-    return placed(ending_of(rollout, key), line)
+    return with_place(result_of(rollout, key), line)
 
 
-def placed(ending: Ending, line: StoredLine) -> Ending:
+def with_place(result: RolloutResult, line: StoredLine) -> RolloutResult:
+    """The result with its line's place and checksum."""
     place = {"start": line.place.start, "end": line.place.end, "crc32": line.crc32}
-    return ending.model_copy(update=place)
+    return result.model_copy(update=place)
 
 
-def is_of(ending: Ending, line: StoredLine) -> bool:
-    """Whether an index means this line."""
-    return (ending.start, ending.end, ending.crc32) == (line.place.start, line.place.end, line.crc32)
+def is_of(result: RolloutResult, line: StoredLine) -> bool:
+    """Whether a result of the index is of this line."""
+    return (result.start, result.end, result.crc32) == (line.place.start, line.place.end, line.crc32)
 
 
 RecordT = TypeVar("RecordT")
 
 
 def may_be_older(file: Path) -> bool:
-    """Whether lines of a file of rollouts may be without a digest: only in a run that was begun in an older format."""
+    """Whether lines of a file of rollouts may be without a digest: in a run of an older format, or in no run."""
     return read_identity(file.parent).older if (file.parent / RUN).exists() else True
 
 
 def read_record(read: Callable[[JsonObject], RecordT], line: StoredLine) -> RecordT:
-    """What a line holds. Fault: `foreign` where it is as it was written, and can't be read here."""
+    """The record of a line, made by `read`. Raises Fault; `foreign`: the line is undamaged, and can't be read here."""
     if line.fault is not None:
         raise line.fault
     try:
@@ -185,10 +190,10 @@ def read_record(read: Callable[[JsonObject], RecordT], line: StoredLine) -> Reco
     try:
         return read(own)
     except (PaddockError, ValidationError) as error:
-        raise _unread(error, sealed=is_sealed(line.data)) from error
+        raise _unreadable_fault(error, sealed=is_sealed(line.data)) from error
 
 
-def to_line(record: Ending | FailedAttempt) -> bytes:
+def to_line(record: RolloutResult | FailedAttempt) -> bytes:
     return seal(orjson.dumps(record.model_dump(exclude_defaults=True)) + b"\n")
 
 
@@ -199,7 +204,7 @@ def torn_bytes(path: Path) -> int:
 
 
 def cut_torn_line(path: Path) -> int:
-    """Cut the file after its last newline; the number of bytes cut."""
+    """Cut the file after its last newline; returns the number of bytes cut."""
     torn = torn_bytes(path)
     if torn:
         with path.open("r+b") as file:
@@ -208,23 +213,23 @@ def cut_torn_line(path: Path) -> int:
     return torn
 
 
-def _verdicts(folder: Path, identity: RunIdentity, repairs: list[str]) -> list[Ending]:
-    """The endings of all lines of `rollouts.jsonl`; the index file is complete afterwards."""
-    found: list[Ending] = []
+def _verdicts(folder: Path, identity: RunIdentity, repairs: list[str]) -> list[RolloutResult]:
+    """The results of all lines of `rollouts.jsonl`; completes the index file."""
+    results: list[RolloutResult] = []
     n_indexed = 0
-    for line, ending, fault, indexed in rollout_lines(folder, identity):
-        if ending is None:
+    for line, result, fault, indexed in rollout_lines(folder, identity):
+        if result is None:
             raise (fault or Fault("damaged", "damaged")).error(folder / ROLLOUTS, line.place.number)
-        found.append(ending)
+        results.append(result)
         n_indexed += indexed
     index = folder / INDEX
     data = index.read_bytes() if index.exists() else b""
     whole = index.exists() and (not data or data.endswith(b"\n"))
-    if not whole or n_indexed < len(found) or data.count(b"\n") != len(found):
+    if not whole or n_indexed < len(results) or data.count(b"\n") != len(results):
         if n_indexed < data.count(b"\n"):
             repairs.append(f"{INDEX}: did not fit {ROLLOUTS}; made again")
-        write_whole(index, b"".join(to_line(ending) for ending in found))
-    return found
+        write_whole(index, b"".join(to_line(result) for result in results))
+    return results
 
 
 def _failures(folder: Path, identity: RunIdentity) -> Iterator[FailedAttempt]:
@@ -246,10 +251,10 @@ def _name(key: MemberKey) -> str:
     return f"rollout {key.group_id}-{key.member}"
 
 
-def _unread(error: PaddockError | ValidationError, *, sealed: bool) -> Fault:
+def _unreadable_fault(error: PaddockError | ValidationError, *, sealed: bool) -> Fault:
     cause = error if isinstance(error, ValidationError) else error.__cause__
-    why = in_words(cause) if isinstance(cause, ValidationError) else str(error)
-    unknown = isinstance(cause, ValidationError) and all(one["type"] == "extra_forbidden" for one in cause.errors())
+    why = validation_text(cause) if isinstance(cause, ValidationError) else str(error)
+    unknown = isinstance(cause, ValidationError) and all(item["type"] == "extra_forbidden" for item in cause.errors())
     if sealed or unknown:
         return Fault("foreign", f"{why}: it was written by another paddock, or changed by hand")
     return Fault("damaged", f"no line of this file: {why[:300]}")
@@ -262,8 +267,8 @@ def _after_last_newline(path: Path, size: int) -> int:
         while end > 0:
             begin = max(0, end - step)
             file.seek(begin)
-            found = file.read(end - begin).rfind(b"\n")
-            if found >= 0:
-                return begin + found + 1
+            newline = file.read(end - begin).rfind(b"\n")
+            if newline >= 0:
+                return begin + newline + 1
             end = begin
     return 0

@@ -1,12 +1,12 @@
-"""Trying every line of a run's folder, and mending what can be mended.
+"""Check and repair of a run's folder, line by line.
 
-Check   nothing is written, a torn last line included. Each line against its digest, its form and the run; the index
-        against the rollouts, reward by reward.
+Check   compares each line with its digest, its form and the run, and the index with the rollouts, reward by reward.
+        Nothing is changed; even a torn last line stays.
 Repair  what is wrong in `rollouts.jsonl` and `failures.jsonl` goes to `damaged.jsonl`, byte for byte, before it leaves
-        its file; `--resume` then runs what is missing. Of a rollout with two lines the first counts: it is the one that
-        was counted first. Lines of an older format are given their digests. Index, results and summary are made again.
-Law     a line that is whole but not of a form known here stays where it is, and is said.
-Errors  ConfigError: no run in the folder, or a collector is at work in it.
+        its file; `--resume` then runs what is missing. Of a rollout with two lines the first counts, as it did before.
+        Lines of an older format are given their digests. Index, results and summary are made again.
+Law     a line that is undamaged but of an unknown form stays where it is, and is reported.
+Errors  ConfigError: the folder holds no run, or a collector runs in it.
 """
 
 import base64
@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import orjson
 
-from paddock.collect.endings import Ending, MemberKey
 from paddock.collect.folder import DAMAGED, FAILURES, INDEX, RESULTS, ROLLOUTS, RUN, locked, write_json
 from paddock.collect.identity import RunIdentity, read_identity
-from paddock.collect.journal import result_lines
+from paddock.collect.journal import row_result_lines
 from paddock.collect.lines import Fault, FaultKind, StoredLine, is_sealed, seal, stored_lines
 from paddock.collect.new_file import new_file
 from paddock.collect.recovery import cut_torn_line, failure_lines, read_record, recover, rollout_lines, torn_bytes
+from paddock.collect.results import MemberKey, RolloutResult
 from paddock.collect.run import stored_pace, summarise
 from paddock.errors import ConfigError
 from paddock.types.formats import FORMAT
@@ -33,7 +33,7 @@ from paddock.whole_file import write_whole
 
 
 class Finding(NamedTuple):
-    """Something that is wrong in a folder."""
+    """One line that is wrong."""
 
     file: str
     line: int
@@ -46,54 +46,58 @@ class Finding(NamedTuple):
 
 
 class FolderReport(NamedTuple):
-    """What a folder holds."""
+    """What a check found in a folder."""
 
     format: int
-    """In which its run was begun."""
+    """The format in which its run was begun."""
     n_verdicts: int
     n_rollouts: int
     """Rollouts that the run has when it is complete."""
     torn: dict[str, int]
-    """Bytes of a last line that had not ended, by file: a resumed run cuts them off."""
+    """Bytes of an unfinished last line, by file: a resumed run cuts them off."""
     findings: list[Finding]
 
 
 class RepairReport(NamedTuple):
+    """What a repair did."""
+
     set_aside: list[Finding]
-    """Those that `damaged.jsonl` has."""
+    """Lines that were moved to `damaged.jsonl`."""
     n_dropped: int
-    """Lines that said nothing: empty, or the same as an earlier one, byte for byte."""
+    """Lines without content: empty, or the same as an earlier one, byte for byte."""
     n_sealed: int
     """Lines of an older format that were given a digest."""
     left: list[Finding]
-    """What can't be mended here."""
+    """Lines that can't be repaired here."""
     n_verdicts: int
     n_rollouts: int
 
 
-class _TriedLine(NamedTuple):
+class _CheckedLine(NamedTuple):
+    """A line and its fault, if it has one."""
+
     line: StoredLine
     fault: Fault | None
 
 
 def check_folder(folder: Path) -> FolderReport:
-    """Everything that is wrong; none of it is changed."""
+    """Report every line that is wrong; nothing is changed."""
     identity = _identity(folder)
     findings: list[Finding] = []
-    endings: dict[MemberKey, Ending] = {}
-    for line, ending, fault, _ in rollout_lines(folder, identity, parse=True):
+    results: dict[MemberKey, RolloutResult] = {}
+    for line, result, fault, _ in rollout_lines(folder, identity, parse=True):
         findings += _findings(ROLLOUTS, line, fault)
-        if ending is not None:
-            endings[ending.key] = ending
+        if result is not None:
+            results[result.key] = result
     torn = {name: torn_bytes(folder / name) for name in (ROLLOUTS, FAILURES)}
     complete = not findings and not torn[ROLLOUTS]
-    for tried in _tried(FAILURES, folder, identity):
-        findings += _findings(FAILURES, *tried)
+    for checked in _checked_lines(FAILURES, folder, identity):
+        findings += _findings(FAILURES, *checked)
     for line in stored_lines(folder / INDEX, older=identity.older):
-        findings += _findings(INDEX, line, _index_fault(line, endings, complete=complete))
+        findings += _findings(INDEX, line, _index_fault(line, results, complete=complete))
     return FolderReport(
         identity.format,
-        len(endings),
+        len(results),
         identity.n_rollouts,
         {name: size for name, size in torn.items() if size},
         findings,
@@ -101,7 +105,7 @@ def check_folder(folder: Path) -> FolderReport:
 
 
 def repair_folder(folder: Path) -> RepairReport:
-    """Mend what can be mended. Nothing is lost: what leaves a journal is in `damaged.jsonl`, or said nothing."""
+    """Repair what can be repaired. What leaves a journal goes to `damaged.jsonl`, unless it has no content."""
     _identity(folder)
     with locked(folder):
         identity = _identity(folder)
@@ -121,10 +125,10 @@ def repair_folder(folder: Path) -> RepairReport:
             identity = identity.model_copy(update={"format": FORMAT})
             write_json(folder / RUN, identity.model_dump())
         (folder / INDEX).unlink(missing_ok=True)
-        found = recover(folder)
-        write_whole(folder / RESULTS, b"".join(result_lines(found.endings(), identity)))
+        run = recover(folder)
+        write_whole(folder / RESULTS, b"".join(row_result_lines(run.results(), identity)))
         summarise(folder, identity.agents, stored_pace(folder))
-        return done._replace(n_verdicts=len(found.verdicts))
+        return done._replace(n_verdicts=len(run.verdicts))
 
 
 def _identity(folder: Path) -> RunIdentity:
@@ -133,49 +137,49 @@ def _identity(folder: Path) -> RunIdentity:
     return read_identity(folder)
 
 
-def _tried(name: str, folder: Path, identity: RunIdentity) -> Iterator[_TriedLine]:
+def _checked_lines(name: str, folder: Path, identity: RunIdentity) -> Iterator[_CheckedLine]:
     if name == ROLLOUTS:
-        yield from (_TriedLine(line, fault) for line, _, fault, _ in rollout_lines(folder, identity, parse=True))
+        yield from (_CheckedLine(line, fault) for line, _, fault, _ in rollout_lines(folder, identity, parse=True))
     else:
-        yield from (_TriedLine(line, fault) for line, _, fault in failure_lines(folder, identity))
+        yield from (_CheckedLine(line, fault) for line, _, fault in failure_lines(folder, identity))
 
 
 def _findings(name: str, line: StoredLine, fault: Fault | None) -> list[Finding]:
     return [Finding(name, line.place.number, fault.kind, fault.why)] if fault is not None else []
 
 
-def _index_fault(line: StoredLine, endings: dict[MemberKey, Ending], *, complete: bool) -> Fault | None:
-    """What the index says that the rollouts do not. `complete`: all rollouts could be read."""
+def _index_fault(line: StoredLine, results: dict[MemberKey, RolloutResult], *, complete: bool) -> Fault | None:
+    """The fault of a line of the index that contradicts the rollouts. `complete`: all rollouts could be read."""
     try:
-        said = read_record(Ending.model_validate, line)
+        indexed = read_record(RolloutResult.model_validate, line)
     except Fault as fault:
         return fault
-    true = endings.get(said.key)
-    name = f"rollout {said.group_id}-{said.member}"
-    if true is None:
+    stored = results.get(indexed.key)
+    name = f"rollout {indexed.group_id}-{indexed.member}"
+    if stored is None:
         return Fault("damaged", f"speaks of {name}, which {ROLLOUTS} does not have") if complete else None
-    if (said.reward, said.outcome) != (true.reward, true.outcome):
+    if (indexed.reward, indexed.outcome) != (stored.reward, stored.outcome):
         return Fault(
             "damaged",
-            f"says {said.outcome} with reward {said.reward} of {name}, {ROLLOUTS} says {true.outcome} with reward "
-            f"{true.reward}",
+            f"says {indexed.outcome} with reward {indexed.reward} of {name}, "
+            f"{ROLLOUTS} says {stored.outcome} with reward {stored.reward}",
         )
-    if (said.start, said.end) != (true.start, true.end):
+    if (indexed.start, indexed.end) != (stored.start, stored.end):
         return Fault("damaged", f"says that {name} stands elsewhere in {ROLLOUTS} than it does")
     return None
 
 
 def _mend(folder: Path, name: str, identity: RunIdentity) -> RepairReport:
-    """Write a journal again without what is wrong in it, where something is, or where a line has no digest."""
+    """Rewrite a journal without its wrong lines; left as it is where all lines are right and have a digest."""
     done = RepairReport([], 0, 0, [], 0, 0)
     path = folder / name
-    if all(tried.fault is None and is_sealed(tried.line.data) for tried in _tried(name, folder, identity)):
+    if all(one.fault is None and is_sealed(one.line.data) for one in _checked_lines(name, folder, identity)):
         return done
     seen: set[bytes] = set()
     dropped = n_sealed = 0
-    aside: list[bytes] = []
+    damaged: list[bytes] = []
     with new_file(path) as target:
-        for line, fault in _tried(name, folder, identity):
+        for line, fault in _checked_lines(name, folder, identity):
             same = blake2b(line.data, digest_size=16).digest()
             if fault is None or fault.kind == "foreign":
                 n_sealed += not is_sealed(line.data) and fault is None
@@ -185,10 +189,10 @@ def _mend(folder: Path, name: str, identity: RunIdentity) -> RepairReport:
                 dropped += 1
             else:
                 done.set_aside.extend(_findings(name, line, fault))
-                aside.append(_aside(name, line, fault))
+                damaged.append(_damaged_line(name, line, fault))
             seen.add(same)
         # Before the journal is replaced: at no time is a line in neither of the two.
-        _append(folder / DAMAGED, aside)
+        _append(folder / DAMAGED, damaged)
     return done._replace(n_dropped=dropped, n_sealed=n_sealed)
 
 
@@ -200,11 +204,11 @@ def _append(path: Path, lines: list[bytes]) -> None:
             os.fsync(file.fileno())
 
 
-def _aside(name: str, line: StoredLine, fault: Fault) -> bytes:
+def _damaged_line(name: str, line: StoredLine, fault: Fault) -> bytes:
     """A line of `damaged.jsonl`."""
     try:
         text = {"text": line.data.decode()}
     except UnicodeDecodeError:
         text = {"base64": base64.b64encode(line.data).decode()}
-    said = {"file": name, "line": line.place.number, "why": fault.why, "at": time.time(), **text}
-    return orjson.dumps(said) + b"\n"
+    record = {"file": name, "line": line.place.number, "why": fault.why, "at": time.time(), **text}
+    return orjson.dumps(record) + b"\n"

@@ -1,16 +1,16 @@
-"""What a person reads of a collection: the plan before it, the tables after it."""
+"""Text about a collection for its user: the plan before it, the tables after it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from paddock.collect.endings import FailedAttempt
 from paddock.collect.folder import FAILURES, RESULTS, ROLLOUTS, SUMMARY
 from paddock.collect.oracle import oracle_config
 from paddock.collect.plan import MAX_SHOWN, Plan, row_problems
 from paddock.collect.recovery import recover
-from paddock.collect.run import Collected
+from paddock.collect.results import FailedAttempt
+from paddock.collect.run import CollectionResult
 from paddock.types import JsonObject
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ MAX_WORDS = 20
 
 
 class PlanText(NamedTuple):
+    """A plan for its reader."""
+
     text: list[str]
     n_wrong: int
     """Rows that can't run."""
@@ -40,7 +42,7 @@ def plan_lines(plan: Plan, folder: Path) -> PlanText:
     for name, who in plan.identity.agents.items():
         text.append(f"agent  {name}: environment {who.environment}, harness {who.harness}, model {who.model}")
     if plan.identity.oracle:
-        text.append("oracle each row's known-good turns are played; no model is asked")
+        text.append("oracle each row's known-good turns are played; no model is called")
     right = "every row can be run by its agent and read by its environment"
     text.append(f"{len(wrong)} rows are wrong" if wrong else right)
     text += [f"  - {message}" for message in wrong[:MAX_SHOWN]]
@@ -49,8 +51,8 @@ def plan_lines(plan: Plan, folder: Path) -> PlanText:
     return PlanText(text, len(wrong))
 
 
-def print_summary(collected: Collected, folder: Path) -> None:
-    """The table, then where the files are."""
+def print_summary(collected: CollectionResult, folder: Path) -> None:
+    """Print the tables of a collection, why verdicts are missing, and where the files are."""
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
@@ -58,18 +60,18 @@ def print_summary(collected: Collected, folder: Path) -> None:
         console.print(_table(run))
         for table in part_tables(run):
             console.print(_grid(table))
-    for line in compared_lines(collected.summary):
+    for line in comparison_lines(collected.summary):
         console.print(line)
     missing = collected.n_rollouts - collected.n_verdicts
     if missing:
         failed = f"the servers failed for good ({collected.why}); "
-        whys = {
+        reasons_by_end = {
             "deadline": "the deadline came; ",
             "servers_failed": failed,
             "one_cause": f"{collected.why}; ",
             "interrupted": "interrupted; ",
         }
-        why = whys.get(collected.how, "")
+        why = reasons_by_end.get(collected.how, "")
         reasons = reason_lines(recover(folder).failures.values())
         where = f": {folder / FAILURES}" if reasons else ""
         console.print(f"{why}{missing} of {collected.n_rollouts} rollouts have no verdict{where}")
@@ -79,7 +81,7 @@ def print_summary(collected: Collected, folder: Path) -> None:
 
 
 def reason_lines(failures: Iterable[FailedAttempt]) -> list[str]:
-    """Why rollouts have no verdict: the commonest reasons first, each with the message of one of them."""
+    """Why rollouts have no verdict: the commonest reasons first, each with one message as an example."""
     counts: Counter[tuple[str, str]] = Counter()
     messages: dict[tuple[str, str], str] = {}
     for failed in failures:
@@ -125,7 +127,7 @@ def _grid(part: "PartTable") -> "Table":
 
 
 def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
-    """A run of a summary as (name, text)."""
+    """The rows (name, text) of the table of one agent's run."""
     seconds = run["seconds"]
     stages = [
         f"{stage.replace('_', ' ')} {duration(seconds[stage])}"
@@ -136,7 +138,7 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     rows = [
         ("environment", who),
         ("reward", _rate(run["mean_reward"], run["reward_ci95"])),
-        *(_comparing(run) if run.get("relative") else _passing(run)),
+        *(_judge_rows(run) if run.get("relative") else _pass_rows(run)),
         ("outcomes", "  ".join(f"{kind} {count}" for kind, count in run["outcomes"].items())),
         ("reasons", _shares(run["reasons"])),
         ("ended by", _shares(run["ended"])),
@@ -150,26 +152,28 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
     return [(name, text) for name, text in rows if text]
 
 
-def _passing(run: JsonObject) -> list[tuple[str, str]]:
+def _pass_rows(run: JsonObject) -> list[tuple[str, str]]:
     return [
         ("passed", _rate(run["pass_rate"], run["pass_rate_ci95"])),
         ("pass@k", "  ".join(f"@{k} {share:.3f}" for k, share in run["pass_at_k"].items()) or "-"),
     ]
 
 
-def _comparing(run: JsonObject) -> list[tuple[str, str]]:
-    """Of rewards that only compare: what is known of who compared."""
+def _judge_rows(run: JsonObject) -> list[tuple[str, str]]:
+    """For rewards that only compare members of a group: the metrics of the judge."""
     return [("judge", "  ".join(f"{name} {value:.3g}" for name, value in run["metrics"].items()))]
 
 
 class PartTable(NamedTuple):
+    """A table of the parts of an agent's rollouts."""
+
     title: str
     header: Sequence[str]
     rows: list[tuple[str, ...]]
 
 
 def part_tables(run: JsonObject) -> Iterator[PartTable]:
-    """A run by its variants, then by each label that has several words, and more rows than words."""
+    """Tables of a run by its variants, then by each label with several values that don't each have one row."""
     header = ("rollouts", "rows", "passed", "95 %", "turns")
     parts = {"harness": run.get("variants", {}), **run.get("labels", {})}
     for label, words in parts.items():
@@ -182,14 +186,14 @@ def part_tables(run: JsonObject) -> Iterator[PartTable]:
         yield PartTable(f"by {label}", (label, *header), rows)
 
 
-def compared_lines(summary: Sequence[JsonObject]) -> list[str]:
-    """Ways of working on the same rows, pair by pair; none: there was only one."""
-    found = [one for run in summary for one in run.get("compared", [])]
+def comparison_lines(summary: Sequence[JsonObject]) -> list[str]:
+    """Each pair of arms that worked on the same rows; empty: there was only one arm."""
+    pairs = [pair for run in summary for pair in run.get("compared", [])]
     lines = [
-        f"  {one['first']} - {one['second']}: {one['difference']:+.3f} {_interval(one['ci95'], '+.3f')}, "
-        f"{one['first_rate']:.3f} and {one['second_rate']:.3f} on {one['n_rows']} rows, "
-        f"better on {one['n_first_better']}, worse on {one['n_second_better']}, p {one['p_value']:.2g}"
-        for one in found
+        f"  {pair['first']} - {pair['second']}: {pair['difference']:+.3f} {_interval(pair['ci95'], '+.3f')}, "
+        f"{pair['first_rate']:.3f} and {pair['second_rate']:.3f} on {pair['n_rows']} rows, "
+        f"better on {pair['n_first_better']}, worse on {pair['n_second_better']}, p {pair['p_value']:.2g}"
+        for pair in pairs
     ]
     return ["compared, row by row", *lines, ""] if lines else []
 
@@ -219,7 +223,7 @@ def _shares(counts: JsonObject) -> str:
 
 
 def _malformed(run: JsonObject) -> str:
-    """Per rollout; nothing where no agent tells."""
+    """Malformed calls per rollout; empty where no agent reports them."""
     if not run["ended"]:
         return ""
     each = run["malformed_each"]
@@ -233,7 +237,7 @@ def _tokens(run: JsonObject) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for a reader."""
+    """Seconds as text."""
     if seconds >= 1:
         return f"{seconds:.1f} s"
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2f} ms"

@@ -1,8 +1,8 @@
-"""Scoring stored rollouts again, without a model: every verdict can be reproduced offline from its stored rollout.
+"""Reverification: stored rollouts are scored again, without a model, so that every verdict can be reproduced offline.
 
 Source  `rollouts.jsonl`; each line's row and response go to the `/verify` of its agent's environment, in this process.
-        An environment that says itself how it is asked again (`reverify`) gets the stored verdict too, and is neither
-        started nor has it peers: what its judges said is in the verdict.
+        An environment with a `reverify` method of its own gets the stored verdict too, and is not started: what its
+        judges said is in the verdict.
         Scores of steps are kept as they are stored: the new verdict is combined with them, and no judge is asked.
 File    `reverified.jsonl` beside it: the same lines, in the same order, each with the verdict it got now; one whose
         scoring failed keeps none and is reported. The rollouts themselves are never changed.
@@ -32,7 +32,7 @@ from paddock.types.step_rewards import STEP_REWARDS, as_stored
 REVERIFIED = "reverified.jsonl"
 
 
-class Change(NamedTuple):
+class VerdictChange(NamedTuple):
     """A rollout whose reward or reason differs now, or that could not be scored."""
 
     line: int
@@ -50,16 +50,18 @@ class Change(NamedTuple):
         return f"line {self.line} (row {self.group_id}, member {self.member}): {self.before:g} -> {now}: {self.why}"
 
 
-class Reverified(NamedTuple):
+class ReverifyReport(NamedTuple):
+    """What scoring again came to."""
+
     n: int
-    """Rollouts scored or tried."""
-    changed: list[Change]
-    failed: list[Change]
+    """Number of rollouts, those that could not be scored included."""
+    changed: list[VerdictChange]
+    failed: list[VerdictChange]
     path: Path
 
 
 class _Environments(NamedTuple):
-    """Each of a config's environments is in one of them."""
+    """The environments of a config: those that are started, and those that score from the stored verdict."""
 
     peers: Mapping[str, Peer]
     by_record: Mapping[str, ResourcesServer[Any, Any]]
@@ -75,20 +77,20 @@ def find_rollouts(path: Path) -> Path:
     return file
 
 
-async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout_s: float = 600.0) -> Reverified:
-    """Score every line of `path` again. `timeout_s` is for one rollout."""
+async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout_s: float = 600.0) -> ReverifyReport:
+    """Score every line of `path` again; `concurrency` rollouts at once, each within `timeout_s` seconds."""
     file = find_rollouts(path)
     router = Router(config)
     out = file.with_name(REVERIFIED)
-    changed: list[Change] = []
-    failed: list[Change] = []
+    changed: list[VerdictChange] = []
+    failed: list[VerdictChange] = []
     n = 0
     async with _open_environments(config, router) as environments:
         with file.open("rb") as lines, out.open("wb") as target:
             for batch in _batches(lines, concurrency):
                 stored = [_read(line, file, n + nth) for nth, line in enumerate(batch, 1)]
                 results = await asyncio.gather(
-                    *(_score(one.rollout, router, environments, timeout_s) for one in stored)
+                    *(_score(line.rollout, router, environments, timeout_s) for line in stored)
                 )
                 for (rollout, altered), result in zip(stored, results, strict=True):
                     n += 1
@@ -99,13 +101,15 @@ async def reverify(config: Config, path: Path, *, concurrency: int = 16, timeout
                         changed += [change] if change else []
                     elif change:
                         failed.append(change)
-    return Reverified(n, changed, failed, out)
+    return ReverifyReport(n, changed, failed, out)
 
 
 class _StoredRollout(NamedTuple):
+    """A rollout as its line has it."""
+
     rollout: Rollout
     changed: bool
-    """It does not match its digest: it is not what was written."""
+    """True: its line does not match its digest."""
 
 
 def _read(line: bytes, file: Path, number: int) -> _StoredRollout:
@@ -125,9 +129,9 @@ def _read(line: bytes, file: Path, number: int) -> _StoredRollout:
 @asynccontextmanager
 async def _open_environments(config: Config, router: Router) -> AsyncIterator[_Environments]:
     names = sorted({agent.environment for agent in router.agents.values()})
-    known = {name: environment(config, name) for name in names}
+    servers = {name: environment(config, name) for name in names}
     by_record = {
-        name: server for name, server in known.items() if type(server).reverify is not ResourcesServer.reverify
+        name: server for name, server in servers.items() if type(server).reverify is not ResourcesServer.reverify
     }
     started = [name for name in names if name not in by_record]
     if not started:
@@ -166,24 +170,24 @@ async def _by_record(
         return await server.reverify(server.read_task(row), row, response, stored)
 
 
-def _change(line: int, rollout: Rollout, result: Verdict | PaddockError, *, altered: bool) -> Change | None:
+def _change(line: int, rollout: Rollout, result: Verdict | PaddockError, *, altered: bool) -> VerdictChange | None:
     if rollout.verdict is None:
         return None
     stamp, before = rollout.row.stamp, rollout.verdict
     place = (line, stamp.group_id, stamp.member, before.reward)
     if not isinstance(result, Verdict):
-        return Change(*place, None, f"{result.kind}: {result.message}")
+        return VerdictChange(*place, None, f"{result.kind}: {result.message}")
     if (result.reward, result.reason) == (before.reward, before.reason):
         return None
     why = f"{before.reason} before, {result.reason} now"
-    return Change(*place, result.reward, f"{why}; the stored line does not match its digest" if altered else why)
+    return VerdictChange(*place, result.reward, f"{why}; the stored line does not match its digest" if altered else why)
 
 
 def _batches(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     for line in lines:
         if not line.endswith(b"\n"):
-            break  # torn: its rollout had not ended
+            break  # torn: it was never finished
         batch.append(line)
         if len(batch) == size:
             yield batch

@@ -25,9 +25,9 @@ class Agent(NamedTuple):
     model: str
     """The model's own name where the model server's block gives one, else that server's name."""
     own_prompt: bool = False
-    """It makes the model's request itself; a row need not bring one."""
+    """Whether it makes the model's request itself, so that a row need not bring one."""
     group_wise: bool = False
-    """Its environment judges the members of a group together."""
+    """Whether its environment judges the members of a group together."""
 
     @property
     def environment(self) -> str:
@@ -39,7 +39,7 @@ class Agent(NamedTuple):
 
 
 class Router:
-    """Rows to agents."""
+    """Finds the agent of each row."""
 
     def __init__(self, config: Config, *, default: str | None = None) -> None:
         names = [name for name, instance in config.instances.items() if instance.kind == "agents"]
@@ -53,10 +53,10 @@ class Router:
 
     def agent_of(self, row: Row, *, source_agent: str | None = None) -> Agent:
         if row.agent_ref is not None:
-            asked = row.agent_ref.name
-            name = asked if asked in self.agents else self._map.get(asked, asked)
+            wanted = row.agent_ref.name
+            name = wanted if wanted in self.agents else self._map.get(wanted, wanted)
             if name not in self.agents:
-                raise RowError(f"agent_ref.name: {self._unknown(asked)}", kind="agent_unknown")
+                raise RowError(f"agent_ref.name: {self._unknown(wanted)}", kind="agent_unknown")
             return self.agents[name]
         agent = self.fallback(source_agent)
         if agent is None:

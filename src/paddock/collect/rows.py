@@ -1,7 +1,7 @@
-"""Reading rows: JSONL files, one line at a time, so that a collection holds only the rows in flight.
+"""Row files: JSONL, read one line at a time, so that a collection holds only the rows in flight.
 
 Source  one JSON object per line; empty lines are skipped and not counted.
-Shapes  a `Line` is where a row stands and its bytes; `read_line` makes it a Row.
+Shapes  a `RowFileLine` is where a row stands and its bytes; `read_line` makes it a Row.
 Errors  a file that can't be read is a ConfigError; a line that is no row is a RowError naming file, line and key.
 """
 
@@ -19,22 +19,22 @@ from paddock.http import read_row
 from paddock.types import Row
 
 
-class Source(NamedTuple):
+class RowSource(NamedTuple):
     """One file of rows."""
 
     path: Path
     repeats: int = 1
     agent: str | None = None
-    """For rows without `agent_ref`; None: the only agent there is."""
+    """The agent of rows without `agent_ref`; None: the only agent there is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RowFileLine:
     """One line of a row file."""
 
     index: int
     """Row index over all sources, from 0: the group id."""
-    source: Source
+    source: RowSource
     number: int
     """Line number in its file, from 1."""
     text: bytes
@@ -52,7 +52,7 @@ class FileFacts(NamedTuple):
     n_rows: int
 
 
-def lines(sources: Sequence[Source], selection: Selection) -> Iterator[Line]:
+def lines(sources: Sequence[RowSource], selection: Selection) -> Iterator[RowFileLine]:
     """The selected lines of all sources, in order."""
     index = 0
     for source in sources:
@@ -60,11 +60,11 @@ def lines(sources: Sequence[Source], selection: Selection) -> Iterator[Line]:
             if selection.is_past(index):
                 return
             if selection.takes(index):
-                yield Line(index, source, number, text)
+                yield RowFileLine(index, source, number, text)
             index += 1
 
 
-def read_line(line: Line, *, own_prompt: bool = False) -> Row:
+def read_line(line: RowFileLine, *, own_prompt: bool = False) -> Row:
     """The row of a line; `own_prompt`: its agent makes the model's request, so that the line need not bring one."""
     try:
         wire = orjson.loads(line.text)

@@ -1,4 +1,4 @@
-"""What a collection may be told: the `eval` block of a config; each field is a flag of `paddock eval` too.
+"""Settings of a collection: the `eval` block of a config; each field is a flag of `paddock eval` too.
 
 Units   seconds as float; a row's index counts the non-empty lines of all row files, in order, from 0.
 Errors  a value that breaks a field's rule is a ConfigError that names the field.
@@ -16,7 +16,7 @@ Split = Literal["train", "validation", "example", "benchmark"]
 
 
 class EvalSettings(BaseModel):
-    """One collection. Everything has a default; nothing here is secret."""
+    """Settings of one collection. Everything has a default; nothing here is secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,8 +75,8 @@ class EvalSettings(BaseModel):
     @property
     def failures_limit(self) -> int:
         """`stop_after_failures` as a number."""
-        given = self.stop_after_failures
-        return max(MIN_FAILURES, self.max_attempts * self.concurrency) if given is None else given
+        limit = self.stop_after_failures
+        return max(MIN_FAILURES, self.max_attempts * self.concurrency) if limit is None else limit
 
 
 class Selection(NamedTuple):

@@ -1,8 +1,8 @@
-"""Counting endings: the running numbers of a collection, and its `summary.json`.
+"""Tallies of rollout results: the running numbers of a collection, and its `summary.json`.
 
-Law     only an ending with a reward enters a mean, a rate, a token or a time; every ending is counted by outcome.
+Law     only a result with a reward enters a mean, a rate, a token or a time; every result is counted by outcome.
 Shapes  a summary is a list of runs, one per agent: {environment, harness, agent, model, ...}. `reasons` and `ended` are
-        counts. `labels` has the numbers by the words of verdicts (label, word), `variants` by what was drawn for rows,
+        counts. `labels` has the numbers by the verdicts' labels and their values, `variants` by the agent's variants,
         where there were several; both are of rollouts with a verdict. `compared` has this run's agent or variants
         against those of this run and of later ones that worked on the same rows (`comparison`).
 Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are of all commands in which rollouts
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from paddock.collect.comparison import Arm, compare_all
-from paddock.collect.endings import Ending
-from paddock.collect.identity import Who
+from paddock.collect.identity import AgentIdentity
+from paddock.collect.results import RolloutResult
 from paddock.collect.statistics import RowScore, interval95, mean, pass_rate, pass_table
 from paddock.types import OUTCOMES, JsonObject, Usage
 from paddock.types.step_rewards import OUTCOME_REWARD
@@ -25,14 +25,14 @@ STAGES = ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
 
 
 class Pace(NamedTuple):
-    """How fast a run went, in all its commands."""
+    """How fast a run went, over all its commands."""
 
     wall_s: float
     n_ended: int
     """Rollouts that ended in that time."""
 
     def plus(self, wall_s: float, n_ended: int) -> "Pace":
-        """With one more command; one in which nothing ended says nothing."""
+        """The pace with one more command, which is left out if nothing ended in it."""
         return Pace(self.wall_s + wall_s, self.n_ended + n_ended) if n_ended else self
 
 
@@ -44,12 +44,12 @@ class Score:
         self.turns = 0
         self.n_rewarded = 0
 
-    def add(self, ending: Ending) -> None:
-        if ending.reward is None:
+    def add(self, result: RolloutResult) -> None:
+        if result.reward is None:
             return
-        before = self.scores.get(ending.group_id, RowScore())
-        self.scores[ending.group_id] = before.plus(ending.reward, outcome=ending.metrics.get(OUTCOME_REWARD))
-        self.turns += ending.turns
+        before = self.scores.get(result.group_id, RowScore())
+        self.scores[result.group_id] = before.plus(result.reward, outcome=result.metrics.get(OUTCOME_REWARD))
+        self.turns += result.turns
         self.n_rewarded += 1
 
     @property
@@ -68,7 +68,7 @@ class Score:
         }
 
     def brief(self) -> JsonObject:
-        """Of a part of an agent's rollouts."""
+        """The numbers that are given of a part of an agent's rollouts."""
         return {"n_rows": len(self.scores), "n_rollouts": self.n_rewarded, **self.score()}
 
 
@@ -88,31 +88,31 @@ class Tally(Score):
         self._seconds: Counter[str] = Counter()
         self._metrics: dict[str, tuple[float, int]] = {}
 
-    def add(self, ending: Ending) -> None:
-        super().add(ending)
-        self.outcomes[ending.outcome] += 1
-        self.rows.add(ending.group_id)
-        if ending.reward is None:
+    def add(self, result: RolloutResult) -> None:
+        super().add(result)
+        self.outcomes[result.outcome] += 1
+        self.rows.add(result.group_id)
+        if result.reward is None:
             return
-        self.usage += ending.usage
-        if ending.reason is not None:
-            self._reasons[ending.reason] += 1
-        if ending.ended is not None:
-            self._ended[ending.ended] += 1
-            self._malformed.update(ending.malformed)
+        self.usage += result.usage
+        if result.reason is not None:
+            self._reasons[result.reason] += 1
+        if result.ended is not None:
+            self._ended[result.ended] += 1
+            self._malformed.update(result.malformed)
         for stage in STAGES:
-            self._seconds[stage] += getattr(ending.timing, f"{stage}_s")
-        for name, value in ending.metrics.items():
+            self._seconds[stage] += getattr(result.timing, f"{stage}_s")
+        for name, value in result.metrics.items():
             total, n = self._metrics.get(name, (0.0, 0))
             self._metrics[name] = (total + value, n + 1)
-        for label, word in ending.labels.items():
-            self._labels.setdefault(label, {}).setdefault(word, Score()).add(ending)
-        if ending.variant is not None:
-            part = ending.model_copy(update={"variant": None, "labels": {}})
-            self.variants.setdefault(ending.variant, Tally()).add(part)
+        for label, word in result.labels.items():
+            self._labels.setdefault(label, {}).setdefault(word, Score()).add(result)
+        if result.variant is not None:
+            part = result.model_copy(update={"variant": None, "labels": {}})
+            self.variants.setdefault(result.variant, Tally()).add(part)
 
     def numbers(self) -> JsonObject:
-        n, told = self.n_rewarded, self._ended.total()
+        n, n_reported = self.n_rewarded, self._ended.total()
         usage = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
         return {
             "outcomes": {outcome: self.outcomes[outcome] for outcome in OUTCOMES if self.outcomes[outcome]},
@@ -122,7 +122,9 @@ class Tally(Score):
             "pass_at_k": pass_table(self.scores.values()),
             "reasons": dict(self._reasons.most_common()),
             "ended": dict(self._ended.most_common()),
-            "malformed_each": {kind: count / told for kind, count in self._malformed.most_common()} if told else {},
+            "malformed_each": (
+                {kind: count / n_reported for kind, count in self._malformed.most_common()} if n_reported else {}
+            ),
             "tokens": usage,
             "tokens_each": {side: count / n if n else None for side, count in usage.items()},
             "seconds": {stage: self._seconds[stage] / n if n else None for stage in STAGES},
@@ -142,7 +144,9 @@ class Tally(Score):
         return parts
 
 
-class _Owned(NamedTuple):
+class _AgentArm(NamedTuple):
+    """An arm and the agent that it is of."""
+
     agent: str
     arm: Arm
 
@@ -156,45 +160,45 @@ class Board:
         self._rewards = RowScore()
         self._names: dict[int, str] = {}
 
-    def add(self, ending: Ending) -> None:
-        if ending.row_name is not None:
-            self._names[ending.group_id] = ending.row_name
-        self.tallies.setdefault(ending.agent, Tally()).add(ending)
-        self.outcomes[ending.outcome] += 1
-        if ending.reward is not None:
-            self._rewards = self._rewards.plus(ending.reward, outcome=ending.metrics.get(OUTCOME_REWARD))
+    def add(self, result: RolloutResult) -> None:
+        if result.row_name is not None:
+            self._names[result.group_id] = result.row_name
+        self.tallies.setdefault(result.agent, Tally()).add(result)
+        self.outcomes[result.outcome] += 1
+        if result.reward is not None:
+            self._rewards = self._rewards.plus(result.reward, outcome=result.metrics.get(OUTCOME_REWARD))
 
-    def add_all(self, endings: Iterable[Ending]) -> None:
-        for ending in endings:
-            self.add(ending)
+    def add_all(self, results: Iterable[RolloutResult]) -> None:
+        for result in results:
+            self.add(result)
 
     @property
     def mean_reward(self) -> float | None:
         return mean([self._rewards])
 
-    def summary(self, agents: Mapping[str, Who], pace: Pace) -> list[JsonObject]:
+    def summary(self, agents: Mapping[str, AgentIdentity], pace: Pace) -> list[JsonObject]:
         """The runs of `summary.json`."""
         share = pace.n_ended / pace.wall_s if pace.wall_s > 0 else 0.0
         names = sorted(self.tallies, key=lambda name: (name == "", name))
         relative = {name for name, who in agents.items() if who.relative}
         arms = [
-            _Owned(name, arm) for name in names if name not in relative for arm in self._arms(name, agents.get(name))
+            _AgentArm(name, arm) for name in names if name not in relative for arm in self._arms(name, agents.get(name))
         ]
-        owner = {one.arm.name: one.agent for one in arms}
-        compared = list(compare_all([one.arm for one in arms])) if len(arms) > 1 else []
+        owner = {of_agent.arm.name: of_agent.agent for of_agent in arms}
+        compared = list(compare_all([of_agent.arm for of_agent in arms])) if len(arms) > 1 else []
         runs = []
         for name in names:
             numbers = self.tallies[name].numbers()
             numbers["seconds"] |= {"wall": pace.wall_s}
             if name in relative:
                 numbers |= {"pass_rate": None, "pass_rate_ci95": None, "pass_at_k": {}}
-            own = [found.to_json() for found in compared if owner[found.first] == name]
+            own = [comparison.to_json() for comparison in compared if owner[comparison.first] == name]
             more = {"compared": own} if own else {}
             runs.append({**_who(name, agents.get(name)), **numbers, **more, "rollouts_per_s": share})
         return runs
 
-    def _arms(self, name: str, who: Who | None) -> Iterator[Arm]:
-        """The agent, or each of its variants where it has several."""
+    def _arms(self, name: str, who: AgentIdentity | None) -> Iterator[Arm]:
+        """The arms of an agent: itself, or each of its variants where it has several."""
         tally = self.tallies[name]
         parts = {f"{name}/{variant}": part for variant, part in sorted(tally.variants.items())}
         for arm, part in (parts if len(parts) > 1 else {name: tally}).items():
@@ -202,15 +206,15 @@ class Board:
 
     def _by_name(self, scores: Mapping[int, RowScore]) -> dict[str, RowScore]:
         """Scores of rows that have names; those of one name together."""
-        found: dict[str, RowScore] = {}
+        by_name: dict[str, RowScore] = {}
         for group_id, score in scores.items():
             name = self._names.get(group_id)
             if name is not None:
-                found[name] = found[name].and_(score) if name in found else score
-        return found
+                by_name[name] = by_name[name].and_(score) if name in by_name else score
+        return by_name
 
 
-def _who(name: str, who: Who | None) -> JsonObject:
+def _who(name: str, who: AgentIdentity | None) -> JsonObject:
     return {
         "environment": who.environment if who else None,
         "harness": who.harness if who else None,

@@ -1,9 +1,9 @@
-"""Appending lines to a run's files from one thread, so that the disk never holds up the event loop.
+"""The journal writer appends lines to a run's files from one thread, so that the disk never blocks the event loop.
 
 Law     `put` returns when its parts are in the files, and on the disk where the file is a durable one: then, and not
         before, a rollout counts as finished. Parts go in the order in which they were put; one sync serves all parts
         that waited together. A part is written whole or, when the disk refuses, cut off again.
-Errors  what the disk answers (`OSError`) goes to every waiting `put`, and to all later ones.
+Errors  an OSError of the disk goes to every waiting `put`, and to all later ones.
 """
 
 import asyncio
@@ -29,13 +29,17 @@ class Part(NamedTuple):
     data: bytes
 
 
-class _Job(NamedTuple):
+class _AppendJob(NamedTuple):
+    """What one `put` or `post` appends."""
+
     parts: Sequence[Part]
     done: "asyncio.Future[None] | None"
     """None: nobody waits."""
 
 
-class _File:
+class _JournalFile:
+    """One open file; `durable`: synced to the disk after each append."""
+
     def __init__(self, path: Path, *, durable: bool) -> None:
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self.fd).st_size
@@ -55,16 +59,16 @@ class _File:
         self.size += len(data)
 
 
-class Writer:
+class JournalWriter:
     """The files of one run. Used from one event loop; owns its thread and its descriptors until `close`."""
 
     def __init__(self, paths: Mapping[str, Path], *, durable: frozenset[str]) -> None:
-        self._files = {name: _File(path, durable=name in durable) for name, path in paths.items()}
+        self._files = {name: _JournalFile(path, durable=name in durable) for name, path in paths.items()}
         for folder in {path.parent for path in paths.values()}:
             sync_folder(folder)
         self._ends = {name: file.size for name, file in self._files.items()}
-        self._gathered: list[_Job] = []
-        self._batches: queue.SimpleQueue[Sequence[_Job] | None] = queue.SimpleQueue()
+        self._gathered: list[_AppendJob] = []
+        self._batches: queue.SimpleQueue[Sequence[_AppendJob] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._error: OSError | None = None
         # A daemon: a process that dies without `close` must not wait for it; what it had not written was not finished.
@@ -76,17 +80,17 @@ class Writer:
         return self._ends[file]
 
     def put(self, *parts: Part) -> "asyncio.Future[None]":
-        """Append all parts; done when they are written. Cancelling the wait does not take them back."""
+        """Append all parts; the future is done when they are written. Cancelling the wait does not take them back."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._add(parts, done)
         return done
 
     def post(self, *parts: Part) -> None:
-        """Append all parts, some time; if the disk refuses, the next `put` says so."""
+        """Append all parts without waiting for them; if the disk refuses, the next `put` raises."""
         self._add(parts, None)
 
     async def close(self) -> None:
-        """Write what is left, then let go of the files."""
+        """Write what is left, then close the files."""
         self._hand_over()
         self._batches.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -96,7 +100,7 @@ class Writer:
     def _add(self, parts: Sequence[Part], done: "asyncio.Future[None] | None") -> None:
         for part in parts:
             self._ends[part.file] += len(part.data)
-        self._gathered.append(_Job(parts, done))
+        self._gathered.append(_AppendJob(parts, done))
         if len(self._gathered) == 1:
             self._loop.call_later(GATHER_S, self._hand_over)
 
@@ -111,7 +115,7 @@ class Writer:
             self._error = error
             self._loop.call_soon_threadsafe(_settle, batch, error)
 
-    def _write(self, batch: Sequence[_Job]) -> OSError | None:
+    def _write(self, batch: Sequence[_AppendJob]) -> OSError | None:
         by_file: dict[str, list[bytes]] = {}
         for job in batch:
             for part in job.parts:
@@ -125,7 +129,7 @@ class Writer:
         return None
 
 
-def _settle(batch: Sequence[_Job], error: OSError | None) -> None:
+def _settle(batch: Sequence[_AppendJob], error: OSError | None) -> None:
     for job in batch:
         if job.done is None or job.done.done():
             continue

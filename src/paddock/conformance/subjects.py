@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.collect.rows import Source, lines, read_line
+from paddock.collect.rows import RowSource, lines, read_line
 from paddock.collect.settings import Selection
 from paddock.config import KINDS, Config, Kind, find_file, load, resolve_class, validate
 from paddock.config.problems import suggestion
@@ -81,7 +81,7 @@ def read_rows(path: Path | None) -> list[Row]:
     if path is None:
         return []
     try:
-        return [read_line(line) for line in lines([Source(path)], Selection())]
+        return [read_line(line) for line in lines([RowSource(path)], Selection())]
     except RowError as error:
         raise ConfigError(error.message, kind="rows_wrong") from error
 

@@ -9,6 +9,6 @@ FORMAT_KEY = "_paddock_format"
 DIGEST_KEY = "_paddock_crc32"
 
 
-def later(number: int) -> str:
+def later_format_text(number: int) -> str:
     """What a message says of a format that is not known here."""
     return f"it is of format {number}, and this paddock reads up to format {FORMAT}: use the paddock that wrote it"

@@ -7,7 +7,7 @@ Errors  ConfigError that names the nearest row, or what a name means when it has
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from paddock.collect.endings import Ending
+from paddock.collect.results import RolloutResult
 from paddock.config.problems import nearest
 from paddock.errors import ConfigError
 from paddock.viewer.stored import Entry, entries
@@ -29,10 +29,10 @@ def chosen(run: Path, wanted: str) -> list[Entry]:
     groups: dict[int, list[int]] = {}
     found = []
     for entry in entries(run):
-        if _is(entry.ending, wanted):
+        if _is(entry.result, wanted):
             found.append(entry)
-        groups.setdefault(entry.ending.group_id, []).append(entry.ending.member)
-        names.update(name for name in (entry.ending.row_name, entry.ending.uuid) if name)
+        groups.setdefault(entry.result.group_id, []).append(entry.result.member)
+        names.update(name for name in (entry.result.row_name, entry.result.uuid) if name)
     if not found:
         raise ConfigError(f"{run}: no rollout `{wanted}`{_hint(wanted, names, groups)}", kind="no_such_row")
     return found
@@ -48,12 +48,12 @@ def the_one(run: Path, wanted: str) -> Entry:
     return found[0]
 
 
-def _is(ending: Ending, wanted: str) -> bool:
+def _is(result: RolloutResult, wanted: str) -> bool:
     return wanted in (
-        str(ending.group_id),
-        f"{ending.group_id}-{ending.member}",
-        ending.row_name,
-        ending.uuid,
+        str(result.group_id),
+        f"{result.group_id}-{result.member}",
+        result.row_name,
+        result.uuid,
     )
 
 

@@ -23,11 +23,11 @@ class Counts:
         self.without = 0
 
     def add(self, entry: Entry) -> None:
-        if entry.ending.reward is None:
+        if entry.result.reward is None:
             self.without += 1
         elif entry.paid:
             self.passed += 1
-        elif entry.ending.reward < 0:
+        elif entry.result.reward < 0:
             self.penalised += 1
         else:
             self.others += 1
@@ -44,11 +44,11 @@ def header() -> str:
 
 
 def line(entry: Entry) -> str:
-    ending = entry.ending
-    reward = "-" if ending.reward is None else f"{ending.reward:g}"
-    why = ending.reason or (f"{entry.failed.kind}: {entry.failed.message}" if entry.failed else "-")
-    who = entry.harness or "-", ending.agent or "-"
-    cells = (entry.place, reward, ending.outcome, str(ending.turns), *who, entry.name or "-", why)
+    result = entry.result
+    reward = "-" if result.reward is None else f"{result.reward:g}"
+    why = result.reason or (f"{entry.failed.kind}: {entry.failed.message}" if entry.failed else "-")
+    who = entry.harness or "-", result.agent or "-"
+    cells = (entry.place, reward, result.outcome, str(result.turns), *who, entry.name or "-", why)
     return _row(" ".join(visible(cell).split()) for cell in cells)
 
 

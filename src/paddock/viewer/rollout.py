@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from paddock.collect.endings import FailedAttempt
 from paddock.collect.report import duration
+from paddock.collect.results import FailedAttempt
 from paddock.types import Rollout, patch_from_text
 from paddock.types.display import sum_of
 from paddock.types.responses import output_items
@@ -35,17 +35,17 @@ def entry_blocks(entry: Entry, cuts: Cuts) -> list[Block]:
 
 def title(entry: Entry) -> str:
     """`rollout 3-0 django__django-1: reward 1, resolved (harness codeact, agent swe_agent)`."""
-    ending = entry.ending
-    came_to = f"reward {ending.reward:g}" if ending.reward is not None else f"no verdict ({ending.outcome})"
-    why = ending.reason or (entry.failed.kind if entry.failed else "")
-    parts = (("harness", entry.harness), ("agent", ending.agent))
+    result = entry.result
+    came_to = f"reward {result.reward:g}" if result.reward is not None else f"no verdict ({result.outcome})"
+    why = result.reason or (entry.failed.kind if entry.failed else "")
+    parts = (("harness", entry.harness), ("agent", result.agent))
     who = ", ".join(f"{what} {name}" for what, name in parts if name)
     head = f"rollout {entry.place} {entry.name}".rstrip()
     return f"{head}: {came_to}{f', {why}' if why else ''}{f' ({who})' if who else ''}"
 
 
 def tone_of(entry: Entry) -> Tone:
-    return "faint" if entry.ending.reward is None else "good" if entry.paid else "bad"
+    return "faint" if entry.result.reward is None else "good" if entry.paid else "bad"
 
 
 def rollout_blocks(rollout: Rollout, cuts: Cuts) -> list[Block]:

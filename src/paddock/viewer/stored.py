@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect.endings import Ending, FailedAttempt, MemberKey, ending_of, stamped_key
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
-from paddock.collect.identity import RunIdentity, Who, read_identity
+from paddock.collect.identity import AgentIdentity, RunIdentity, read_identity
 from paddock.collect.lines import Fault, LineSpan, StoredLine, check, stored_lines
-from paddock.collect.recovery import is_of, placed, read_failures, read_index, read_record, read_rollout
+from paddock.collect.recovery import is_of, read_failures, read_index, read_record, read_rollout, with_place
+from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
 from paddock.collect.reverify import find_rollouts
 from paddock.errors import ConfigError
 from paddock.http import rollout_from_wire
@@ -25,30 +25,30 @@ from paddock.types import JsonObject, Rollout
 class Entry(NamedTuple):
     """One rollout of a run."""
 
-    ending: Ending
+    result: RolloutResult
     file: Path
     failed: FailedAttempt | None = None
     """Its last attempt, where it has no verdict."""
-    who: Who | None = None
+    who: AgentIdentity | None = None
     """Its agent, as the run's folder says; None: nobody says."""
 
     @property
     def place(self) -> str:
         """`group-member`, as commands take it."""
-        return f"{self.ending.group_id}-{self.ending.member}"
+        return f"{self.result.group_id}-{self.result.member}"
 
     @property
     def name(self) -> str:
-        return self.ending.row_name or self.ending.uuid or ""
+        return self.result.row_name or self.result.uuid or ""
 
     @property
     def harness(self) -> str:
         """As its summary says; of an agent that mixes harnesses, the one that was drawn."""
-        return self.ending.variant or (self.who.harness if self.who else "")
+        return self.result.variant or (self.who.harness if self.who else "")
 
     @property
     def paid(self) -> bool:
-        return (self.ending.reward or 0.0) > 0
+        return (self.result.reward or 0.0) > 0
 
 
 def entries(run: Path) -> list[Entry]:
@@ -56,23 +56,23 @@ def entries(run: Path) -> list[Entry]:
     file = find_rollouts(run)
     identity = read_identity(run) if run.is_dir() and (run / RUN).exists() else None
     agents = identity.agents if identity else {}
-    found = [Entry(ending, file, who=agents.get(ending.agent)) for ending in _endings(file, identity)]
-    judged = {entry.ending.key for entry in found}
+    found = [Entry(result, file, who=agents.get(result.agent)) for result in _results(file, identity)]
+    judged = {entry.result.key for entry in found}
     attempts = read_failures(run / FAILURES) if run.is_dir() else ()
     last = {failed.key: failed for failed in attempts if failed.key not in judged}
-    found += [Entry(failed.ending(), file, failed, agents.get(failed.agent)) for failed in last.values()]
-    return sorted(found, key=lambda entry: entry.ending.key)
+    found += [Entry(failed.result(), file, failed, agents.get(failed.agent)) for failed in last.values()]
+    return sorted(found, key=lambda entry: entry.result.key)
 
 
 def load(entry: Entry) -> Rollout | None:
     """The whole rollout; None: it has no verdict, and so was not stored."""
-    start, end = entry.ending.start, entry.ending.end
+    start, end = entry.result.start, entry.result.end
     if start is None or end is None:
         return None
     with entry.file.open("rb") as file:
         file.seek(start)
         line = file.read(end - start)
-    stored = StoredLine(LineSpan(1, start, end), line, entry.ending.crc32 or 0, None)
+    stored = StoredLine(LineSpan(1, start, end), line, entry.result.crc32 or 0, None)
     try:
         check(line, older=True)
         return read_rollout(stored)
@@ -80,14 +80,14 @@ def load(entry: Entry) -> Rollout | None:
         raise ConfigError(f"{entry.file}: rollout {entry.place}: {fault.why}", kind="no_rollouts") from fault
 
 
-def _endings(file: Path, identity: RunIdentity | None) -> Iterator[Ending]:
+def _results(file: Path, identity: RunIdentity | None) -> Iterator[RolloutResult]:
     known = read_index(file.with_name(INDEX)) if file.name == ROLLOUTS else iter(())
     for line in stored_lines(file, older=identity is None or identity.older):
         if line.data.isspace():
             continue
-        ending = next(known, None)
-        if line.fault is None and ending is not None and is_of(ending, line):
-            yield ending
+        result = next(known, None)
+        if line.fault is None and result is not None and is_of(result, line):
+            yield result
             continue
         known = iter(())
         try:
@@ -96,11 +96,11 @@ def _endings(file: Path, identity: RunIdentity | None) -> Iterator[Ending]:
             raise fault.error(file, line.place.number) from fault
 
 
-def _parsed(line: StoredLine) -> Ending:
+def _parsed(line: StoredLine) -> RolloutResult:
     """Of a row that is not stamped: its row is its line, counted from 0."""
     rollout, n_turns = read_record(_without_turns, line)
     key = stamped_key(rollout) or MemberKey(line.place.number - 1, 0)
-    return placed(ending_of(rollout, key), line).model_copy(update={"turns": n_turns})
+    return with_place(result_of(rollout, key), line).model_copy(update={"turns": n_turns})
 
 
 def _without_turns(wire: JsonObject) -> tuple[Rollout, int]:

@@ -15,7 +15,7 @@ from paddock.errors import ConfigError
 from paddock.tokens.export.records import Mode, Sample
 from paddock.tokens.export.sample_plan import SamplePlan, plan
 from paddock.types import Engine, JsonObject, Outcome, Record, Rollout, Stamp, TurnRecord
-from paddock.types.formats import FORMAT, FORMAT_KEY, later
+from paddock.types.formats import FORMAT, FORMAT_KEY, later_format_text
 
 _STAMP_KEYS = {field.alias for field in Stamp.model_fields.values()}
 
@@ -66,7 +66,7 @@ class RolloutSample(Record):
         place = {"index": line.get("sample"), "count": line.get("samples")}
         number = line.get(FORMAT_KEY, 1)
         if isinstance(number, int) and number > FORMAT:
-            raise ConfigError(f"a line of samples: {later(number)}", kind="format_unknown")
+            raise ConfigError(f"a line of samples: {later_format_text(number)}", kind="format_unknown")
         known = {*stamp, *own, "sample", "samples", FORMAT_KEY}
         rest = {key: value for key, value in line.items() if key not in known}
         return cls.model_validate({**own, **place, "stamp": stamp, "sample": rest})

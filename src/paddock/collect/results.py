@@ -1,10 +1,10 @@
-"""How one rollout ended, in short: the lines of `index.jsonl` and `failures.jsonl`.
+"""How one rollout ended, in short: the records in `index.jsonl` and `failures.jsonl`.
 
-Law     an `Ending` has a reward exactly when its outcome carries one. A `FailedAttempt` has no field for one.
+Law     an `RolloutResult` has a reward exactly when its outcome carries one. A `FailedAttempt` has no field for one.
 Files   `index.jsonl` is derived: it says where each rollout stands in `rollouts.jsonl`, so that a resumed run reads
         600 bytes per rollout, not 30,000; it is made again when it does not fit.
-Harness what an agent says of its harness in the response, under `harness`: `variant`, `ended`, `malformed`; what is not
-        of that form is as if it were not there.
+Harness what an agent says of its harness in the response, under `harness`: `variant`, `ended`, `malformed`; what has
+        another form is ignored.
 Units   byte offsets from the start of `rollouts.jsonl`; seconds; `at` in seconds since 1970 UTC.
 """
 
@@ -22,14 +22,14 @@ RETRIED: frozenset[Outcome] = frozenset({"infra", "verifier"})
 
 
 class MemberKey(NamedTuple):
-    """Names one rollout of a run."""
+    """Names one rollout of a run: the row's index, and the member of its group."""
 
     group_id: int
     member: int
 
 
-class Ending(Record):
-    """One rollout that has ended."""
+class RolloutResult(Record):
+    """How a rollout ended, without what was said in it."""
 
     group_id: int
     member: int
@@ -42,15 +42,15 @@ class Ending(Record):
     outcome: Outcome
     reward: float | None = None
     reason: str | None = None
-    """Of the verdict."""
+    """The verdict's reason."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Of the verdict."""
+    """The verdict's labels."""
     variant: str | None = None
     """Which way of working was drawn for the row; None: the agent has only one, or does not say."""
     ended: str | None = None
     """What ended the harness; None: the agent does not say."""
     malformed: dict[str, int] = Field(default_factory=dict)
-    """Calls that no tool could take, by what was wrong; only where `ended` is said."""
+    """Number of calls that no tool could take, by what was wrong with them; empty where `ended` is None."""
     turns: int = 0
     usage: Usage = Usage()
     timing: Timing = Timing()
@@ -60,7 +60,7 @@ class Ending(Record):
     end: int | None = None
     """Where its line ends, the newline included."""
     crc32: int | None = None
-    """Of its line, as `lines.check` gives it; None: it has none."""
+    """Checksum of its line, as `lines.check` gives it; None: it has no line."""
 
     @model_validator(mode="after")
     def _reward_by_outcome(self) -> Self:
@@ -101,8 +101,8 @@ class FailedAttempt(Record):
     def key(self) -> MemberKey:
         return MemberKey(self.group_id, self.member)
 
-    def ending(self) -> Ending:
-        return Ending(
+    def result(self) -> RolloutResult:
+        return RolloutResult(
             group_id=self.group_id,
             member=self.member,
             attempt=self.attempt,
@@ -120,23 +120,23 @@ def uuid_of(row: Row) -> str | None:
     return uuid if isinstance(uuid, str) else None
 
 
-class HarnessTold(NamedTuple):
-    """What an agent says of its harness."""
+class HarnessReport(NamedTuple):
+    """What an agent reports of its harness in a response."""
 
     variant: str | None = None
     ended: str | None = None
     malformed: dict[str, int] = {}
 
 
-def harness_told(response: JsonObject | None) -> HarnessTold:
-    told = response.get("harness") if response else None
-    if not isinstance(told, dict):
-        return HarnessTold()
-    malformed = told.get("malformed")
+def harness_report(response: JsonObject | None) -> HarnessReport:
+    report = response.get("harness") if response else None
+    if not isinstance(report, dict):
+        return HarnessReport()
+    malformed = report.get("malformed")
     counts = malformed.items() if isinstance(malformed, dict) else ()
-    return HarnessTold(
-        _word(told.get("variant")),
-        _word(told.get("ended")),
+    return HarnessReport(
+        _word(report.get("variant")),
+        _word(report.get("ended")),
         {str(kind): count for kind, count in counts if isinstance(count, int)},
     )
 
@@ -146,15 +146,15 @@ def _word(value: Any) -> str | None:
 
 
 def stamped_key(rollout: Rollout) -> MemberKey | None:
-    """Which rollout of its run it is, as its row is stamped; None: the row isn't stamped."""
+    """The key of a rollout within its run, as its row is stamped; None: the row isn't stamped."""
     stamp = rollout.row.stamp
     return None if stamp.group_id is None or stamp.member is None else MemberKey(stamp.group_id, stamp.member)
 
 
-def ending_of(rollout: Rollout, key: MemberKey) -> Ending:
-    """The ending of a rollout with a verdict, its place in the file not yet known; its row names the agent that ran."""
-    stamp, told = rollout.row.stamp, harness_told(rollout.response)
-    return Ending(
+def result_of(rollout: Rollout, key: MemberKey) -> RolloutResult:
+    """The result of a rollout with a verdict, without its place in the file; its row names the agent that ran."""
+    stamp, report = rollout.row.stamp, harness_report(rollout.response)
+    return RolloutResult(
         group_id=key.group_id,
         member=key.member,
         attempt=stamp.attempt or 0,
@@ -165,9 +165,9 @@ def ending_of(rollout: Rollout, key: MemberKey) -> Ending:
         reward=rollout.reward,
         reason=rollout.verdict.reason if rollout.verdict else None,
         labels=rollout.verdict.labels if rollout.verdict else {},
-        variant=told.variant,
-        ended=told.ended,
-        malformed=told.malformed,
+        variant=report.variant,
+        ended=report.ended,
+        malformed=report.malformed,
         turns=len(rollout.turns),
         usage=rollout.usage,
         timing=rollout.timing,
