@@ -20,7 +20,7 @@ import uvloop
 from benchmarks.processes import running
 from benchmarks.raw_http import Connection
 from paddock.conformance.harnesses.face import Face
-from paddock.harness import Executed, Limits, ShellExecuted, ShellSession, Task, make_harness
+from paddock.harness import ExecOutput, RunLimits, ShellOutput, ShellSession, Task, make_harness
 from paddock.http import Call, HttpPeer
 from paddock.http.transport import make_client
 from paddock.ports import free_port
@@ -56,8 +56,8 @@ class Instant(NoProgramRuns):
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Executed:
-        return Executed(0, WRITTEN)
+    ) -> ExecOutput:
+        return ExecOutput(0, WRITTEN)
 
     async def read(self, path: str) -> bytes:
         raise FileNotFoundError(path)
@@ -70,17 +70,17 @@ class Instant(NoProgramRuns):
 
 
 class InstantShell:
-    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellExecuted:
-        return ShellExecuted(0, WRITTEN, Instant.workdir)
+    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
+        return ShellOutput(0, WRITTEN, Instant.workdir)
 
-    async def poll(self, *, wait_s: float = 0.0) -> ShellExecuted:
-        return ShellExecuted(0, b"", Instant.workdir)
+    async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
+        return ShellOutput(0, b"", Instant.workdir)
 
-    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellExecuted:
-        return ShellExecuted(0, b"", Instant.workdir)
+    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
+        return ShellOutput(0, b"", Instant.workdir)
 
-    async def interrupt(self) -> ShellExecuted:
-        return ShellExecuted(0, b"", Instant.workdir)
+    async def interrupt(self) -> ShellOutput:
+        return ShellOutput(0, b"", Instant.workdir)
 
     async def close(self) -> None:
         return
@@ -147,7 +147,7 @@ def _ours(name: str) -> Rollout:
         model = RolloutModel(HttpPeer("model", client, url), Call(), secret="s", name="scripted")
         task = Task(prompt=PROMPT, system=PROMPT)
         harness = make_harness(name, SETTINGS.get(name))
-        left = await harness.run(task, Instant(), model, Limits(max_turns=turns), lambda _step: None)
+        left = await harness.run(task, Instant(), model, RunLimits(max_turns=turns), lambda _step: None)
         if left.malformed or left.ended != "turn_limit":
             raise RuntimeError(f"{name} ended as {left}")
         return left.turns

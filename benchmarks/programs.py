@@ -23,8 +23,8 @@ from paddock.conformance.harnesses import HarnessSubject, find_harness
 from paddock.conformance.harnesses.played import Conversation
 from paddock.conformance.harnesses.stage import Stage, staged
 from paddock.errors import ConfigError
-from paddock.harness import Limits, harness_class
-from paddock.harness.programs.choosing import program_of
+from paddock.harness import RunLimits, harness_class
+from paddock.harness.programs.catalogue import program_of
 from paddock.harness.programs.store import ProgramStore
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
@@ -40,7 +40,7 @@ BARE: dict[str, dict[str, float]] = {
 """Resident memory, of which binaries are a part; ours counts what a sandbox's limit counts."""
 ROUNDS = 3
 LINES = ("cat calc.py", "sed -i 's/a - b/a + b/' calc.py", "python3 test_calc.py")
-LIMITS = Limits(max_turns=30, time_s=120.0, tool_s=30.0)
+LIMITS = RunLimits(max_turns=30, time_s=120.0, tool_s=30.0)
 
 
 class Episode(NamedTuple):

@@ -23,7 +23,7 @@ from typing import Any
 
 from packaging.markers import Marker
 
-from paddock.harness.programs.choosing import known
+from paddock.harness.programs.catalogue import known
 from paddock.harness.programs.pip import BUILT
 from paddock.harness.programs.program import Program
 

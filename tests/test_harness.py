@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from paddock.harness import Executed, Exit, Harness, Limits, Model, ShellSession, Step, Task, Workspace
+from paddock.harness import ExecOutput, Exit, Harness, Model, RunLimits, ShellSession, Step, Task, Workspace
 from paddock.http import SCRIPT, TURNS, Call, Script, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
@@ -28,8 +28,8 @@ class Folder(NoProgramRuns):
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Executed:
-        return Executed(0, b"a.py\n") if list(argv) == ["ls"] else Executed(127, b"no such command\n")
+    ) -> ExecOutput:
+        return ExecOutput(0, b"a.py\n") if list(argv) == ["ls"] else ExecOutput(127, b"no such command\n")
 
     async def read(self, path: str) -> bytes:
         raise FileNotFoundError(path)
@@ -47,7 +47,7 @@ class Loop:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
 
     async def run(
-        self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Callable[[Step], None]
+        self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: Callable[[Step], None]
     ) -> Exit:
         history: list[JsonObject] = [{"role": "user", "content": task.prompt}]
         for turn in range(1, (limits.max_turns or 100) + 1):
@@ -68,10 +68,10 @@ class Loop:
 
 
 @pytest.mark.parametrize(
-    ("limits", "ended", "turns"), [(Limits(), "finished", 2), (Limits(max_turns=1), "turn_limit", 1)]
+    ("limits", "ended", "turns"), [(RunLimits(), "finished", 2), (RunLimits(max_turns=1), "turn_limit", 1)]
 )
 async def test_a_harness_is_a_class_with_run_and_every_call_of_its_is_recorded(
-    limits: Limits, ended: str, turns: int
+    limits: RunLimits, ended: str, turns: int
 ) -> None:
     harness: Harness = Loop()
     steps: list[Step] = []

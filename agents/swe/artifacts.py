@@ -1,5 +1,5 @@
 """What a rollout leaves on disk, in `<artifacts_dir>/<run>/<group>-<member>-<attempt>-<the row's name>/`: `traj.json`,
-`patch.diff`, `meta.json`, and what its harness leaves (`paddock.harness.contract.Leaving`).
+`patch.diff`, `meta.json`, and what its harness leaves (`paddock.harness.contract.ArtifactProducer`).
 
 While it runs `steps.jsonl` grows by a line per step: what a killed server leaves. At the end, early or not, the three
         files take its place, each whole or not there; `patch.diff` is missing where no patch was taken.

@@ -1,6 +1,6 @@
 """The block of a SWE agent. Seconds, MiB and cores, as the names say.
 
-Mixing  one of several options (harness, prompts, tool names) is drawn for each group (`paddock.harness.mixing`):
+Mixing  one of several options (harness, prompts, tool names) is drawn for each group (`paddock.harness.draws`):
 
         | run_with_mixed_prompts | without agent_prompt_overrides             | with it            |
         |------------------------|--------------------------------------------|--------------------|

@@ -1,8 +1,8 @@
 """What an environment knows to be right, as turns of the harness that works on a row: `--oracle`.
 
-Turns   a harness that has `oracle` (`paddock.harness.contract.Played`) plays the environment's `fix` with its own
-        tools, by the names that this row's policy is shown. One that is given the fix itself gets it as the one message
-        that `gold` may ask for; one that needs nothing gets no turn.
+Turns   a harness that has `oracle` (`paddock.harness.OracleHarness`) plays the environment's `fix` with its own tools,
+        by the names that this row's policy is shown. One that is given the fix itself gets it as the one message that
+        `gold` may ask for; one that needs nothing gets no turn.
 Law     made in the collector's process. Of the fix nothing but these turns leaves it: no server is told, and a harness
         that is played sees what any policy's does.
 Errors  ConfigError for a harness that can't be played; RowError for a fix that an editor of text can't make.
@@ -14,7 +14,7 @@ from typing import Any, cast
 from paddock.agents.swe.variants import Variant
 from paddock.errors import ConfigError, RowError
 from paddock.harness import harness_class, make_harness
-from paddock.harness.contract import Played
+from paddock.harness.contract import OracleHarness
 from paddock.server import ResourcesServer
 from paddock.types import JsonObject, Row
 from paddock.types.responses import item_type
@@ -52,7 +52,7 @@ async def oracle_turns(variant: Variant, environment: ResourcesServer[Any, Any],
     harness = make_harness(variant.harness, variant.harness_config)
     fix = await environment.fix(task, row)
     try:
-        turns = cast("Played", harness).oracle(fix)
+        turns = cast("OracleHarness", harness).oracle(fix)
     except ValueError as error:
         raise RowError(
             f"{variant.harness} can't make the known fix with its tools: {error}", kind="fix_unplayable"

@@ -24,8 +24,8 @@ from paddock.agents.swe.state import RolloutState
 from paddock.agents.swe.task_spec import TaskSpec, task_spec_of
 from paddock.agents.swe.variants import Variant, Variants
 from paddock.errors import BugError, InfraError, PaddockError, RequestError, boundary
-from paddock.harness import Exit, Harness, Limits, SandboxWorkspace, make_harness
-from paddock.harness.programs.installed import Installed
+from paddock.harness import Exit, Harness, RunLimits, SandboxWorkspace, make_harness
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
 from paddock.sandbox import BudgetExceeded, Patch
@@ -65,7 +65,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         super().__init__(config, name=name, peers=peers)
         self._variants = Variants(config, name)
         self._blocklist = Blocklist(config.blocklist)
-        self._programs: dict[str, Installed] = {}
+        self._programs: dict[str, InstalledProgram] = {}
         rewards = config.step_rewards
         self._judging_slots = asyncio.Semaphore(rewards.max_concurrency if rewards else 1)
         self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
@@ -108,7 +108,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
     async def oracle(self, environment: ResourcesServer[Any, Any], row: Row) -> Sequence[Sequence[JsonObject]]:
         return await oracle.oracle_turns(self._variants.of(row), environment, row)
 
-    def _installed_programs(self) -> dict[str, Installed]:
+    def _installed_programs(self) -> dict[str, InstalledProgram]:
         """Find the programs of its harnesses; ConfigError where one is not installed."""
         store = ProgramStore(self.config.sandbox.programs_home)
         wanted = (variant.program for variant in self._variants.all())
@@ -227,7 +227,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         assert state.task_spec is not None
         assert state.model is not None
         config = self.config
-        limits = Limits(
+        limits = RunLimits(
             max_turns=config.agent_max_turns,
             max_tokens=config.agent_max_tokens,
             time_s=config.agent_timeout_s,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from paddock.agents.swe.task_spec import TaskSpec
 from paddock.agents.swe.variants import Variant
-from paddock.harness import Counts, Exit, Step
+from paddock.harness import Exit, Step, WorkspaceCounts
 from paddock.sandbox import Patch
 from paddock.server.rollout_model import RolloutModel
 from paddock.server.step_rewards import StepJudging
@@ -33,10 +33,10 @@ class RolloutState:
     steps: list[Step] = field(default_factory=list)
     exit: Exit | None = None
     patch: Patch | None = None
-    counts: Counts = field(default_factory=Counts)
+    counts: WorkspaceCounts = field(default_factory=WorkspaceCounts)
     model: RolloutModel | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Files that the harness leaves beside the rollout (`paddock.harness.contract.Leaving`), by name."""
+    """Files that the harness leaves beside the rollout (`paddock.harness.contract.ArtifactProducer`), by name."""
 
     def report(self, step: Step) -> None:
         """Record a step that has ended, publish it, and have it judged where steps are."""

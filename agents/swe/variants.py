@@ -1,6 +1,6 @@
 """Which harness works on a row, with which prompts, and what its tools are called.
 
-Law     drawn from the row and the epoch alone (`paddock.harness.mixing`): every member of a group has the same, unless
+Law     drawn from the row and the epoch alone (`paddock.harness.draws`): every member of a group has the same, unless
         the config says `mix_per_rollout`. All that may be drawn is made and checked when the agent is made.
 Errors  ConfigError, when the agent is made: a harness, settings or a template that does not exist.
 """
@@ -13,8 +13,8 @@ from paddock.agents.swe.config import PromptOverride, SweAgentConfig
 from paddock.errors import ConfigError
 from paddock.harness import Program, Prompts, Template, harness_class, make_harness, needs_of
 from paddock.harness.contract import Needs
-from paddock.harness.making import check_settings
-from paddock.harness.mixing import draw, seed_of, shown_names
+from paddock.harness.draws import draw, seed_of, shown_names
+from paddock.harness.factory import check_settings
 from paddock.types import JsonObject, Row
 
 DEFAULT_PROMPTS = Prompts(user=(Path(__file__).parent / "prompt.jinja").read_text())

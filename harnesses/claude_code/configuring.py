@@ -6,7 +6,7 @@ Model   every name by which the program would choose one is the policy's; that n
 Compact a window that no rollout reaches keeps the history whole; an overflow is told by the model server.
 """
 
-from paddock.harness import Endpoint
+from paddock.harness import ModelEndpoint
 from paddock.harness.programs.cli import HOME
 
 MODEL = "policy"
@@ -34,7 +34,7 @@ _ON = (
 
 
 def environment(
-    endpoint: Endpoint, *, output_tokens: int, compact_at_tokens: int | None, project_docs: bool
+    endpoint: ModelEndpoint, *, output_tokens: int, compact_at_tokens: int | None, project_docs: bool
 ) -> dict[str, str]:
     """Of the program; what its commands see of it holds no secret."""
     return {

@@ -21,11 +21,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from paddock.errors import InfraError
-from paddock.harness import Endpoint, Exit, Program, Prompts, Task
+from paddock.harness import Exit, ModelEndpoint, Program, Prompts, Task
 from paddock.harness.oracles.claude_code import turns_of
-from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, Started
+from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, ProgramStart
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
-from paddock.harness.programs.transcript import Habits, Transcript
+from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
 from paddock.harnesses.claude_code.configuring import COMPACTING_TOKENS, MODEL, environment
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item
@@ -96,11 +96,11 @@ class ClaudeCodeHarness(CliHarness):
     def prompts(self) -> Prompts:
         return Prompts(user=(_PROMPTS / "user.jinja").read_text())
 
-    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         settings = self._settings
         shown = (*settings.tools, *((SUBAGENT,) if settings.subagents else ()))
         flag = "--system-prompt-file" if settings.task_system == "replace" else "--append-system-prompt-file"
-        return Started(
+        return ProgramStart(
             argv=(
                 *(self.command("claude"), "-p", "--model", MODEL, "--output-format", "json"),
                 *("--dangerously-skip-permissions", "--no-session-persistence"),
@@ -118,12 +118,12 @@ class ClaudeCodeHarness(CliHarness):
             stdin=task.prompt.encode(),
         )
 
-    def check(self, left: Exit, said: Transcript) -> None:
+    def check(self, left: Exit, said: StepRecorder) -> None:
         if left.ended == "finished" and said.unanswered:
             raise InfraError("an answer of its model broke off: it has taken its pieces", kind="answer_broke_off")
 
-    def habits(self) -> Habits:
-        return Habits(pin=partial(_pinned, self._settings.prompt_date.isoformat()), aside=_aside)
+    def habits(self) -> RequestRules:
+        return RequestRules(pin=partial(_pinned, self._settings.prompt_date.isoformat()), aside=_aside)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix)

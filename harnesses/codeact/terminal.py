@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from paddock.harness import ShellExecuted, ShellSession, Workspace
+from paddock.harness import ShellOutput, ShellSession, Workspace
 from paddock.harness.screen import rendered
 from paddock.harnesses.codeact.commands import separate
 from paddock.harnesses.codeact.screen import shortened
@@ -122,7 +122,7 @@ class Terminal:
 
     async def _watched(
         self,
-        act: Callable[[float], Awaitable[ShellExecuted]],
+        act: Callable[[float], Awaitable[ShellOutput]],
         timeout_s: float | None,
         *,
         before: bytes = b"",
@@ -149,7 +149,7 @@ class Terminal:
             self._runs = seen[-1].running
         return await self._ended(seen, before, key)
 
-    def _left(self, seen: list[ShellExecuted], before: bytes, over_s: float | None, *, again: bool) -> str:
+    def _left(self, seen: list[ShellOutput], before: bytes, over_s: float | None, *, again: bool) -> str:
         """Of a command that still runs."""
         happened = f"no new output after {self._style.no_change_timeout_s:g} seconds"
         why = (
@@ -158,7 +158,7 @@ class Terminal:
         output = self._shown(seen, before)
         return f"{PREVIOUS if again else ''}{output}\n[{why}. {self._advice()}]"
 
-    async def _ended(self, seen: list[ShellExecuted], before: bytes, key: str | None) -> str:
+    async def _ended(self, seen: list[ShellOutput], before: bytes, key: str | None) -> str:
         last = seen[-1]
         lines = [self._shown(seen, before)]
         if self._style.says_completed:
@@ -177,7 +177,7 @@ class Terminal:
         done = await (await self._opened()).run("command -v python")
         return rendered(done.output.decode(errors="replace")).split("\n")[:1] if done.output else []
 
-    def _busy(self, command: str, now: ShellExecuted) -> str:
+    def _busy(self, command: str, now: ShellOutput) -> str:
         return (
             f"{PREVIOUS}{self._shown([now], b'')}\n"
             f'[Your command "{command}" is NOT executed. The previous command is still running - You CANNOT send new '
@@ -192,7 +192,7 @@ class Terminal:
             "from the start next time."
         )
 
-    def _shown(self, seen: list[ShellExecuted], before: bytes) -> str:
+    def _shown(self, seen: list[ShellOutput], before: bytes) -> str:
         whole = seen[-1]._replace(
             output=before + b"".join(one.output for one in seen),
             killed=tuple(kill for one in seen for kill in one.killed),

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.harness import Limits, Workspace
-from paddock.harness.native import Called, Profile, Said, Toolbox
+from paddock.harness import RunLimits, Workspace
+from paddock.harness.native import Toolbox, ToolCall, ToolProfile, ToolResult
 from paddock.harnesses.codeact import wordings
 from paddock.harnesses.codeact.arguments import taken
 from paddock.harnesses.codeact.editor import Editor, EditorCall
@@ -51,7 +51,7 @@ class Options(BaseModel):
 class CodeActToolbox(Toolbox):
     """One rollout's."""
 
-    def __init__(self, workspace: Workspace, limits: Limits, profile: Profile) -> None:
+    def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         super().__init__(workspace, limits, profile)
         options = Options.model_validate(profile.options)
         self._wording = options.wording
@@ -103,8 +103,8 @@ class CodeActToolbox(Toolbox):
     async def t_think(self, **_: Any) -> str:
         return "Your thought has been logged."
 
-    async def t_finish(self, message: str = "", **_: Any) -> Said:
-        return Said(message, done=True, final=message)
+    async def t_finish(self, message: str = "", **_: Any) -> ToolResult:
+        return ToolResult(message, done=True, final=message)
 
     async def t_task_tracker(self, command: str = "view", task_list: list[JsonObject] | None = None, **_: Any) -> str:
         return self._tasks.view() if command != "plan" else self._tasks.plan(task_list or [])
@@ -113,7 +113,7 @@ class CodeActToolbox(Toolbox):
         given = decode_object(raw or "{}")
         return given if isinstance(given, Malformed) else taken(self._wording, name, given, self._schemas[name])
 
-    def unknown_tool(self, call: Called) -> str:
+    def unknown_tool(self, call: ToolCall) -> str:
         given = decode_object(call.raw or "{}")
         if isinstance(given, Malformed):
             return self.bad_json(call.shown, call.raw, given)

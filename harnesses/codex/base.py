@@ -7,7 +7,7 @@ Wording a call of the wrong kind (a function's name with a custom tool's text, o
 import re
 from posixpath import join, normpath
 
-from paddock.harness.native import Called, Toolbox
+from paddock.harness.native import Toolbox, ToolCall
 from paddock.harnesses.codex.arguments import READ_BY
 from paddock.harnesses.codex.patching import Applied, apply_patch
 from paddock.harnesses.codex.reader import Reader, Wrong
@@ -54,7 +54,7 @@ class CodexBase(Toolbox):
         """Whether the call is answered by what was read, before the rest is."""
         return False
 
-    def unknown_tool(self, call: Called) -> str:
+    def unknown_tool(self, call: ToolCall) -> str:
         return f"unsupported custom tool call: {call.shown}" if call.custom else f"unsupported call: {call.shown}"
 
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:

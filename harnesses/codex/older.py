@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from posixpath import join, normpath
 
-from paddock.harness import Executed
+from paddock.harness import ExecOutput
 from paddock.harnesses.codex.base import ABORTED, CodexBase
 from paddock.harnesses.codex.output import cut, shown_before
 from paddock.harnesses.codex.patching import Applied
@@ -70,7 +70,7 @@ class OlderTools(CodexBase):
         timeout_ms: int | None = None,
         with_escalated_permissions: bool | None = None,
         **_: object,
-    ) -> Executed | str:
+    ) -> ExecOutput | str:
         """Its end, or why there was no start."""
         if with_escalated_permissions:
             return _ESCALATED
@@ -114,9 +114,9 @@ def _limit_ms(more: dict[str, object]) -> object:
     return more.get("timeout_ms") or DEFAULT_TIMEOUT_MS
 
 
-def _text(done: Executed) -> str:
+def _text(done: ExecOutput) -> str:
     return done._replace(timed_out=False).text()
 
 
-def _code(done: Executed) -> int:
+def _code(done: ExecOutput) -> int:
     return TIMED_OUT_CODE if done.timed_out else done.exit_code

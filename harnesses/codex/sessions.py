@@ -4,7 +4,7 @@ Law     a new process of the shell each; its input is empty and its output a pip
         over when that process is: what it left running in the background is killed. Our own words go through the same
         pipe after its last, behind a mark that it can't know, so nothing that it writes passes for its end.
 Units   seconds.
-Errors  those of the workspace. A folder that is not there is `Ended.no_folder`.
+Errors  those of the workspace. A folder that is not there is `ExitReason.no_folder`.
 """
 
 import re
@@ -13,7 +13,7 @@ import shlex
 import time
 from typing import NamedTuple
 
-from paddock.harness import ShellExecuted, ShellSession, Workspace
+from paddock.harness import ShellOutput, ShellSession, Workspace
 from paddock.harnesses.codex.output import Written, torn
 
 SLICE_S = 0.25
@@ -77,7 +77,7 @@ class Session:
     async def close(self) -> None:
         await self._shell.close()
 
-    async def _listen(self, heard: ShellExecuted, due: float) -> Heard:
+    async def _listen(self, heard: ShellOutput, due: float) -> Heard:
         written = Written()
         notices: list[str] = []
         while True:
@@ -93,7 +93,7 @@ class Session:
                 return Heard(written, "\n".join(notices), None)
             heard = await self._shell.poll(wait_s=min(left, SLICE_S))
 
-    def _hear(self, heard: ShellExecuted, written: Written) -> tuple[int, str | None] | None:
+    def _hear(self, heard: ShellOutput, written: Written) -> tuple[int, str | None] | None:
         """How it ended; None: it runs."""
         data = self._held + heard.output
         if (parts := torn(heard.output)) is not None:

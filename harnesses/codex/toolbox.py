@@ -8,8 +8,8 @@ Units   milliseconds and tokens (four bytes) in arguments and options; seconds e
 
 from posixpath import basename, join, normpath
 
-from paddock.harness import Limits, Workspace
-from paddock.harness.native import Profile
+from paddock.harness import RunLimits, Workspace
+from paddock.harness.native import ToolProfile
 from paddock.harnesses.codex.base import ABORTED
 from paddock.harnesses.codex.older import OlderTools
 from paddock.harnesses.codex.output import Written, shown, tokens
@@ -29,7 +29,7 @@ _CLOSED = "write_stdin failed: stdin is closed for this session; rerun exec_comm
 
 
 class CodexTools(OlderTools):
-    def __init__(self, workspace: Workspace, limits: Limits, profile: Profile) -> None:
+    def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         super().__init__(workspace, limits, profile)
         self._sessions: dict[int, Session] = {}
         self._calls = 0

@@ -7,7 +7,7 @@ Compact a window of tokens that no rollout reaches keeps the history whole; an o
 
 import json
 
-from paddock.harness import Endpoint
+from paddock.harness import ModelEndpoint
 from paddock.types import Json, JsonObject
 
 PROVIDER = "paddock"
@@ -24,7 +24,7 @@ _OFF = (
 
 
 def config(
-    endpoint: Endpoint, *, project_docs_bytes: int, compact_at_tokens: int | None, stream_retries: int
+    endpoint: ModelEndpoint, *, project_docs_bytes: int, compact_at_tokens: int | None, stream_retries: int
 ) -> JsonObject:
     """Of `config.toml`."""
     return {

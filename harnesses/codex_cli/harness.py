@@ -15,11 +15,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from paddock.harness import Endpoint, Program, Prompts, Task
+from paddock.harness import ModelEndpoint, Program, Prompts, Task
 from paddock.harness.oracles.codex import turns_of
-from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, Started
+from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, ProgramStart
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
-from paddock.harness.programs.transcript import Habits
+from paddock.harness.programs.step_recorder import RequestRules
 from paddock.harnesses.codex_cli.configuring import CATALOG, ENDLESS_TOKENS, KEY_VARIABLE, catalog, config, toml
 from paddock.harnesses.codex_cli.versions import INSTRUCTIONS, has_catalog, known_to, without_catalog
 from paddock.types import Fix, JsonObject
@@ -89,7 +89,7 @@ class CodexCliHarness(CliHarness):
     def prompts(self) -> Prompts:
         return Prompts(system=(_PROMPTS / "system.jinja").read_text(), user=(_PROMPTS / "user.jinja").read_text())
 
-    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         settings = self._settings
         made = config(
             endpoint,
@@ -97,7 +97,7 @@ class CodexCliHarness(CliHarness):
             compact_at_tokens=settings.compact_at_tokens,
             stream_retries=settings.stream_retries,
         )
-        return Started(
+        return ProgramStart(
             argv=(
                 *(self.command("codex"), "exec", "--json", "--skip-git-repo-check"),
                 *(("--ephemeral",) if has_catalog(settings.version) else ()),
@@ -118,8 +118,8 @@ class CodexCliHarness(CliHarness):
         )
         return {"config.toml": toml(older), INSTRUCTIONS: instructions.encode()}
 
-    def habits(self) -> Habits:
-        return Habits(pin=partial(_pinned, self._settings.prompt_date.isoformat()))
+    def habits(self) -> RequestRules:
+        return RequestRules(pin=partial(_pinned, self._settings.prompt_date.isoformat()))
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, TOOLS)

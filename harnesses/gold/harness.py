@@ -10,7 +10,7 @@ import re
 from typing import ClassVar, Literal
 
 from paddock.errors import InfraError, PaddockError, RowError
-from paddock.harness import Executed, Exit, Limits, Model, Needs, Report, Step, Task, Workspace
+from paddock.harness import ExecOutput, Exit, Model, Needs, OnStep, RunLimits, Step, Task, Workspace
 from paddock.types.responses import call_item
 
 COMMAND = ("git", "apply", "--whitespace=nowarn", "-")
@@ -30,7 +30,7 @@ class GoldHarness:
     def __init__(self, *, gold_patch: bytes) -> None:
         self._patch = gold_patch
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         done = await workspace.exec(COMMAND, stdin=self._patch, timeout_s=limits.tool_s)
         call = call_item("exec", json.dumps({"argv": COMMAND}))
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": done.text()}
@@ -39,7 +39,7 @@ class GoldHarness:
             raise await self._fault(done, workspace, limits)
         return Exit(ended="finished", turns=0, final="The known fix was applied.")
 
-    async def _fault(self, done: Executed, workspace: Workspace, limits: Limits) -> PaddockError:
+    async def _fault(self, done: ExecOutput, workspace: Workspace, limits: RunLimits) -> PaddockError:
         """Whose fault it is that git failed; a workspace that takes no writes raises by itself."""
         await workspace.write(PROBE, bytes(PROBE_BYTES))
         again = await workspace.exec(CHECK, stdin=self._patch, timeout_s=limits.tool_s)
@@ -49,7 +49,7 @@ class GoldHarness:
         return InfraError(f"git could not apply the known fix {said}", kind="gold_not_applied")
 
 
-def _unfit(done: Executed) -> bool:
+def _unfit(done: ExecOutput) -> bool:
     """It is the fix that git refuses."""
     if done.timed_out or done.killed:
         return False

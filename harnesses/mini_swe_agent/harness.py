@@ -13,9 +13,9 @@ import platform
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from paddock.harness import Limits, Program, Prompts, Task
-from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
-from paddock.harness.programs.installed import Installed
+from paddock.harness import Program, Prompts, RunLimits, Task
+from paddock.harness.outside import DriverStart, OutsideHarness, OutsideSettings
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.harnesses.mini_swe_agent.configuring import ACTION_REGEX, action_regex, layers
 from paddock.harnesses.mini_swe_agent.oracle import SUBMIT, turns_of
@@ -62,7 +62,7 @@ class MiniSweAgentHarness(OutsideHarness):
         dialects={name: {"dialect": name} for name in ("chat", "responses")},
     )
 
-    def __init__(self, settings: MiniSweAgentSettings, *, program: Installed | None = None) -> None:
+    def __init__(self, settings: MiniSweAgentSettings, *, program: InstalledProgram | None = None) -> None:
         super().__init__(program)
         self._settings = settings
         self._layers = layers([settings.config] if isinstance(settings.config, str) else settings.config)
@@ -90,7 +90,7 @@ class MiniSweAgentHarness(OutsideHarness):
     def prompts(self) -> Prompts:
         return Prompts(user="{{ problem_statement }}")
 
-    def start(self, task: Task, workdir: str, limits: Limits) -> Start:
+    def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
         told: JsonObject = {
             "layers": [layer._asdict() for layer in self._layers],
             "named": ", ".join(layer.name for layer in self._layers),
@@ -102,7 +102,7 @@ class MiniSweAgentHarness(OutsideHarness):
             "tool_s": limits.tool_s,
             "instance_id": task.visible.get("instance_id"),
         }
-        return Start(told, _ENV)
+        return DriverStart(told, _ENV)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         regex = action_regex(self._layers)

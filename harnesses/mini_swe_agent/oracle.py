@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from paddock.harness.native import FileChange, Player, changes
+from paddock.harness.native import FileFix, TurnWriter, changes
 from paddock.types import Fix, JsonObject
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -32,7 +32,7 @@ Act = Callable[[str], bool]
 
 def turns_of(fix: Fix, *, action_regex: str | None) -> list[list[JsonObject]]:
     """`action_regex` None: by its tool."""
-    player = Player()
+    player = TurnWriter()
     act = _texts(player, action_regex) if action_regex is not None else _calls(player)
     for change in changes(fix):
         act(_look(change))
@@ -44,7 +44,7 @@ def turns_of(fix: Fix, *, action_regex: str | None) -> list[list[JsonObject]]:
     return player.turns
 
 
-def _calls(player: Player) -> Act:
+def _calls(player: TurnWriter) -> Act:
     def act(line: str) -> bool:
         player.call("bash", command=line)
         return True
@@ -52,7 +52,7 @@ def _calls(player: Player) -> Act:
     return act
 
 
-def _texts(player: Player, regex: str) -> Act:
+def _texts(player: TurnWriter, regex: str) -> Act:
     form = next((form for form in _FORMS if _found(regex, form.format("true")) == ["true"]), None)
     if form is None:
         raise ValueError(f"there is no known way to write an action that {regex!r} finds")
@@ -71,7 +71,7 @@ def _found(regex: str, text: str) -> list[str]:
     return [str(action).strip() for action in re.findall(regex, text, re.DOTALL)]
 
 
-def _look(change: FileChange) -> str:
+def _look(change: FileFix) -> str:
     path = shlex.quote(change.path)
     if change.kind == "add":
         return "ls -a"

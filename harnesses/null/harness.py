@@ -2,12 +2,12 @@
 
 from typing import ClassVar, Literal
 
-from paddock.harness import Exit, Limits, Model, Needs, Report, Task, Workspace
+from paddock.harness import Exit, Model, Needs, OnStep, RunLimits, Task, Workspace
 
 
 class NullHarness:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
     NEEDS: ClassVar[Needs] = "nothing"
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         return Exit(ended="finished", turns=0, final="Nothing was done.")

@@ -8,7 +8,7 @@ Output  both streams in order, without an exit code; a time limit is told in `<s
 from hashlib import sha256
 from typing import NamedTuple
 
-from paddock.harness import Executed, Workspace
+from paddock.harness import ExecOutput, Workspace
 
 EMPTY = "(no output)"
 
@@ -20,7 +20,7 @@ class ShellLimits(NamedTuple):
     """Where long outputs are put, in the sandbox."""
 
 
-def worded(done: Executed, timeout_ms: int) -> tuple[str, str]:
+def worded(done: ExecOutput, timeout_ms: int) -> tuple[str, str]:
     """The output's text, and what follows it."""
     text = done._replace(timed_out=False).text()
     if not done.timed_out:

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from posixpath import basename, dirname, isabs, join, normpath
 from typing import Any
 
-from paddock.harness import Limits, Workspace
-from paddock.harness.native import Called, Profile, Toolbox
+from paddock.harness import RunLimits, Workspace
+from paddock.harness.native import Toolbox, ToolCall, ToolProfile
 from paddock.harnesses.opencode import patching, reading, replacing, shell
 from paddock.harnesses.opencode.errors import ToolError
 from paddock.harnesses.opencode.json_words import json_complaint
@@ -61,7 +61,7 @@ def _worded(tool: Executor) -> Executor:
 
 
 class OpenCodeBox(Toolbox):
-    def __init__(self, workspace: Workspace, limits: Limits, profile: Profile) -> None:
+    def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         super().__init__(workspace, limits, profile)
         search = SearchLimits(self.option("search_matches"), self.option("line_chars"))
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -179,7 +179,7 @@ class OpenCodeBox(Toolbox):
     def repaired(self, shown: str) -> str | None:
         return shown.lower()
 
-    def unknown_tool(self, call: Called) -> str:
+    def unknown_tool(self, call: ToolCall) -> str:
         names = ", ".join(sorted([*self.shown.values(), "invalid"]))
         return f"{INVALID}Model tried to call unavailable tool '{call.shown}'. Available tools: {names}."
 

@@ -8,7 +8,7 @@ Compact a window that no rollout reaches keeps the history whole; an overflow is
 
 from typing import Literal
 
-from paddock.harness import Endpoint
+from paddock.harness import ModelEndpoint
 from paddock.types import JsonObject
 
 Dialect = Literal["chat", "responses", "messages"]
@@ -38,7 +38,7 @@ def model_name(toolset: Toolset) -> str:
 
 
 def config(
-    endpoint: Endpoint,
+    endpoint: ModelEndpoint,
     instructions: str,
     *,
     dialect: Dialect,
@@ -75,7 +75,7 @@ def config(
 
 
 def _provider(
-    endpoint: Endpoint, dialect: Dialect, toolset: Toolset, output_tokens: int, compact_at_tokens: int | None
+    endpoint: ModelEndpoint, dialect: Dialect, toolset: Toolset, output_tokens: int, compact_at_tokens: int | None
 ) -> JsonObject:
     # A policy under training may take minutes for an answer; the rollout's own time ends it.
     waits = dict.fromkeys(("timeout", "headerTimeout", "chunkTimeout"), False)

@@ -20,11 +20,11 @@ from typing import ClassVar, get_args
 from pydantic import Field
 
 from paddock.errors import InfraError
-from paddock.harness import Endpoint, Exit, Limits, Model, Program, Prompts, Report, Task, Workspace
+from paddock.harness import Exit, Model, ModelEndpoint, OnStep, Program, Prompts, RunLimits, Task, Workspace
 from paddock.harness.oracles.opencode import turns_of
-from paddock.harness.programs.cli import CliHarness, CliSettings, Started
+from paddock.harness.programs.cli import CliHarness, CliSettings, ProgramStart
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
-from paddock.harness.programs.transcript import Habits
+from paddock.harness.programs.step_recorder import RequestRules
 from paddock.harnesses.opencode_cli.configuring import ENVIRONMENT, Dialect, Toolset, config, model_name
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item, content_text, output_items
@@ -102,7 +102,7 @@ class OpenCodeCliHarness(CliHarness):
     def prompts(self) -> Prompts:
         return Prompts(system=(_PROMPTS / "system.jinja").read_text(), user=(_PROMPTS / "user.jinja").read_text())
 
-    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         settings = self._settings
         made = config(
             endpoint,
@@ -113,7 +113,7 @@ class OpenCodeCliHarness(CliHarness):
             output_tokens=settings.output_tokens,
             compact_at_tokens=settings.compact_at_tokens,
         )
-        return Started(
+        return ProgramStart(
             argv=(
                 # It looks for `rg` on the PATH, which is the image's.
                 *("/bin/sh", "-c", _ON_PATH, str(self.program.mounted / "bin"), "run", "--format", "json", "--pure"),
@@ -128,7 +128,7 @@ class OpenCodeCliHarness(CliHarness):
             stdin=task.prompt.encode(),
         )
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         left = await super().run(task, workspace, model, limits, report)
         if model.asked_again:
             raise InfraError(
@@ -137,10 +137,10 @@ class OpenCodeCliHarness(CliHarness):
             )
         return left
 
-    def habits(self) -> Habits:
+    def habits(self) -> RequestRules:
         day = self._settings.prompt_date.strftime("%a %b %d %Y")
         compacts = self._settings.compact_at_tokens is not None
-        return Habits(pin=partial(_DATE.sub, day), aside=partial(_aside, compacts=compacts))
+        return RequestRules(pin=partial(_DATE.sub, day), aside=partial(_aside, compacts=compacts))
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, TOOLS[self._settings.toolset])

@@ -15,10 +15,10 @@ from typing import ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from paddock.harness import Limits, Program, Prompts, Task, screen
+from paddock.harness import Program, Prompts, RunLimits, Task, screen
 from paddock.harness.oracles.codeact import turns_of
-from paddock.harness.outside import OutsideHarness, OutsideSettings, Start, mirror
-from paddock.harness.programs.installed import Installed
+from paddock.harness.outside import DriverStart, OutsideHarness, OutsideSettings, mirror
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item
@@ -80,7 +80,7 @@ class OpenHandsSdkHarness(OutsideHarness):
         dialects={name: {"dialect": name} for name in get_args(Dialect)},
     )
 
-    def __init__(self, settings: OpenHandsSdkSettings, *, program: Installed | None = None) -> None:
+    def __init__(self, settings: OpenHandsSdkSettings, *, program: InstalledProgram | None = None) -> None:
         super().__init__(program)
         self._settings = settings
 
@@ -107,7 +107,7 @@ class OpenHandsSdkHarness(OutsideHarness):
     def prompts(self) -> Prompts:
         return Prompts(user="{{ problem_statement }}")
 
-    def start(self, task: Task, workdir: str, limits: Limits) -> Start:
+    def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
         told: JsonObject = {
             "prompt": task.prompt,
             "system": task.system,
@@ -120,7 +120,7 @@ class OpenHandsSdkHarness(OutsideHarness):
             "screen": screen.__file__,
             "mirror": mirror.__file__,
         }
-        return Start(told, _ENV)
+        return DriverStart(told, _ENV)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, terminal="terminal", editor="file_editor")

@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from paddock.harness import Limits, Program, Prompts, Task, screen
+from paddock.harness import Program, Prompts, RunLimits, Task, screen
 from paddock.harness.oracles.codeact import turns_of
-from paddock.harness.outside import OutsideHarness, OutsideSettings, Start, mirror
-from paddock.harness.programs.installed import Installed
+from paddock.harness.outside import DriverStart, OutsideHarness, OutsideSettings, mirror
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item
@@ -69,7 +69,7 @@ class OpenHandsV0Harness(OutsideHarness):
         dialects={"chat": {}},
     )
 
-    def __init__(self, settings: OpenHandsV0Settings, *, program: Installed | None = None) -> None:
+    def __init__(self, settings: OpenHandsV0Settings, *, program: InstalledProgram | None = None) -> None:
         super().__init__(program)
         self._settings = settings
 
@@ -97,7 +97,7 @@ class OpenHandsV0Harness(OutsideHarness):
     def prompts(self) -> Prompts:
         return Prompts(user="{{ problem_statement }}")
 
-    def start(self, task: Task, workdir: str, limits: Limits) -> Start:
+    def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
         told: JsonObject = {
             "prompt": task.prompt,
             "system": task.system,
@@ -110,7 +110,7 @@ class OpenHandsV0Harness(OutsideHarness):
             "screen": screen.__file__,
             "mirror": mirror.__file__,
         }
-        return Start(told, _ENV)
+        return DriverStart(told, _ENV)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, terminal="execute_bash", editor="str_replace_editor")

@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from paddock.errors import RowError
 from paddock.harness import (
-    Endpoint,
-    Executed,
+    ExecOutput,
     Exit,
-    Limits,
     Model,
-    Report,
-    ShellExecuted,
+    ModelEndpoint,
+    OnStep,
+    RunLimits,
+    ShellOutput,
     ShellSession,
     Step,
     Task,
@@ -61,7 +61,7 @@ class ScriptHarness:
     def __init__(self, config: ScriptConfig) -> None:
         self._config = config
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         commands = self._commands(task.visible)
         due = None if limits.time_s is None else time.monotonic() + limits.time_s
         runner = _Runner(workspace, await model.endpoint(), self._config.timeout_s or limits.tool_s)
@@ -96,7 +96,7 @@ class ScriptHarness:
 class _Runner:
     """How commands are run."""
 
-    def __init__(self, workspace: Workspace, endpoint: Endpoint, timeout_s: float | None) -> None:
+    def __init__(self, workspace: Workspace, endpoint: ModelEndpoint, timeout_s: float | None) -> None:
         self._workspace = workspace
         self._timeout_s = timeout_s
         self._env = {
@@ -110,13 +110,13 @@ class _Runner:
         self._shell = await self._workspace.shell()
         await self._shell.run("export " + " ".join(f"{name}={shlex.quote(text)}" for name, text in self._env.items()))
 
-    async def run(self, command: str) -> Executed | ShellExecuted:
+    async def run(self, command: str) -> ExecOutput | ShellOutput:
         if self._shell is not None:
             return await self._shell.run(command, timeout_s=self._timeout_s)
         return await self._workspace.exec(["sh", "-c", command], env=self._env, timeout_s=self._timeout_s)
 
 
-def _items(command: str, done: Executed | ShellExecuted) -> list[JsonObject]:
+def _items(command: str, done: ExecOutput | ShellOutput) -> list[JsonObject]:
     call = call_item("shell", json.dumps({"command": command}))
     said = {"output": done.text(), "metadata": {"exit_code": done.exit_code}}
     return [call, {"type": "function_call_output", "call_id": call["call_id"], "output": json.dumps(said)}]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, NoReturn
 from paddock.conformance.behaviours import NotApplicable
 from paddock.conformance.harnesses.face import Face
 from paddock.errors import ConfigError
-from paddock.harness import Exit, Harness, Limits, Screen, Task, harness_class, needs_of
-from paddock.harness.contract import Endpoint
-from paddock.harness.making import check_settings
+from paddock.harness import Exit, Harness, RequestFilter, RunLimits, Task, harness_class, needs_of
+from paddock.harness.contract import ModelEndpoint
+from paddock.harness.factory import check_settings
 from paddock.lab.fidelity.bench import MODEL, Stage
 from paddock.lab.fidelity.scenarios import PROMPT, SYSTEM
 from paddock.lab.fidelity.workspace import ScriptedWorkspace, printed
@@ -22,7 +22,7 @@ from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
-LIMITS = Limits(max_turns=100, time_s=60.0)
+LIMITS = RunLimits(max_turns=100, time_s=60.0)
 _KEPT_STEPS = 4
 """That fit into the budget of a run that forgets, beside system and problem."""
 
@@ -83,7 +83,7 @@ class _FirstModel(NoProgramAsks):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise _Asked(body)
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         raise NotApplicable("its program asks from inside a sandbox")
 
 
@@ -101,7 +101,7 @@ class _StageModel(NoProgramAsks):
         aside = {"model": MODEL, "input": [{"role": "user", "content": f"A title for this: {PROMPT}"}]}
         return await self._stage.ask("responses", body, face, aside)
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> NoReturn:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> NoReturn:
         raise ConfigError(
             f"harness {self._spec} is no native one: its program asks from inside a sandbox", kind="subject_invalid"
         )

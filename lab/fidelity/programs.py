@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, cast
 from paddock.conformance.behaviours import NotApplicable
 from paddock.conformance.harnesses.played import LAST_WORDS
 from paddock.errors import ConfigError
-from paddock.harness import Harness, Limits, Program, SandboxWorkspace, Task, harness_class
-from paddock.harness.making import check_settings
-from paddock.harness.programs.choosing import known
-from paddock.harness.programs.installed import Installed
+from paddock.harness import Harness, Program, RunLimits, SandboxWorkspace, Task, harness_class
+from paddock.harness.factory import check_settings
+from paddock.harness.programs.catalogue import known
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, Peer
@@ -42,7 +42,7 @@ IMAGE = "paddock/fidelity-1"
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n"}
 PORT = 4343
 """Of the tunnel, inside."""
-LIMITS = Limits(max_turns=40, time_s=300.0, tool_s=60.0)
+LIMITS = RunLimits(max_turns=40, time_s=300.0, tool_s=60.0)
 """Only what hangs, or never ends, meets them."""
 
 
@@ -75,7 +75,7 @@ class ProgramSubject(NamedTuple):
     def program(self) -> Program:
         return cast("Program", self._made().program)
 
-    def installed(self) -> Installed:
+    def installed(self) -> InstalledProgram:
         """ConfigError, with the command that installs it."""
         return ProgramStore(self._settings.programs_home).find(self.program)
 
@@ -104,7 +104,7 @@ class ProgramSubject(NamedTuple):
     def _lab(self) -> LabTools:
         return lab_of(self.spec)
 
-    def _made(self, installed: Installed | None = None) -> Any:
+    def _made(self, installed: InstalledProgram | None = None) -> Any:
         """The harness. `installed`: of a program that runs on this machine."""
         cls: Any = harness_class(self.spec)
         settings = check_settings(cls, {**self._lab.dialects[self.dialect]}, self.name)

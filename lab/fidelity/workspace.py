@@ -6,7 +6,7 @@ Law     nothing runs on this machine. What a command prints depends on the file 
 import re
 from collections.abc import Mapping, Sequence
 
-from paddock.harness import Executed, ShellExecuted
+from paddock.harness import ExecOutput, ShellOutput
 from paddock.harness.contract import ShellSession
 from paddock.lab.fidelity.scenarios import Scenario
 from paddock.testing.native import NoProgramRuns
@@ -42,8 +42,8 @@ class ScriptedWorkspace(NoProgramRuns):
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Executed:
-        return Executed(0, printed(self._scenario, " ".join(argv)).encode())
+    ) -> ExecOutput:
+        return ExecOutput(0, printed(self._scenario, " ".join(argv)).encode())
 
     async def read(self, path: str) -> bytes:
         if path not in self._files:
@@ -63,17 +63,17 @@ class _Shell:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
-    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellExecuted:
-        return ShellExecuted(1, printed(self._scenario, line).encode(), WORKDIR)
+    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
+        return ShellOutput(1, printed(self._scenario, line).encode(), WORKDIR)
 
-    async def poll(self, *, wait_s: float = 0.0) -> ShellExecuted:
-        return ShellExecuted(1, b"", WORKDIR)
+    async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
+        return ShellOutput(1, b"", WORKDIR)
 
-    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellExecuted:
-        return ShellExecuted(1, b"", WORKDIR)
+    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
+        return ShellOutput(1, b"", WORKDIR)
 
-    async def interrupt(self) -> ShellExecuted:
-        return ShellExecuted(1, b"", WORKDIR)
+    async def interrupt(self) -> ShellOutput:
+        return ShellOutput(1, b"", WORKDIR)
 
     async def close(self) -> None:
         return

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError, PaddockError
-from paddock.harness import Harness, Limits, Program, SandboxWorkspace, Task, harness_class
-from paddock.harness.making import check_settings
-from paddock.harness.programs.installed import Installed
+from paddock.harness import Harness, Program, RunLimits, SandboxWorkspace, Task, harness_class
+from paddock.harness.factory import check_settings
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, new_secret
@@ -54,7 +54,7 @@ class Subject(NamedTuple):
     block: JsonObject
     """The harness's settings, beside those that the lab plays it with."""
 
-    def make(self, installed: Installed | None = None, **changes: Any) -> Any:
+    def make(self, installed: InstalledProgram | None = None, **changes: Any) -> Any:
         """`installed`: for a program that runs on this machine."""
         block = {**self.tools.settings, **self.tools.dialects[self.dialect], **self.block, **changes}
         settings = check_settings(self.cls, block, f"harness {self.spec}")
@@ -118,7 +118,9 @@ async def record(
     )
 
 
-async def _play(subject: Subject, installed: Installed, scenario: Scenario, provider: Provider, image: str) -> Run:
+async def _play(
+    subject: Subject, installed: InstalledProgram, scenario: Scenario, provider: Provider, image: str
+) -> Run:
     tools, program = subject.tools, subject.program
     changes = (tools.compact or {}) if scenario.needs == "compact" else {}
     located = installed if program.where == "outside" else None
@@ -140,7 +142,7 @@ async def _play(subject: Subject, installed: Installed, scenario: Scenario, prov
 async def _ended(harness: Harness, workspace: SandboxWorkspace, model: RolloutModel, script: Script) -> JsonObject:
     """How its run did. One whose model hangs is cancelled."""
     task = Task(prompt=PROMPT, system=SYSTEM, visible={"instance_id": "lab-1", "problem_statement": PROMPT})
-    running = asyncio.ensure_future(harness.run(task, workspace, model, Limits(time_s=TIME_S), lambda _step: None))
+    running = asyncio.ensure_future(harness.run(task, workspace, model, RunLimits(time_s=TIME_S), lambda _step: None))
     hanging = asyncio.ensure_future(script.hangs.wait())
     try:
         await asyncio.wait({running, hanging}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,8 +12,8 @@ from paddock.collect.oracle import OraclePrompter, oracle_config
 from paddock.config import load
 from paddock.conformance.scripted import EnvironmentTask, ScriptedEnvironment
 from paddock.errors import BugError, ConfigError, RowError
-from paddock.harness import Exit, Limits, Model, Prompts, Report, Task, Workspace
-from paddock.harness.native import Player
+from paddock.harness import Exit, Model, OnStep, Prompts, RunLimits, Task, Workspace
+from paddock.harness.native import TurnWriter
 from paddock.types import Fix, JsonObject, Row, Stamp
 
 HERE = __name__
@@ -48,13 +48,13 @@ class Player1:
     prompts = Prompts(user="Go.")
     own_tools = ("edit", "shell")
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         raise NotImplementedError
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         if fix.workdir != "/w":
             raise ValueError("it is binary")
-        player = Player()
+        player = TurnWriter()
         player.custom("edit", fix.patch.decode())
         player.call("shell", command=fix.test_command)
         player.say("Done.")
@@ -64,7 +64,7 @@ class Player1:
 class Unplayed:
     KIND: ClassVar[Any] = "harnesses"
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         raise NotImplementedError
 
 

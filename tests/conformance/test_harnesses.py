@@ -17,8 +17,8 @@ from paddock.cli.configs import load_config
 from paddock.conformance import run_one, run_suite, suite_for
 from paddock.conformance.harnesses import HarnessSubject, find_harness
 from paddock.errors import ConfigError, InfraError, PaddockError
-from paddock.harness import ContextExceeded, Exit, Limits, Model, Needs, Prompts, Report, Step, Task, Workspace
-from paddock.harness.native import NativeHarness, NativeSettings, Player, Said, Toolbox
+from paddock.harness import ContextExceeded, Exit, Model, Needs, OnStep, Prompts, RunLimits, Step, Task, Workspace
+from paddock.harness.native import NativeHarness, NativeSettings, Toolbox, ToolResult, TurnWriter
 from paddock.harnesses.gold import GoldHarness
 from paddock.harnesses.null import NullHarness
 from paddock.sandbox import SandboxError, SandboxSettings
@@ -47,8 +47,8 @@ class Tools(Toolbox):
         done = await self.workspace.exec(["bash", "-c", command], timeout_s=self.limits.tool_s)
         return f"{done.exit_code}\n{done.text()[:20000]}"
 
-    async def t_finish(self, message: str) -> Said:
-        return Said("", done=True, final=message)
+    async def t_finish(self, message: str) -> ToolResult:
+        return ToolResult("", done=True, final=message)
 
 
 class Right(NativeHarness):
@@ -64,7 +64,7 @@ class Right(NativeHarness):
     def folder(cls) -> Path:
         return OUTSIDE
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         task, limits = task.model_copy(update=self.TASK), limits.model_copy(update=self.LIMITS)
         left = await super().run(task, workspace, self.asking(model), limits, report)
         return left.model_copy(update=self.LEFT)
@@ -76,7 +76,7 @@ class Right(NativeHarness):
         return body
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
-        player = Player()
+        player = TurnWriter()
         apply = f"printf %s {shlex.quote(fix.patch.decode())} | git apply"
         for line in ("ls", apply, *self.more(), fix.test_command):
             player.call("bash", command=line)
@@ -223,7 +223,7 @@ class Tidy(Right):
 
 
 class Late(Right):
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         steps: list[Step] = []
         left = await super().run(task, workspace, model, limits, steps.append)
         for step in steps:
@@ -250,7 +250,7 @@ class SharedTools(Tools):
 class Shared(Right):
     TOOLBOX = SharedTools
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         SharedTools.last = workspace
         return await super().run(task, workspace, model, limits, report)
 
@@ -277,7 +277,7 @@ class Raising(Asking):
 
 
 class Stubborn(Right):
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         try:
             return await super().run(task, workspace, model, limits, report)
         except asyncio.CancelledError:
@@ -304,7 +304,7 @@ class Chatty(Right):
 
 
 class Content(Right):
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         try:
             return await super().run(task, workspace, model, limits, report)
         except PaddockError:
@@ -329,7 +329,7 @@ class Idle(NullHarness):
 
 
 class Busy(NullHarness):
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         await workspace.write("more.txt", b"more\n")
         return await super().run(task, workspace, model, limits, report)
 

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from paddock.config import find_file
-from paddock.harness import Exit, Limits, Model, Prompts, Report, Step, Task, Workspace
-from paddock.harness.native import Player
+from paddock.harness import Exit, Model, OnStep, Prompts, RunLimits, Step, Task, Workspace
+from paddock.harness.native import TurnWriter
 from paddock.harness.native.fixes import changes
 from paddock.types import Fix, JsonObject, patch_from_text
 from paddock.types.responses import calls
@@ -32,7 +32,7 @@ class Spy:
     shown: ClassVar[list[str]] = []
     said: ClassVar[list[JsonObject]] = []
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         found = [task.model_dump_json(), repr(vars(self)), repr(limits)]
         for command in ("env", "cat /proc/*/environ /proc/*/cmdline 2>/dev/null", "git log -p --all | tail -c 300000"):
             found.append((await workspace.exec(["sh", "-c", command])).text())
@@ -52,7 +52,7 @@ class Spy:
         return Exit(ended="finished", turns=turn)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
-        player = Player()
+        player = TurnWriter()
         for change in changes(fix):
             player.call("put", path=change.path, text=change.text)
         player.say("Done.")

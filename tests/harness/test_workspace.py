@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import LeakError
-from paddock.harness import REFUSED_CODE, Executed, SandboxWorkspace, ShellExecuted
+from paddock.harness import REFUSED_CODE, ExecOutput, SandboxWorkspace, ShellOutput
 from paddock.sandbox import (
     BudgetExceeded,
     Killed,
@@ -61,7 +61,7 @@ async def open_workspace(provider: Provider) -> Open:
 async def test_a_command_gives_its_code_and_both_streams_in_order(open_workspace: Open) -> None:
     space = await open_workspace()
     done = await space.exec(["sh", "-c", "pwd; echo no >&2; cat; exit 3"], stdin=b"in\n", env={"A": "1"})
-    assert done == Executed(3, b"/testbed\nno\nin\n")
+    assert done == ExecOutput(3, b"/testbed\nno\nin\n")
     assert (await space.exec(["no-such-program"])).exit_code == 127
 
 
@@ -87,7 +87,7 @@ async def test_a_shell_keeps_its_state_and_can_be_watched_typed_at_and_interrupt
     space = await open_workspace()
     shell = await space.shell()
     assert (await shell.run("cd /tmp; x=5")).workdir == "/tmp"
-    assert (await shell.run("echo $x; false")) == ShellExecuted(1, b"5\n", "/tmp")
+    assert (await shell.run("echo $x; false")) == ShellOutput(1, b"5\n", "/tmp")
     waiting = await shell.run("read line; echo got $line; sleep 30", wait_s=0.2)
     assert waiting.running
     said = await shell.type(b"hello\n", wait_s=0.2)
@@ -151,7 +151,7 @@ async def test_a_memory_kill_is_told_with_the_result(open_workspace: Open) -> No
 
 def test_kills_are_words_for_a_model_and_fields_for_a_program() -> None:
     killed = (Killed(command="python big.py", memory_mib=900.4, limit_mib=1024),)
-    done = Executed(137, b"so far\n", killed=killed)
+    done = ExecOutput(137, b"so far\n", killed=killed)
     assert done.text() == "so far\n[`python big.py` was killed: it held 900 MiB, and 1024 MiB is all there is]"
     assert done.output == b"so far\n"
 

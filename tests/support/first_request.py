@@ -6,7 +6,7 @@ Errors  AssertionError for a harness that asks nothing.
 
 from typing import cast
 
-from paddock.harness import ContextExceeded, Harness, Limits, Step, Task, Workspace
+from paddock.harness import ContextExceeded, Harness, RunLimits, Step, Task, Workspace
 from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject
 
@@ -24,7 +24,7 @@ class _Listening(NoProgramAsks):
         raise ContextExceeded("longer than this model takes")
 
 
-async def first_request(harness: Harness, task: Task, limits: Limits | None = None) -> JsonObject:
+async def first_request(harness: Harness, task: Task, limits: RunLimits | None = None) -> JsonObject:
     """The body of the first call of a native harness."""
 
     def report(step: Step) -> None:
@@ -32,6 +32,6 @@ async def first_request(harness: Harness, task: Task, limits: Limits | None = No
 
     model = _Listening()
     nowhere = cast("Workspace", None)  # nothing is done there before the model has answered
-    await harness.run(task, nowhere, model, limits or Limits(), report)
+    await harness.run(task, nowhere, model, limits or RunLimits(), report)
     assert model.asked, f"{type(harness).__name__} asks its model nothing"
     return model.asked[0]

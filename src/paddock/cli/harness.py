@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paddock.cli import harness_drift
 
 if TYPE_CHECKING:
-    from paddock.harness.programs.installed import Installed
+    from paddock.harness.programs.installation import InstalledProgram
     from paddock.harness.programs.program import Program
     from paddock.harness.programs.store import ProgramStore
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _install(store: "ProgramStore", args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError, InfraError
-    from paddock.harness.programs.choosing import program_of
+    from paddock.harness.programs.catalogue import program_of
 
     if args.version and len(args.names) > 1:
         raise ConfigError("--version is for one harness: install them one by one", kind="arguments")
@@ -95,24 +95,24 @@ def _install(store: "ProgramStore", args: argparse.Namespace) -> int:
 
 
 def _remove(store: "ProgramStore", args: argparse.Namespace) -> int:
-    from paddock.harness.programs.choosing import program_of
+    from paddock.harness.programs.catalogue import program_of
 
     store.remove(program_of(args.name, args.version))
     return 0
 
 
 def _drift(store: "ProgramStore", args: argparse.Namespace) -> int:
-    from paddock.harness.programs.choosing import program_of
+    from paddock.harness.programs.catalogue import program_of
 
     store.find(program_of(args.name, args.version))
     return harness_drift.run(args)
 
 
 def _list(store: "ProgramStore", _: argparse.Namespace) -> int:
-    from paddock.harness.programs.choosing import known
+    from paddock.harness.programs.catalogue import known
 
     found = known()
-    by_name: dict[str, list[Installed]] = {name: [] for name in found.programs}
+    by_name: dict[str, list[InstalledProgram]] = {name: [] for name in found.programs}
     for one in store.installed():
         by_name.setdefault(one.name, []).append(one)
     rows = [("harness", "pinned", "installed", "licence")]
@@ -127,9 +127,9 @@ def _list(store: "ProgramStore", _: argparse.Namespace) -> int:
 
 
 def _doctor(store: "ProgramStore", args: argparse.Namespace) -> int:
-    from paddock.harness.programs.choosing import Known, known, program_of
+    from paddock.harness.programs.catalogue import ProgramCatalogue, known, program_of
 
-    found, broken = Known({name: program_of(name) for name in args.names}, {}) if args.names else known()
+    found, broken = ProgramCatalogue({name: program_of(name) for name in args.names}, {}) if args.names else known()
     bad = 0
     for name, pinned in found.items():
         those = {one.version: one for one in store.installed() if one.name == pinned.name}
@@ -141,8 +141,8 @@ def _doctor(store: "ProgramStore", args: argparse.Namespace) -> int:
     return _unloadable(broken) or (1 if bad else 0)
 
 
-def _fine(store: "ProgramStore", installed: "Installed", program: "Program") -> bool:
-    from paddock.harness.programs.examining import problems
+def _fine(store: "ProgramStore", installed: "InstalledProgram", program: "Program") -> bool:
+    from paddock.harness.programs.installation_check import problems
 
     wrong = problems(installed, program)
     label = f"{program.name} {program.version}"

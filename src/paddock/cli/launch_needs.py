@@ -12,7 +12,7 @@ from typing import Any
 
 from paddock.cli.image_rows import flat, read_rows
 from paddock.config import Config, resolve_class
-from paddock.harness.programs.choosing import is_program
+from paddock.harness.programs.catalogue import is_program
 from paddock.sandbox.images import ImageSettings, candidates
 from paddock.training.launch.prefetch import PrefetchNeeds
 from paddock.training.launch.settings import RunLaunchSettings

@@ -2,18 +2,18 @@
 
 Shapes  `Harness.run(task, workspace, model, limits, report) -> Exit`; a `Step` is reported as soon as it has ended.
 Class   `KIND`; where it has settings, `config_type`, a pydantic model that its constructor takes; where it does not
-        talk to a model, `NEEDS`. It is made once per rollout. What a class may have beside: `Prompted`, `Played`,
-        `Programmed`, `Leaving`.
+        talk to a model, `NEEDS`. It is made once per rollout. What a class may have beside: `PromptedHarness`,
+        `OracleHarness`, `ProgramHarness`, `ArtifactProducer`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from paddock.harness.programs.program import Program
-from paddock.harness.results import Executed, Launched, ShellExecuted
+from paddock.harness.results import ExecOutput, ProgramOutput, ShellOutput
 from paddock.types import Fix, JsonObject, Record, SaidTurn
 
-Ended = Literal[
+ExitReason = Literal[
     "finished", "turn_limit", "token_limit", "time_limit", "context_limit", "output_limit", "budget", "killed"
 ]
 """`output_limit`: an answer of the model was cut at its own limit, and the harness ends there; `budget`: the workspace
@@ -29,7 +29,7 @@ class ContextExceeded(Exception):  # noqa: N818 - an answer of the model server,
     """The prompt is longer than the model takes."""
 
 
-class Endpoint(Record):
+class ModelEndpoint(Record):
     """Where a program inside the workspace finds this rollout's model."""
 
     base_url: str
@@ -49,7 +49,7 @@ class Model(Protocol):
         """A whole Responses API answer. Raises ContextExceeded, and a PaddockError for what ends the rollout."""
         ...
 
-    async def endpoint(self, screen: "Screen | None" = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: "RequestFilter | None" = None, *, outside: bool = False) -> ModelEndpoint:
         """The same model for programs; nothing listens there before it is asked for. `screen`: what each call passes.
         `outside`: for a program on this machine, not in the sandbox; then `api_key` is a secret of this rollout."""
         ...
@@ -69,11 +69,11 @@ class Model(Protocol):
         ...
 
 
-class Refused(Exception):  # noqa: N818 - an answer to a program, not an error of ours
+class SideRequest(Exception):  # noqa: N818 - an answer to a program, not an error of ours
     """A request of a program that is no part of the task, such as one for a title: not passed on, and counted."""
 
 
-class Screen(Protocol):
+class RequestFilter(Protocol):
     """What the calls of a program pass on their way to the model."""
 
     def passed(self, path: str, body: JsonObject) -> JsonObject:
@@ -83,7 +83,7 @@ class Screen(Protocol):
         ...
 
 
-class Limits(Record):
+class RunLimits(Record):
     """None: no limit."""
 
     max_turns: int | None = None
@@ -126,7 +126,7 @@ class Step(Record):
 class Exit(Record):
     """How a run ended."""
 
-    ended: Ended
+    ended: ExitReason
     turns: int
     final: str | None = None
     """The policy's last words."""
@@ -135,25 +135,25 @@ class Exit(Record):
     """Calls that no tool could take, by what was wrong."""
 
 
-Report = Callable[[Step], None]
+OnStep = Callable[[Step], None]
 
 
 class ShellSession(Protocol):
     """A shell that keeps its folder and variables between lines."""
 
-    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellExecuted:
+    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
         """Run a line: after `wait_s` it goes on `running`, after `timeout_s` its whole tree is killed."""
         ...
 
-    async def poll(self, *, wait_s: float = 0.0) -> ShellExecuted:
+    async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
         """What came since the last result; returns early when the line ends."""
         ...
 
-    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellExecuted:
+    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
         """Type at the terminal of the running line, then poll."""
         ...
 
-    async def interrupt(self) -> ShellExecuted:
+    async def interrupt(self) -> ShellOutput:
         """What ^C does."""
         ...
 
@@ -172,7 +172,7 @@ class Workspace(Protocol):
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Executed: ...
+    ) -> ExecOutput: ...
 
     async def read(self, path: str) -> bytes: ...
 
@@ -182,7 +182,7 @@ class Workspace(Protocol):
         """A new one; many may be open."""
         ...
 
-    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> Launched:
+    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
         """Run the harness's own program to its end. No command of the policy: no rule of the blocklist and no limit of
         a command holds for it."""
         ...
@@ -197,7 +197,7 @@ class Harness(Protocol):
 
     KIND: ClassVar[Literal["harnesses"]]
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         """Work on the task until it is finished or a limit is met; `report` each step as it ends."""
         ...
 
@@ -210,7 +210,7 @@ class Prompts(Record):
     user: str
 
 
-class Prompted(Protocol):
+class PromptedHarness(Protocol):
     """A harness class with prompts of its own, and tools that may be shown by other names."""
 
     @property
@@ -222,7 +222,7 @@ class Prompted(Protocol):
         ...
 
 
-class Programmed(Protocol):
+class ProgramHarness(Protocol):
     """A harness class that runs a program which is not ours (`paddock.harness.programs`)."""
 
     @property
@@ -231,14 +231,14 @@ class Programmed(Protocol):
         ...
 
 
-class Leaving(Protocol):
+class ArtifactProducer(Protocol):
     """A harness class that leaves files beside the rollout, such as a trajectory in a format of its own."""
 
     left: Mapping[str, bytes]
     """By name; filled when it has run, however that ended."""
 
 
-class Played(Protocol):
+class OracleHarness(Protocol):
     """A harness class that knows how to make a known fix with its own tools."""
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:

@@ -12,7 +12,7 @@ REFUSED_CODE = 126
 """Exit code of a command that was not run, as shells have it."""
 
 
-class Executed(NamedTuple):
+class ExecOutput(NamedTuple):
     """A command's end: what it wrote to both streams, in order."""
 
     exit_code: int
@@ -29,7 +29,7 @@ class Executed(NamedTuple):
         return _worded(self.output, self.killed, timed_out=self.timed_out)
 
 
-class ShellExecuted(NamedTuple):
+class ShellOutput(NamedTuple):
     """How a line in a shell ended, or what it has written so far."""
 
     exit_code: int | None
@@ -53,7 +53,7 @@ class ShellExecuted(NamedTuple):
         return _worded(self.output, self.killed, timed_out=self.timed_out)
 
 
-class Launched(NamedTuple):
+class ProgramOutput(NamedTuple):
     """How a program ended."""
 
     exit_code: int

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from posixpath import join
 
 from paddock.harness.contract import ShellSession
-from paddock.harness.results import REFUSED_CODE, Executed, Launched, ShellExecuted
+from paddock.harness.results import REFUSED_CODE, ExecOutput, ProgramOutput, ShellOutput
 from paddock.sandbox.blocklist import Blocklist, Refusal
 from paddock.sandbox.protocol import Provider
 from paddock.sandbox.records import ExecRequest, Killed, ShellRequest, ShellResult
@@ -26,7 +26,7 @@ Seen = Callable[[bytes], None]
 
 
 @dataclass
-class Counts:
+class WorkspaceCounts:
     """What a workspace was used for."""
 
     commands: int = 0
@@ -56,7 +56,7 @@ class SandboxWorkspace:
     ) -> None:
         """`command_timeout_s`: the most that any command may ask for; None: no limit."""
         self.workdir = workdir
-        self.counts = Counts()
+        self.counts = WorkspaceCounts()
         self._provider = provider
         self._id = sandbox_id
         self._command_timeout_s = command_timeout_s
@@ -70,10 +70,10 @@ class SandboxWorkspace:
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Executed:
+    ) -> ExecOutput:
         refusal = self._refusal(shlex.join(argv))
         if refusal is not None:
-            return Executed(REFUSED_CODE, refusal.message.encode(), refused=refusal.rule)
+            return ExecOutput(REFUSED_CODE, refusal.message.encode(), refused=refusal.rule)
         request = ExecRequest(
             argv=list(argv),
             workdir=self.workdir,
@@ -90,7 +90,7 @@ class SandboxWorkspace:
         self._seen(output)
         timed_out = result.killed_by == "timeout"
         self.counts.timeouts += timed_out
-        return Executed(result.exit_code, output, timed_out, killed)
+        return ExecOutput(result.exit_code, output, timed_out, killed)
 
     async def read(self, path: str) -> bytes:
         with self._timed():
@@ -107,10 +107,10 @@ class SandboxWorkspace:
             shell_id = await self._provider.open_shell(self._id, ShellRequest(workdir=self.workdir))
         return _Shell(self, shell_id)
 
-    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> Launched:
+    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
         request = ExecRequest(argv=list(argv), workdir=self.workdir, env=dict(env), stdin=stdin)
         result = await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
-        return Launched(result.exit_code, bytes(result.stdout), bytes(result.stderr), await self._kills())
+        return ProgramOutput(result.exit_code, bytes(result.stdout), bytes(result.stderr), await self._kills())
 
     def note_command(self, line: str) -> None:
         self.counts.commands += 1
@@ -154,7 +154,7 @@ class _Shell:
         self._typed = ""
         """What stands on the line that is being typed."""
 
-    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellExecuted:
+    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
         refusal = self._space._refusal(line)
         if refusal is not None:
             return self._refused(refusal, exit_code=REFUSED_CODE)
@@ -165,11 +165,11 @@ class _Shell:
             result = await self._provider.shell_run(*self._at, line, timeout_s=limit, wait_s=wait_s)
             return await self._told(result)
 
-    async def poll(self, *, wait_s: float = 0.0) -> ShellExecuted:
+    async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
         with self._space._timed():
             return await self._told(await self._provider.shell_poll(*self._at, wait_s=wait_s))
 
-    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellExecuted:
+    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
         line = self._typed + data.decode(errors="replace")
         refusal = self._space._refusal(line, typed=True)
         if refusal is not None:
@@ -179,7 +179,7 @@ class _Shell:
             await self._provider.shell_type(*self._at, data)
         return await self.poll(wait_s=wait_s)
 
-    async def interrupt(self) -> ShellExecuted:
+    async def interrupt(self) -> ShellOutput:
         self._typed = ""
         with self._space._timed():
             return await self._told(await self._provider.shell_interrupt(*self._at))
@@ -188,7 +188,7 @@ class _Shell:
         with self._space._timed():
             await self._provider.close_shell(*self._at)
 
-    async def _told(self, result: ShellResult) -> ShellExecuted:
+    async def _told(self, result: ShellResult) -> ShellOutput:
         killed = await self._space._kills()
         output = bytes(result.output)
         self._space._seen(self._last + output)
@@ -197,10 +197,10 @@ class _Shell:
         timed_out = result.killed_by == "timeout"
         self._space.counts.timeouts += timed_out
         code = None if result.running else (result.exit_code or 0)
-        return ShellExecuted(code, output, result.workdir, timed_out, killed, closed=result.closed)
+        return ShellOutput(code, output, result.workdir, timed_out, killed, closed=result.closed)
 
-    def _refused(self, refusal: Refusal, *, exit_code: int | None) -> ShellExecuted:
-        return ShellExecuted(exit_code, refusal.message.encode(), self._workdir, refused=refusal.rule)
+    def _refused(self, refusal: Refusal, *, exit_code: int | None) -> ShellOutput:
+        return ShellOutput(exit_code, refusal.message.encode(), self._workdir, refused=refusal.rule)
 
 
 def _ignore(_data: bytes) -> None:

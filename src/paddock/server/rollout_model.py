@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from paddock.errors import BugError, InfraError, RequestError
-from paddock.harness import ContextExceeded, Endpoint, Refused, Screen
+from paddock.harness import ContextExceeded, ModelEndpoint, RequestFilter, SideRequest
 from paddock.http import RESPONSES, SAID, SETTINGS, Call, Peer
 from paddock.sandbox.tunnel import Tunnel, Turned
 from paddock.server.rollout import require_answer
@@ -83,7 +83,7 @@ class RolloutModel:
             raise InfraError(f"{self.name}: a stream where a whole answer was asked for", kind="reply_unreadable")
         return require_answer(reply)
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         if self._open_tunnel is None:
             raise BugError("there is no way to the model from inside", kind="no_tunnel")
         if self.tunnel is None:
@@ -94,7 +94,7 @@ class RolloutModel:
             self.tunnel = await self._stack.enter_async_context(await self._open_tunnel(wanted))
             self._opened.set()
         key = {"api_key": self._api_key} if self._api_key else {}
-        return Endpoint(base_url=self.tunnel.base_url, model=self.name, **key)
+        return ModelEndpoint(base_url=self.tunnel.base_url, model=self.name, **key)
 
     async def watched(self, run: Coroutine[Any, Any, T]) -> T:
         """What comes of a harness's run. InfraError when the tunnel is lost under it: a program may wait for a network
@@ -130,7 +130,7 @@ class RolloutModel:
         return self.tunnel is not None and self.tunnel.asked_again
 
 
-def _screened(screen: Screen) -> Callable[[str, bytes], bytes]:
+def _screened(screen: RequestFilter) -> Callable[[str, bytes], bytes]:
     """On bytes. What is no JSON object goes on as it is: the model server says so."""
 
     def passed(path: str, body: bytes) -> bytes:
@@ -142,7 +142,7 @@ def _screened(screen: Screen) -> Callable[[str, bytes], bytes]:
             return body
         try:
             changed = screen.passed(path, request)
-        except Refused as refused:
+        except SideRequest as refused:
             raise Turned(403, "refused", str(refused)) from refused
         return body if changed is request else orjson.dumps(changed)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from paddock.harness import Endpoint, Launched, Screen
+from paddock.harness import ModelEndpoint, ProgramOutput, RequestFilter
 from paddock.types import SaidTurn
 
 
@@ -12,7 +12,7 @@ class NoProgramAsks:
     overflowed = False
     asked_again = False
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         raise AssertionError("a program asks over a tunnel, and there is none")
 
     async def said(self, known: int = 0) -> Sequence[SaidTurn]:
@@ -22,7 +22,7 @@ class NoProgramAsks:
 class NoProgramRuns:
     """Of a workspace."""
 
-    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> Launched:
+    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
         raise AssertionError(f"a native harness runs no program of its own: {argv}")
 
     def note_command(self, line: str) -> None:

@@ -7,7 +7,7 @@ import signal
 from typing import ClassVar, Literal
 
 from paddock.conformance.sandboxes.stage import first_of, marked
-from paddock.harness import Exit, Limits, Model, Report, Task, Workspace
+from paddock.harness import Exit, Model, OnStep, RunLimits, Task, Workspace
 
 
 class ArtifactHarness:
@@ -17,7 +17,7 @@ class ArtifactHarness:
     def __init__(self) -> None:
         self.left: dict[str, bytes] = {}
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         self.left["../own.json"] = b"[1]"
         raise RuntimeError("and it breaks")
 
@@ -28,7 +28,7 @@ class DeadSandboxHarness:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
     NEEDS = "nothing"
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         mark = str(random.randrange(10**8, 10**9))
         await workspace.exec(["sh", "-c", f"sed -i 's/a - b/a + b/' calc.py; sleep {mark} >/dev/null 2>&1 &"])
         async with asyncio.timeout(30):
@@ -44,6 +44,6 @@ class BrokenSandboxHarness:
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
     NEEDS = "nothing"
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         await workspace.exec(["sed", "-i", "s/a - b/a + b/", "calc.py"])
         return Exit(ended="finished", turns=1)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from paddock.agents.swe.config import SweAgentConfig
-from paddock.harness import Exit, Limits, Model, Report, Step, Task, Workspace
+from paddock.harness import Exit, Model, OnStep, RunLimits, Step, Task, Workspace
 from paddock.http import SCORE_STEP, Call, Route, StepRequest, StepScore, rollout_from_wire, rollout_to_wire
 from paddock.server import Handler, Server, ServerConfig
 from paddock.types.responses import call_item, message_item, turn_id_of
@@ -22,7 +22,7 @@ class Stepper:
 
     KIND: ClassVar[Any] = "harnesses"
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         for turn in (1, 2, 3):
             response = await model.respond({"input": f"{task.prompt} {turn}"})
             output = [message_item(f"turn {turn}")]
@@ -114,7 +114,7 @@ async def test_a_rollout_that_fails_has_no_steps_and_leaves_none_running(standin
 
 
 class BreakingStepper(Stepper):
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         report(Step(turn=1, output=[message_item("turn 1")]))
         await asyncio.sleep(0.1)
         raise ValueError("the harness broke")

@@ -21,7 +21,7 @@ from paddock.agents.swe.variants import Variant, Variants
 from paddock.config import validate
 from paddock.config.finding import PACKAGE
 from paddock.errors import ConfigError
-from paddock.harness import Limits, make_harness
+from paddock.harness import RunLimits, make_harness
 from paddock.sandbox import SandboxLimits
 from paddock.tools import canonical
 from paddock.types import JsonObject, Row, Session, Stamp
@@ -315,7 +315,7 @@ async def test_what_a_model_reads_calls_no_tool_by_a_name_that_it_is_not_shown_b
         shown = {"problem_statement": "P", "repo": "a/b", "language": "python", "instance_id": "i"}
         spec = task_spec_of(Session(image="i", workdir="/w", visible=shown), variant, SandboxLimits(), {})
         workspace: Any = None  # no call is one that a tool takes
-        await harness.run(spec.task, workspace, model, Limits(max_turns=3), lambda _: None)
+        await harness.run(spec.task, workspace, model, RunLimits(max_turns=3), lambda _: None)
         answers = " ".join(item["output"] for item in model.seen[-1]["input"] if "output" in item)
         assert "fly" in answers
         assert [name for name in hidden if re.search(rf"\b{name}\b", answers)] == []

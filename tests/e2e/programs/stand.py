@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweAgentConfig
 from paddock.errors import ConfigError
-from paddock.harness.programs.choosing import program_of
+from paddock.harness.programs.catalogue import program_of
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import RUN, Call, Peer
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings, open_provider

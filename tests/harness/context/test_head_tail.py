@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.harness.context import ContextSettings, HeadTail, make_context
-from paddock.harness.context.measuring import texts
 from paddock.harness.context.settings import NOTICE
+from paddock.harness.context.token_estimators import texts
 from paddock.harness.contract import ContextExceeded
 from paddock.harness.native.history import History
 from paddock.types import JsonObject, Usage

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from paddock.harness import Exit, Limits, Task, Workspace
+from paddock.harness import Exit, RunLimits, Task, Workspace
 from paddock.harness.context import ContextSettings
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox
 from paddock.http import SCRIPT, TURNS, Call, Peer, Script, new_secret
@@ -101,7 +101,7 @@ async def play(harness: NativeHarness, peer: Peer, secret: str) -> Ran:
     workspace: Workspace = None  # type: ignore[assignment]  # the tool touches none
     model = Watched(peer, Call(), secret=secret, name="model")
     model.inputs = []
-    left = await harness.run(Task(prompt="Go."), workspace, model, Limits(max_turns=STEPS), lambda _: None)
+    left = await harness.run(Task(prompt="Go."), workspace, model, RunLimits(max_turns=STEPS), lambda _: None)
     return Ran(left, model.inputs, await peer.call(TURNS, {}, Call(), secret=secret))
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.edits import PatchError
-from paddock.harness.native import FileChange, changes
+from paddock.harness.native import FileFix, changes
 from paddock.types import Fix
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "  a", "end", "x = 1", "+++ b/x", "@@ -1 +1 @@", "é\r"]), max_size=12)
@@ -32,7 +32,7 @@ def diff(folder: Path, before: dict[str, str], after: dict[str, str]) -> bytes:
     return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=False).stdout
 
 
-def made(change: FileChange, before: str) -> str:
+def made(change: FileFix, before: str) -> str:
     """The text after the replacements, made as an editor makes them."""
     text = before
     for replacement in change.replacements:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.harness import Exit, Limits, Step, Task, Workspace, make_harness
-from paddock.harness.native import NativeHarness, NativeSettings, Said, Toolbox
+from paddock.harness import Exit, RunLimits, Step, Task, Workspace, make_harness
+from paddock.harness.native import NativeHarness, NativeSettings, Toolbox, ToolResult
 from paddock.http import SCRIPT, TURNS, Call, Script, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
@@ -47,8 +47,8 @@ class Box(Toolbox):
         Box.asleep -= 1
         return f"slept {text}"
 
-    async def t_finish(self, text: str) -> Said:
-        return Said("bye", done=True, final=text)
+    async def t_finish(self, text: str) -> ToolResult:
+        return ToolResult("bye", done=True, final=text)
 
     async def t_broken(self, text: str) -> str:
         raise SandboxGone("sandbox", text)
@@ -98,7 +98,7 @@ async def model(turns: Sequence[Sequence[JsonObject]], delay_s: float = 0.0) -> 
 async def play(
     harness: NativeHarness,
     turns: Sequence[Sequence[JsonObject]],
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     *,
     kind: type[RolloutModel] = RolloutModel,
     **task: Any,
@@ -107,7 +107,7 @@ async def play(
     workspace: Workspace = None  # type: ignore[assignment]  # the toy's tools touch none
     async with model(turns) as (peer, secret):
         played = kind(peer, Call(), secret=secret, name="model")
-        left = await harness.run(Task(prompt="Go.", **task), workspace, played, limits or Limits(), steps.append)
+        left = await harness.run(Task(prompt="Go.", **task), workspace, played, limits or RunLimits(), steps.append)
         return Ran(left, steps, await peer.call(TURNS, {}, Call(), secret=secret))
 
 
@@ -182,12 +182,12 @@ async def test_a_failing_workspace_is_raised_and_is_no_text_and_what_ran_beside_
 
 
 async def test_limits_end_a_run_between_steps(toy: type[Toy]) -> None:
-    ran = await play(toy(NativeSettings()), [[call("echo", str(turn))] for turn in range(9)], Limits(max_turns=3))
+    ran = await play(toy(NativeSettings()), [[call("echo", str(turn))] for turn in range(9)], RunLimits(max_turns=3))
     assert (ran.left.ended, ran.left.turns, ran.results) == ("turn_limit", 3, ["0", "1", "2"])
 
 
 async def test_time_ends_a_run_in_the_middle_of_a_call(toy: type[Toy]) -> None:
-    ran = await play(toy(NativeSettings()), [[call("echo", "a")], [call("slow", "60")]], Limits(time_s=0.5))
+    ran = await play(toy(NativeSettings()), [[call("echo", "a")], [call("slow", "60")]], RunLimits(time_s=0.5))
     assert (ran.left.ended, ran.left.turns, len(ran.steps)) == ("time_limit", 2, 1)
 
 
@@ -210,7 +210,7 @@ async def test_a_notice_comes_before_the_last_turn_and_not_earlier(toy: type[Toy
     harness = toy(NativeSettings(last_turn_notice="One more."))
     async with model([[call("echo", "a")], [call("echo", "b")], [call("echo", "c")]]) as (peer, secret):
         watched = Watched(peer, Call(), secret=secret, name="model")
-        await harness.run(Task(prompt="Go.", system="Be."), workspace, watched, Limits(max_turns=3), lambda _: None)
+        await harness.run(Task(prompt="Go.", system="Be."), workspace, watched, RunLimits(max_turns=3), lambda _: None)
     said = [[item.get("content") for item in body["input"] if item.get("role") == "user"] for body in asked]
     assert said == [["Go."], ["Go."], ["Go.", "One more."]]
     assert asked[0]["input"][0] == {"role": "system", "content": "Be."}

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from tests.harness.outside.scripted import Outside
 
-from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.installation import InstalledProgram
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     (tmp_path / "tmp").mkdir()
-    installed = Installed(
+    installed = InstalledProgram(
         name="scripted",
         version="1.0",
         packages=["scripted"],

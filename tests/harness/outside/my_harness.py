@@ -6,7 +6,7 @@ paddock check harness:my_harness:MyHarness
 
 import shlex
 
-from paddock.harness.native import NativeHarness, Player, Said, Toolbox, changes
+from paddock.harness.native import NativeHarness, Toolbox, ToolResult, TurnWriter, changes
 from paddock.types import Fix, JsonObject
 
 __all__ = ["MyHarness"]
@@ -36,8 +36,8 @@ class MyTools(Toolbox):
             return f"{path}: `old` stands there {text.count(old)} times, not once"
         return await self.t_write_file(path, text.replace(old, new))
 
-    async def t_finish(self, message: str) -> Said:
-        return Said("", done=True, final=message)
+    async def t_finish(self, message: str) -> ToolResult:
+        return ToolResult("", done=True, final=message)
 
 
 class MyHarness(NativeHarness):
@@ -45,7 +45,7 @@ class MyHarness(NativeHarness):
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         """For `paddock eval --oracle`: the known fix, made with the tools above."""
-        player = Player()
+        player = TurnWriter()
         player.call("bash", command="ls")
         for change in changes(fix):
             if change.kind == "delete":

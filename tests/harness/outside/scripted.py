@@ -6,35 +6,35 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from paddock.harness import (
-    Endpoint,
-    Executed,
+    ExecOutput,
     Exit,
-    Launched,
-    Limits,
+    ModelEndpoint,
     Program,
+    ProgramOutput,
     Prompts,
-    Screen,
-    ShellExecuted,
+    RequestFilter,
+    RunLimits,
+    ShellOutput,
     Step,
     Task,
 )
-from paddock.harness.outside import OutsideHarness, OutsideSettings, Start
-from paddock.harness.programs.installed import Installed
+from paddock.harness.outside import DriverStart, OutsideHarness, OutsideSettings
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.sandbox.failures import SandboxRequestError
 from paddock.types import SaidTurn
 from paddock.types.records import FinishReason
 from paddock.types.responses import message_item
 
 KEY = "5ecre7" * 5
-ENDPOINT = Endpoint(base_url="http://127.0.0.1:9/v1", api_key=KEY, model="policy")
-Act = Callable[[Sequence[str]], Executed]
+ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:9/v1", api_key=KEY, model="policy")
+Act = Callable[[Sequence[str]], ExecOutput]
 
 
 class Scripted(OutsideHarness):
     driver: ClassVar[Path] = Path(__file__).parent / "scripted_driver.py"
     keeps: ClassVar[Sequence[str]] = ("kept.json",)
 
-    def __init__(self, code: str, *, program: Installed | None = None) -> None:
+    def __init__(self, code: str, *, program: InstalledProgram | None = None) -> None:
         super().__init__(program)
         self._code = code
 
@@ -58,8 +58,8 @@ class Scripted(OutsideHarness):
     def prompts(self) -> Prompts:
         return Prompts(user="{{ problem_statement }}")
 
-    def start(self, task: Task, workdir: str, limits: Limits) -> Start:
-        return Start({"code": self._code, "prompt": task.prompt, "workdir": workdir}, {"VISIBLE": "yes"})
+    def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
+        return DriverStart({"code": self._code, "prompt": task.prompt, "workdir": workdir}, {"VISIBLE": "yes"})
 
 
 class Asked:
@@ -85,7 +85,7 @@ class Asked:
     async def respond(self, body: Any) -> Any:
         raise AssertionError("a program asks over a tunnel")
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         self.outside = outside
         return ENDPOINT
 
@@ -106,7 +106,7 @@ class Memory:
         self.most_at_once = 0
         self.held = asyncio.Event()
         self.held.set()
-        self._act = act or (lambda argv: Executed(0, argv[-1].encode()))
+        self._act = act or (lambda argv: ExecOutput(0, argv[-1].encode()))
 
     async def exec(
         self,
@@ -115,7 +115,7 @@ class Memory:
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Executed:
+    ) -> ExecOutput:
         if any("\0" in word for word in argv):
             raise SandboxRequestError("no word can hold a NUL byte", kind="words_invalid")
         self.ran.append((argv, env or {}, timeout_s, stdin or b""))
@@ -139,7 +139,7 @@ class Memory:
         self.shells.append(EchoShell())
         return self.shells[-1]
 
-    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> Launched:
+    async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
         raise AssertionError("it runs outside")
 
     def note_command(self, line: str) -> None:
@@ -152,30 +152,30 @@ class EchoShell:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellExecuted:
+    async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
         return self._say(f"run {line} {timeout_s} {wait_s}", None if wait_s else 0)
 
-    async def poll(self, *, wait_s: float = 0.0) -> ShellExecuted:
+    async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
         return self._say(f"poll {wait_s}", None)
 
-    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellExecuted:
+    async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
         return self._say(f"type {data.decode()} {wait_s}", None)
 
-    async def interrupt(self) -> ShellExecuted:
+    async def interrupt(self) -> ShellOutput:
         return self._say("interrupt", 130)
 
     async def close(self) -> None:
         self.told.append("close")
 
-    def _say(self, what: str, code: int | None) -> ShellExecuted:
+    def _say(self, what: str, code: int | None) -> ShellOutput:
         self.told.append(what)
-        return ShellExecuted(code, what.encode(), "/testbed/sub")
+        return ShellOutput(code, what.encode(), "/testbed/sub")
 
 
 class Outside:
     """Runs code as a program, and looks at what is left."""
 
-    def __init__(self, program: Installed) -> None:
+    def __init__(self, program: InstalledProgram) -> None:
         self.program = program
         self.steps: list[Step] = []
         self.left: dict[str, bytes] = {}
@@ -191,5 +191,5 @@ class Outside:
     ) -> Exit:
         harness = Scripted(code, program=self.program)
         self.left = harness.left
-        task, limits = Task(prompt="Fix it."), Limits(time_s=time_s)
+        task, limits = Task(prompt="Fix it."), RunLimits(time_s=time_s)
         return await harness.run(task, workspace or Memory(), model or Asked(), limits, self.steps.append)

@@ -14,7 +14,7 @@ from tests.harness.outside.scripted import KEY, Asked, Memory, Outside, Scripted
 from tests.support.processes import gone
 
 from paddock.errors import ConfigError, InfraError, LeakError
-from paddock.harness import Executed, Limits, Task
+from paddock.harness import ExecOutput, RunLimits, Task
 from paddock.sandbox import BudgetExceeded
 from paddock.sandbox.failures import SandboxError
 
@@ -41,7 +41,9 @@ async def family(workspace: Memory) -> list[psutil.Process]:
 
 
 async def test_its_tools_act_on_the_workspace_and_files_errors_are_its_own(outside: Outside) -> None:
-    space = Memory(lambda argv: Executed(124, b"half", timed_out=True) if "slow" in argv[-1] else Executed(3, b"\xff!"))
+    space = Memory(
+        lambda argv: ExecOutput(124, b"half", timed_out=True) if "slow" in argv[-1] else ExecOutput(3, b"\xff!")
+    )
     code = """
 seen = [bridge.exec("ls -l", timeout_s=2.5, env={"A": "1"}), bridge.exec(argv=["cat"], stdin="in", cwd="/tmp")]
 seen += [bridge.exec("slow")]
@@ -197,7 +199,7 @@ async def test_other_ends_are_those_of_every_program(outside: Outside) -> None:
 
 @pytest.mark.parametrize("error", [SandboxError("it died"), BudgetExceeded("memory", "all of it"), LeakError("canary")])
 async def test_a_failure_of_the_workspace_ends_the_run_and_is_no_tools_text(outside: Outside, error: Exception) -> None:
-    def fail(_argv: object) -> Executed:
+    def fail(_argv: object) -> ExecOutput:
         raise error
 
     space = Memory(fail)
@@ -257,7 +259,7 @@ async def test_one_that_is_not_there_is_an_error_of_the_machine(outside: Outside
     with pytest.raises(InfraError, match=r"exited with 127 .*can't start"):
         await outside.run("pass")
     with pytest.raises(ConfigError, match="nobody said where"):
-        await Scripted("").run(Task(prompt=""), Memory(), Asked(), Limits(), print)
+        await Scripted("").run(Task(prompt=""), Memory(), Asked(), RunLimits(), print)
 
 
 @pytest.mark.slow

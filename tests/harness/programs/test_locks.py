@@ -18,7 +18,7 @@ import pytest
 
 from paddock.errors import InfraError
 from paddock.harness import Program
-from paddock.harness.programs.choosing import known
+from paddock.harness.programs.catalogue import known
 from paddock.harness.programs.npm import read_lock
 from paddock.harness.programs.store import ProgramStore
 

@@ -14,7 +14,7 @@ from tests.support.programs import environ_with
 
 from paddock.errors import InfraError
 from paddock.harness import Program
-from paddock.harness.programs.choosing import known
+from paddock.harness.programs.catalogue import known
 from paddock.harness.programs.pip import BUILT, read_lock
 from paddock.harness.programs.store import ProgramStore
 

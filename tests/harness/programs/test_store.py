@@ -17,7 +17,7 @@ from tests.support.programs import environ_with, installs, make_npm, make_python
 
 from paddock.errors import ConfigError, InfraError
 from paddock.harness import Program
-from paddock.harness.programs.choosing import program_of
+from paddock.harness.programs.catalogue import program_of
 from paddock.harness.programs.store import ProgramStore
 from paddock.sandbox.settings import HOME_VARIABLE
 

@@ -9,7 +9,7 @@ import pytest
 from paddock.conformance.harnesses import find_harness
 from paddock.conformance.harnesses.stage import Stage, staged
 from paddock.errors import ConfigError
-from paddock.harness.programs.choosing import program_of
+from paddock.harness.programs.catalogue import program_of
 from paddock.harness.programs.store import ProgramStore
 from paddock.sandbox import SandboxError
 

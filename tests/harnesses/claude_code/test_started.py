@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import ConfigError, InfraError
-from paddock.harness import Endpoint, Exit, Screen, Task, make_harness
+from paddock.harness import Exit, ModelEndpoint, RequestFilter, Task, make_harness
 from paddock.harness.programs.cli import HOME
-from paddock.harness.programs.transcript import Transcript
+from paddock.harness.programs.step_recorder import StepRecorder
 from paddock.harnesses.claude_code import ClaudeCodeHarness
 from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject, SaidTurn
 from paddock.types.responses import message_item
 
-ENDPOINT = Endpoint(base_url="http://127.0.0.1:8765/v1", model="claude-of-the-user")
+ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:8765/v1", model="claude-of-the-user")
 TASK = Task(prompt="Fix 'it'.\n")
 TOLD = Task(prompt="Fix 'it'.\n", system='Be "careful".\n')
 DATE = "# currentDate\nToday's date is {}.\n"
@@ -144,7 +144,7 @@ class Answering(NoProgramAsks):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError("a program asks over a tunnel")
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
     async def said(self, known: int = 0) -> list[SaidTurn]:
@@ -155,7 +155,7 @@ class Answering(NoProgramAsks):
 @pytest.mark.parametrize("ended", ["finished", "turn_limit"])
 async def test_an_end_after_an_answer_that_is_in_no_record_is_no_end(ended: Any) -> None:
     harness = made()
-    said = Transcript(Answering(), lambda _step: None, habits=harness.habits(), note=lambda _line: None)
+    said = StepRecorder(Answering(), lambda _step: None, habits=harness.habits(), note=lambda _line: None)
     for _retry in range(2):
         said.passed("/v1/messages", MAIN)
     await said.settle()

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from paddock.harness import Limits, SandboxWorkspace
-from paddock.harness.native import NativeSettings, Said
+from paddock.harness import RunLimits, SandboxWorkspace
+from paddock.harness.native import NativeSettings, ToolResult
 from paddock.harnesses.codeact import CodeActHarness
 from paddock.sandbox import Provider, SandboxError, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
@@ -63,7 +63,7 @@ async def open_tools(
     ) -> Call:
         harness = CodeActHarness(NativeSettings(profile=profile, options=options))
         space = workspace or await open_workspace()
-        box = harness.TOOLBOX(space, Limits(tool_s=tool_s), harness.profile)
+        box = harness.TOOLBOX(space, RunLimits(tool_s=tool_s), harness.profile)
         boxes.append(box)
 
         async def call(name: str, **arguments: Any) -> str:
@@ -72,7 +72,7 @@ async def open_tools(
             method = box.method(name)
             assert method is not None
             said = await method(**taken)
-            return said.text if isinstance(said, Said) else said
+            return said.text if isinstance(said, ToolResult) else said
 
         return call
 

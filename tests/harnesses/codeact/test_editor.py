@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Executed
+from paddock.harness import ExecOutput
 from paddock.harnesses.codeact.editor import Editor, EditorCall
 from paddock.harnesses.codeact.errors import EditorError
 
@@ -45,10 +45,10 @@ class Folder:
         assert path == ROOT or path.startswith(f"{ROOT}/"), path
         return Path(f"{self._place}{path.removeprefix(ROOT)}")
 
-    async def exec(self, argv: list[str], **_: object) -> Executed:
+    async def exec(self, argv: list[str], **_: object) -> ExecOutput:
         here = [str(self._at(word)) if word.startswith(ROOT) else word for word in argv]
         done = await asyncio.to_thread(subprocess.run, here, capture_output=True, check=False)
-        return Executed(done.returncode, done.stdout)
+        return ExecOutput(done.returncode, done.stdout)
 
     async def read(self, path: str) -> bytes:
         return self._at(path).read_bytes()

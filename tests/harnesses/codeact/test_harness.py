@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from paddock.harness import Exit, Limits, Step, Task, Workspace
+from paddock.harness import Exit, RunLimits, Step, Task, Workspace
 from paddock.harness.native import NativeSettings, load_profile
 from paddock.harnesses.codeact import CodeActHarness
 from paddock.http import SCRIPT, Call, Script, new_secret
@@ -55,7 +55,7 @@ async def play(
     steps: list[Step] = []
     workspace: Workspace = None  # type: ignore[assignment]  # no call here gets as far as a workspace
     harness = CodeActHarness(NativeSettings(**settings))
-    left = await harness.run(Task(prompt="Go.", tool_names=names or {}), workspace, model, Limits(), steps.append)
+    left = await harness.run(Task(prompt="Go.", tool_names=names or {}), workspace, model, RunLimits(), steps.append)
     results = [item["output"] for step in steps for item in step.output if item["type"] == "function_call_output"]
     said = [item["content"] for item in model.asked["input"] if item.get("role") == "user"]
     return Ran(left, results, said)
@@ -184,7 +184,7 @@ async def test_the_later_program_says_it_in_its_own_way(
 
 def test_what_the_earlier_program_forgives_is_forgiven() -> None:
     profile = load_profile(CodeActHarness.folder(), "default")
-    box = CodeActHarness.TOOLBOX(None, Limits(), profile)  # type: ignore[arg-type]  # nothing is run
+    box = CodeActHarness.TOOLBOX(None, RunLimits(), profile)  # type: ignore[arg-type]  # nothing is run
     given = {"command": "ls", "timeout": "2.5", "is_input": True, "security_risk": "NONE", "why": "so", "x": None}
     assert box.read_arguments("execute_bash", json.dumps(given)) == {
         "command": "ls",

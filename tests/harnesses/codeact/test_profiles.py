@@ -15,7 +15,7 @@ ALL_RISKS = ["UNKNOWN", *RISKS]
 STATES = ["todo", "in_progress", "done"]
 
 
-class Told(NamedTuple):
+class ToolSchema(NamedTuple):
     """A tool: its parameters, by name, with type or choices, in order; and which must be given."""
 
     parameters: dict[str, Any]
@@ -33,45 +33,45 @@ EDITOR = {
     "insert_line": "integer",
     "view_range": ["array", "integer"],
 }
-BASH = Told(
+BASH = ToolSchema(
     {"command": "string", "is_input": ["true", "false"], "timeout": "number", "security_risk": RISKS},
     ["command", "security_risk"],
 )
-V0_EDITOR = Told({**EDITOR, "security_risk": RISKS}, ["command", "path", "security_risk"])
-FINISH = Told({"message": "string"}, ["message"])
-THINK = Told({"thought": "string"}, ["thought"])
-V0_TASK = Told(
+V0_EDITOR = ToolSchema({**EDITOR, "security_risk": RISKS}, ["command", "path", "security_risk"])
+FINISH = ToolSchema({"message": "string"}, ["message"])
+THINK = ToolSchema({"thought": "string"}, ["thought"])
+V0_TASK = ToolSchema(
     {"id": "string", "title": "string", "status": STATES, "notes": "string"}, ["title", "status", "id"], True
 )
-V1_TASK = Told({"title": "string", "notes": "string", "status": STATES}, ["title"])
+V1_TASK = ToolSchema({"title": "string", "notes": "string", "status": STATES}, ["title"])
 SUMMARY = {"summary": "string"}
 RISK = {"security_risk": ALL_RISKS, **SUMMARY}
-TABLE: dict[str, dict[str, Told]] = {
+TABLE: dict[str, dict[str, ToolSchema]] = {
     "default": {
         "execute_bash": BASH,
         "think": THINK,
         "finish": FINISH,
-        "task_tracker": Told({"command": ["view", "plan"], "task_list": V0_TASK}, ["command"], True),
+        "task_tracker": ToolSchema({"command": ["view", "plan"], "task_list": V0_TASK}, ["command"], True),
         "str_replace_editor": V0_EDITOR,
     },
     "minimal": {"execute_bash": BASH, "finish": FINISH, "str_replace_editor": V0_EDITOR},
     "openhands_1_58": {
-        "terminal": Told(
+        "terminal": ToolSchema(
             {**RISK, "command": "string", "is_input": "boolean", "timeout": "number", "reset": "boolean"}, ["command"]
         ),
-        "file_editor": Told({**RISK, **EDITOR}, ["command", "path"]),
-        "task_tracker": Told({**RISK, "command": ["view", "plan"], "task_list": V1_TASK}, None),
-        "finish": Told({**SUMMARY, **FINISH.parameters}, ["message"]),
-        "think": Told({**SUMMARY, **THINK.parameters}, ["thought"]),
+        "file_editor": ToolSchema({**RISK, **EDITOR}, ["command", "path"]),
+        "task_tracker": ToolSchema({**RISK, "command": ["view", "plan"], "task_list": V1_TASK}, None),
+        "finish": ToolSchema({**SUMMARY, **FINISH.parameters}, ["message"]),
+        "think": ToolSchema({**SUMMARY, **THINK.parameters}, ["thought"]),
     },
 }
 
 
-def told(schema: Any) -> Told:
+def schema_of(schema: Any) -> ToolSchema:
     assert schema["type"] == "object"
     assert set(schema) <= {"type", "properties", "required", "additionalProperties"}
     parameters = {name: _told(inner) for name, inner in schema["properties"].items()}
-    return Told(parameters, schema.get("required"), schema.get("additionalProperties") is False)
+    return ToolSchema(parameters, schema.get("required"), schema.get("additionalProperties") is False)
 
 
 def _told(schema: Any) -> Any:
@@ -79,7 +79,7 @@ def _told(schema: Any) -> Any:
     assert schema["description"]
     if "items" in schema:
         items = schema["items"]
-        return ["array", items["type"]] if items["type"] != "object" else told(items)
+        return ["array", items["type"]] if items["type"] != "object" else schema_of(items)
     return schema.get("enum", schema["type"])
 
 
@@ -89,7 +89,7 @@ def test_tools_have_the_names_and_parameters_of_the_program_in_its_order(profile
     assert [tool["name"] for tool in tools] == list(TABLE[profile])
     for tool in tools:
         expected = TABLE[profile][tool["name"]]
-        found = told(tool["parameters"])
+        found = schema_of(tool["parameters"])
         assert found == expected
         assert list(found.parameters) == list(expected.parameters)
         assert set(tool) == {"type", "name", "description", "parameters"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Limits, SandboxWorkspace, Step, Task
+from paddock.harness import RunLimits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codeact import CodeActHarness
 from paddock.http import SCRIPT, Call, Script, new_secret
@@ -100,7 +100,7 @@ async def test_a_whole_run_of_the_oracle_makes_the_fix(peer: Any, open_workspace
     space, secret, steps = await open_workspace(), new_secret(), list[Step]()
     await peer.call(SCRIPT, Script(turns=harness.oracle(fix)), Call(), secret=secret)
     model = RolloutModel(peer, Call(), secret=secret, name="model")
-    left = await harness.run(Task(prompt="Go."), space, model, Limits(), steps.append)
+    left = await harness.run(Task(prompt="Go."), space, model, RunLimits(), steps.append)
     assert (left.ended, left.malformed) == ("finished", {})
     assert left.turns == len(steps) == 5
     assert (await space.read("src/b.py")) == b"x = 2\ny = 3\n"

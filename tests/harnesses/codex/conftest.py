@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Limits, SandboxWorkspace
+from paddock.harness import RunLimits, SandboxWorkspace
 from paddock.harness.native import NativeSettings, Toolbox
 from paddock.harnesses.codex import CodexHarness
 from paddock.sandbox import Provider, SandboxError, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
@@ -74,10 +74,10 @@ async def codex(workspace: SandboxWorkspace) -> AsyncIterator[Callable[..., Call
     made: list[Call] = []
 
     def make(
-        profile: str = "default", *, limits: Limits | None = None, on: SandboxWorkspace | None = None, **options: Any
+        profile: str = "default", *, limits: RunLimits | None = None, on: SandboxWorkspace | None = None, **options: Any
     ) -> Call:
         harness = CodexHarness(NativeSettings(profile=profile, options=options))
-        made.append(Call(harness.TOOLBOX(on or workspace, limits or Limits(), harness.profile)))
+        made.append(Call(harness.TOOLBOX(on or workspace, limits or RunLimits(), harness.profile)))
         return made[-1]
 
     yield make

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.harness import Limits, SandboxWorkspace
+from paddock.harness import RunLimits, SandboxWorkspace
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
 from paddock.harnesses.codex.toolbox import CodexTools
@@ -19,7 +19,7 @@ PROFILE_OF = {"shell_command": "codex_0_63", "shell": "gpt_oss", "apply_patch": 
 def toolbox(profile: str) -> CodexTools:
     harness = CodexHarness(NativeSettings(profile=profile))
     workspace: SandboxWorkspace = None  # type: ignore[assignment]  # reading touches none
-    return CodexTools(workspace, Limits(), harness.profile)
+    return CodexTools(workspace, RunLimits(), harness.profile)
 
 
 @pytest.mark.parametrize(("tool", "raw", "said"), MEASURED["0.169.0"] + MEASURED["0.63.0"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.sampling import few
 
-from paddock.harness import Limits, SandboxWorkspace
+from paddock.harness import RunLimits, SandboxWorkspace
 from paddock.harnesses.codex.sessions import Command, Session
 
 IF_NEVER = "if the approval policy is Never"
@@ -229,7 +229,7 @@ async def test_no_rule_against_commands_is_met_by_what_is_put_around_them(
 
 
 async def test_a_limit_on_tool_time_shortens_the_wait(codex: Any) -> None:
-    call = codex(limits=Limits(tool_s=0.3))
+    call = codex(limits=RunLimits(tool_s=0.3))
     started = time.monotonic()
     assert "running" in told(await call("exec_command", cmd="sleep 80"))[0]
     assert time.monotonic() - started < 60

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paddock.edits import PatchError, parse_codex_patch
-from paddock.harness import Executed, Limits, ShellSession
+from paddock.harness import ExecOutput, RunLimits, ShellSession
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
 from paddock.testing.native import NoProgramRuns
@@ -33,13 +33,13 @@ class FolderWorkspace(NoProgramRuns):
     def _here(self, path: str) -> Path:
         return self._folder / path.removeprefix("/w").lstrip("/")
 
-    async def exec(self, argv: Any, **_: Any) -> Executed:
+    async def exec(self, argv: Any, **_: Any) -> ExecOutput:
         assert argv[:-1] == ["rm", "--"]
         try:
             self._here(argv[-1]).unlink()
         except OSError as error:
-            return Executed(1, str(error).encode())
-        return Executed(0, b"")
+            return ExecOutput(1, str(error).encode())
+        return ExecOutput(0, b"")
 
     async def read(self, path: str) -> bytes:
         return self._here(path).read_bytes()
@@ -68,7 +68,7 @@ async def test_a_patch_does_and_says_what_it_does_with_the_real_program(
 ) -> None:
     recorder.lay(tmp_path, case["files"])
     harness = CodexHarness(NativeSettings())
-    box = harness.TOOLBOX(FolderWorkspace(tmp_path), Limits(), harness.profile)
+    box = harness.TOOLBOX(FolderWorkspace(tmp_path), RunLimits(), harness.profile)
     method = box.method("apply_patch")
     assert method is not None
     said = await method(case["patch"])

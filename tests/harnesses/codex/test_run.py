@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Exit, Limits, SandboxWorkspace, Step, Task
+from paddock.harness import Exit, RunLimits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
 from paddock.http import SCRIPT, Call, Script, new_secret
@@ -35,7 +35,7 @@ async def run(
         await peers["model"].call(SCRIPT, Script(turns=[list(turn) for turn in turns]), Call(), secret=secret)
         model = RolloutModel(peers["model"], Call(), secret=secret, name="model")
         harness = CodexHarness(NativeSettings(profile=profile))
-        left = await harness.run(Task(prompt="Go.", **task), workspace, model, Limits(), steps.append)
+        left = await harness.run(Task(prompt="Go.", **task), workspace, model, RunLimits(), steps.append)
     said = [str(item["output"]) for step in steps for item in step.output if str(item["type"]).endswith("_output")]
     return left, said
 

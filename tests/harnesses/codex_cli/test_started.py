@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import ConfigError
-from paddock.harness import Endpoint, Task, make_harness
-from paddock.harness.programs.cli import Started
+from paddock.harness import ModelEndpoint, Task, make_harness
+from paddock.harness.programs.cli import ProgramStart
 from paddock.harnesses.codex_cli import CodexCliHarness
 from paddock.harnesses.codex_cli.configuring import toml
 
-ENDPOINT = Endpoint(base_url="http://127.0.0.1:8765/v1", model="policy")
+ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:8765/v1", model="policy")
 TASK = Task(prompt="Fix 'it'.\n", system='Be "careful".\n')
 
 
-def started(**settings: object) -> Started:
+def started(**settings: object) -> ProgramStart:
     harness = make_harness("codex_cli", dict(settings))
     assert isinstance(harness, CodexCliHarness)
     return harness.started(TASK, ENDPOINT, "/testbed")

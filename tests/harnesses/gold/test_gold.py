@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError, PaddockError, RowError
-from paddock.harness import Executed, Limits, Task
+from paddock.harness import ExecOutput, RunLimits, Task
 from paddock.harnesses.gold import GoldHarness
 from paddock.sandbox import SandboxError
 
-UNFIT = Executed(1, b"error: patch failed: calc.py:1\nerror: calc.py: patch does not apply\n")
-FULL = Executed(128, b"fatal: failed to write to '.git/x': No space left on device\n")
-WRITING = Executed(128, b"error: unable to write file 'calc.py' mode 100644: Input/output error\n")
-CORRUPT = Executed(128, b"error: corrupt patch at line 3\n")
-KILLED, TIMED_OUT, DONE = Executed(137, b""), Executed(137, b"", timed_out=True), Executed(0, b"")
+UNFIT = ExecOutput(1, b"error: patch failed: calc.py:1\nerror: calc.py: patch does not apply\n")
+FULL = ExecOutput(128, b"fatal: failed to write to '.git/x': No space left on device\n")
+WRITING = ExecOutput(128, b"error: unable to write file 'calc.py' mode 100644: Input/output error\n")
+CORRUPT = ExecOutput(128, b"error: corrupt patch at line 3\n")
+KILLED, TIMED_OUT, DONE = ExecOutput(137, b""), ExecOutput(137, b"", timed_out=True), ExecOutput(0, b"")
 
 
 class Folder:
@@ -22,11 +22,11 @@ class Folder:
 
     workdir = "/testbed"
 
-    def __init__(self, ends: Sequence[Executed], *, full: bool) -> None:
+    def __init__(self, ends: Sequence[ExecOutput], *, full: bool) -> None:
         self.ends = list(ends)
         self.full = full
 
-    async def exec(self, argv: Sequence[str], **_: Any) -> Executed:
+    async def exec(self, argv: Sequence[str], **_: Any) -> ExecOutput:
         assert argv[:2] == ("git", "apply")
         return self.ends.pop(0)
 
@@ -39,11 +39,11 @@ class Folder:
 def apply() -> Callable[..., Any]:
     """How the harness ends where git ends so, first and on a second look."""
 
-    async def run(*ends: Executed, full: bool = False) -> str | PaddockError:
+    async def run(*ends: ExecOutput, full: bool = False) -> str | PaddockError:
         folder: Any = Folder(ends, full=full)
         nobody: Any = None  # it asks no model
         try:
-            left = await GoldHarness(gold_patch=b"x").run(Task(prompt="x"), folder, nobody, Limits(), lambda _: None)
+            left = await GoldHarness(gold_patch=b"x").run(Task(prompt="x"), folder, nobody, RunLimits(), lambda _: None)
         except PaddockError as error:
             return error
         return left.ended
@@ -52,7 +52,7 @@ def apply() -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("ends", [(UNFIT, UNFIT), (CORRUPT, CORRUPT)])
-async def test_a_fix_that_git_refuses_twice_is_the_rows_fault(apply: Any, ends: tuple[Executed, ...]) -> None:
+async def test_a_fix_that_git_refuses_twice_is_the_rows_fault(apply: Any, ends: tuple[ExecOutput, ...]) -> None:
     error = await apply(*ends)
     assert isinstance(error, RowError)
     assert error.kind == "gold_does_not_apply"
@@ -61,7 +61,7 @@ async def test_a_fix_that_git_refuses_twice_is_the_rows_fault(apply: Any, ends: 
 @pytest.mark.parametrize("first", [UNFIT, FULL, WRITING, KILLED, TIMED_OUT])
 @pytest.mark.parametrize("second", [DONE, FULL, KILLED, TIMED_OUT])
 async def test_a_git_that_the_machine_failed_is_the_machines_fault(
-    apply: Any, first: Executed, second: Executed
+    apply: Any, first: ExecOutput, second: ExecOutput
 ) -> None:
     error = await apply(first, second)
     assert isinstance(error, InfraError)
@@ -69,7 +69,7 @@ async def test_a_git_that_the_machine_failed_is_the_machines_fault(
 
 
 @pytest.mark.parametrize("first", [UNFIT, FULL])
-async def test_a_workspace_without_room_is_the_machines_fault(apply: Any, first: Executed) -> None:
+async def test_a_workspace_without_room_is_the_machines_fault(apply: Any, first: ExecOutput) -> None:
     error = await apply(first, UNFIT, full=True)
     assert (error.outcome, error.kind) == ("infra", "disk_failed")
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.harness import Limits, Task, make_harness
+from paddock.harness import RunLimits, Task, make_harness
 from paddock.harnesses.mini_swe_agent.configuring import ACTION_REGEX
 from paddock.harnesses.mini_swe_agent.harness import MiniSweAgentHarness, MiniSweAgentSettings
 from paddock.harnesses.mini_swe_agent.oracle import SUBMIT, turns_of
@@ -103,7 +103,7 @@ def test_files_are_read_here_and_its_own_names_are_left_to_it(tmp_path: Path) ->
     mine = tmp_path / "mine.yaml"
     mine.write_text("agent:\n  step_limit: 3\nmodel:\nenvironment: {timeout: 7}\n")
     start = harness(config=["swebench", str(mine), "agent.step_limit=4"]).start(
-        Task(prompt="Fix.", visible={"instance_id": "a-1"}), "/testbed", Limits(tool_s=9.0)
+        Task(prompt="Fix.", visible={"instance_id": "a-1"}), "/testbed", RunLimits(tool_s=9.0)
     )
     assert start.told["layers"] == [
         {"name": "swebench.yaml", "blocks": None},

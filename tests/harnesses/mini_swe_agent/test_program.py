@@ -15,7 +15,7 @@ from paddock.conformance.harnesses import HarnessSubject, find_harness
 from paddock.conformance.harnesses.played import Reply
 from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage, staged
 from paddock.errors import ConfigError, InfraError
-from paddock.harness import Limits
+from paddock.harness import RunLimits
 from paddock.harnesses.mini_swe_agent.harness import MiniSweAgentHarness
 from paddock.harnesses.mini_swe_agent.oracle import SUBMIT
 from paddock.sandbox import SandboxError, SandboxSettings
@@ -24,7 +24,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
 pytestmark = [pytest.mark.long, pytest.mark.sandbox]
-LONG = Limits(max_turns=20, time_s=240.0, tool_s=60.0)
+LONG = RunLimits(max_turns=20, time_s=240.0, tool_s=60.0)
 TEXT = """
 agent:
   system_template: "On {{system}} {{release}} in {{cwd}}."

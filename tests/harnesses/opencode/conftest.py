@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Exit, Limits, SandboxWorkspace, Step, Task, Workspace
+from paddock.harness import Exit, RunLimits, SandboxWorkspace, Step, Task, Workspace
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.opencode import OpenCodeHarness
 from paddock.http import SCRIPT, Call, Script, new_secret
@@ -103,7 +103,7 @@ def play() -> Play:
         turns: Sequence[Sequence[JsonObject]],
         *,
         profile: str = "default",
-        limits: Limits | None = None,
+        limits: RunLimits | None = None,
         **task: Any,
     ) -> Ran:
         steps: list[Step] = []
@@ -112,7 +112,7 @@ def play() -> Play:
         async with over("direct", ReplayServer(ReplayConfig(), name="model", peers={})) as peers:
             await peers["model"].call(SCRIPT, Script(turns=[list(turn) for turn in turns]), Call(), secret=secret)
             model = RolloutModel(peers["model"], Call(), secret=secret, name="model")
-            left = await harness.run(Task(prompt="Go.", **task), workspace, model, limits or Limits(), steps.append)
+            left = await harness.run(Task(prompt="Go.", **task), workspace, model, limits or RunLimits(), steps.append)
         return Ran(left, steps)
 
     return run

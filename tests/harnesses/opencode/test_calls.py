@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness import Limits, SandboxWorkspace, Step, Task
+from paddock.harness import RunLimits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.opencode import OpenCodeHarness
 from paddock.sandbox.blocklist import Blocklist
@@ -64,7 +64,7 @@ async def test_the_calls_of_a_cut_answer_are_answered_and_a_cut_message_ends_the
     model = CutModel(answers)
     steps: list[Step] = []
     harness = OpenCodeHarness(NativeSettings())
-    left = await harness.run(Task(prompt="Go."), await open_workspace(), model, Limits(), steps.append)
+    left = await harness.run(Task(prompt="Go."), await open_workspace(), model, RunLimits(), steps.append)
     assert (left.ended, left.turns, left.malformed) == ("output_limit", 2, {"cut": 1})
     results = [str(item["output"]) for item in steps[0].output if item["type"] == "function_call_output"]
     assert results[0] == "whole\n"
@@ -98,7 +98,7 @@ async def test_a_memory_kill_is_told_with_the_output(open_workspace: Open, play:
 
 async def test_the_limit_of_a_tool_goes_before_the_calls_own(open_workspace: Open, play: Any) -> None:
     calls = [call("bash", command="echo a; sleep 20", timeout=15000)]
-    ran = await play(await open_workspace(), [calls, END], limits=Limits(tool_s=0.4))
+    ran = await play(await open_workspace(), [calls, END], limits=RunLimits(tool_s=0.4))
     assert ran.results[0].startswith("a\n\n\n<shell_metadata>\nshell tool terminated command")
     assert "exceeding timeout 400 ms" in ran.results[0]
 

@@ -10,7 +10,7 @@ import pytest
 from paddock.conformance.harnesses.played import Conversation, Reply
 from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage
 from paddock.errors import InfraError, RequestError
-from paddock.harness import Limits
+from paddock.harness import RunLimits
 from paddock.harnesses.opencode_cli.configuring import Dialect
 from paddock.server.dialects import CONTEXT_KIND
 from paddock.testing.sandboxes import WORKDIR
@@ -19,7 +19,7 @@ from paddock.types.responses import call_item, message_item
 
 pytestmark = [pytest.mark.long, pytest.mark.sandbox]
 OpenStage = Callable[..., Awaitable[Stage]]
-PATIENT = Limits(max_turns=30, time_s=300.0)
+PATIENT = RunLimits(max_turns=30, time_s=300.0)
 """Only what hangs meets them."""
 DIALECTS: list[Dialect] = ["chat", "responses", "messages"]
 
@@ -32,7 +32,7 @@ def bash(line: str, **more: Any) -> JsonObject:
     return call_item("bash", orjson.dumps({"command": line, **more}).decode())
 
 
-async def play(stage: Stage, *turns: Any, limits: Limits = PATIENT, **more: Any) -> Played:
+async def play(stage: Stage, *turns: Any, limits: RunLimits = PATIENT, **more: Any) -> Played:
     """A message comes after the last turn."""
     return await stage.play(*turns, limits=limits, closing=None, **more)
 
@@ -85,7 +85,7 @@ async def test_a_turn_limit_ends_it(open_stage: OpenStage) -> None:
 
 
 async def test_its_time_ends_it(open_stage: OpenStage) -> None:
-    played = await play(await open_stage(), Reply(delay_s=600.0), limits=Limits(time_s=15.0))
+    played = await play(await open_stage(), Reply(delay_s=600.0), limits=RunLimits(time_s=15.0))
     assert played.exit.ended == "time_limit"
 
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import ConfigError, InfraError
-from paddock.harness import Endpoint, Launched, Limits, Screen, Task, Workspace, make_harness
+from paddock.harness import ModelEndpoint, ProgramOutput, RequestFilter, RunLimits, Task, Workspace, make_harness
 from paddock.harnesses.opencode_cli import OpenCodeCliHarness
 from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject, SaidTurn
 from paddock.types.responses import message_item
 
-ENDPOINT = Endpoint(base_url="http://127.0.0.1:8765/v1", model="gpt-5-of-the-user")
+ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:8765/v1", model="gpt-5-of-the-user")
 TASK = Task(prompt="Fix 'it'.\n", system='Be "careful".\n')
 ENVIRONMENT = "<env>\n  Working directory: /testbed\n  Platform: linux\n  Today's date: {}\n</env>"
 MAIN: JsonObject = {"messages": [{"role": "user", "content": "Fix it."}], "tools": [{"type": "function"}]}
@@ -155,7 +155,7 @@ class AskedAgain(NoProgramAsks):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError("a program asks over a tunnel")
 
-    async def endpoint(self, screen: Screen | None = None, *, outside: bool = False) -> Endpoint:
+    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
     async def said(self, known: int = 0) -> list[SaidTurn]:
@@ -163,7 +163,7 @@ class AskedAgain(NoProgramAsks):
         return [turn][known:]
 
 
-class Ended:
+class ExitReason:
     """A workspace where every program ends well."""
 
     workdir = "/testbed"
@@ -171,8 +171,8 @@ class Ended:
     async def write(self, path: str, data: bytes) -> None:
         return
 
-    async def launch(self, argv: Any, *, stdin: bytes = b"", env: Any) -> Launched:
-        return Launched(0, b"", b"", ())
+    async def launch(self, argv: Any, *, stdin: bytes = b"", env: Any) -> ProgramOutput:
+        return ProgramOutput(0, b"", b"", ())
 
     def note_command(self, line: str) -> None:
         raise AssertionError(line)
@@ -180,9 +180,9 @@ class Ended:
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_run_whose_history_holds_pieces_of_a_broken_answer_has_failed(again: bool) -> None:
-    model, workspace = AskedAgain(), cast("Workspace", Ended())
+    model, workspace = AskedAgain(), cast("Workspace", ExitReason())
     model.asked_again = again
-    running = made().run(TASK, workspace, model, Limits(), lambda _step: None)
+    running = made().run(TASK, workspace, model, RunLimits(), lambda _step: None)
     if not again:
         assert (await running).ended == "finished"
         return

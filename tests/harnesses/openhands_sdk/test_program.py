@@ -14,7 +14,7 @@ from paddock.conformance.harnesses import HarnessSubject, find_harness
 from paddock.conformance.harnesses.played import Reply
 from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage, staged
 from paddock.errors import ConfigError
-from paddock.harness import Limits
+from paddock.harness import RunLimits
 from paddock.harnesses.openhands_sdk.harness import OpenHandsSdkHarness
 from paddock.sandbox import SandboxError, SandboxSettings
 from paddock.testing.sandboxes import sandbox_home
@@ -22,7 +22,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
 pytestmark = [pytest.mark.long, pytest.mark.sandbox]
-LONG = Limits(max_turns=40, time_s=300.0, tool_s=60.0)
+LONG = RunLimits(max_turns=40, time_s=300.0, tool_s=60.0)
 
 
 @pytest.fixture(scope="module")

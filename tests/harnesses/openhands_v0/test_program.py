@@ -13,7 +13,7 @@ import pytest
 from paddock.conformance.harnesses import HarnessSubject, find_harness
 from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage, staged
 from paddock.errors import ConfigError
-from paddock.harness import Limits
+from paddock.harness import RunLimits
 from paddock.harnesses.openhands_v0.harness import OpenHandsV0Harness
 from paddock.sandbox import SandboxError, SandboxSettings
 from paddock.testing.sandboxes import sandbox_home
@@ -21,7 +21,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
 pytestmark = [pytest.mark.long, pytest.mark.sandbox]
-LONG = Limits(max_turns=40, time_s=600.0, tool_s=60.0)
+LONG = RunLimits(max_turns=40, time_s=600.0, tool_s=60.0)
 
 
 @pytest.fixture(scope="module")

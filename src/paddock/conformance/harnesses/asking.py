@@ -12,12 +12,12 @@ import orjson
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
 from paddock.conformance.harnesses.stage import PROMPT, SYSTEM, HarnessSubject, Played, Stage, native, staged
 from paddock.errors import ConfigError
-from paddock.harness import Limits, Prompts, Template
+from paddock.harness import Prompts, RunLimits, Template
 from paddock.server.dialects import conversation
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, output_items
 
-ONE_TURN = Limits(max_turns=1, time_s=20.0)
+ONE_TURN = RunLimits(max_turns=1, time_s=20.0)
 UNKNOWN_KEY = "no_such_key"
 
 

@@ -10,7 +10,7 @@ from paddock.conformance.harnesses.played import Conversation, Reply
 from paddock.conformance.harnesses.stage import QUICK, HarnessSubject, Played, staged
 from paddock.conformance.sandboxes.stage import GONE_WITHIN_S, eventually
 from paddock.errors import InfraError, RequestError
-from paddock.harness import Limits
+from paddock.harness import RunLimits
 from paddock.sandbox import SandboxError
 
 PROMPT_S = 8.0
@@ -53,7 +53,7 @@ async def time_ends_a_command(subject: HarnessSubject) -> None:
         limit_s = 1.0 + subject.start_s
         started = time.monotonic()
         turn = [face.shell(f"echo half > done.txt; sleep {room.mark}")]
-        played = await stage.play(turn, room=room, limits=Limits(time_s=limit_s))
+        played = await stage.play(turn, room=room, limits=RunLimits(time_s=limit_s))
         left = played.ended("time_limit")
         took_s = time.monotonic() - started
         expect(took_s < limit_s + PROMPT_S, f"{limit_s:g} s was {took_s:.1f} s")
@@ -67,7 +67,7 @@ async def time_ends_a_model_call(subject: HarnessSubject) -> None:
         face = await stage.face()
         talk = Conversation([])
         turns = Reply([face.shell("true")]), Reply([face.shell("true")], delay_s=60)
-        played = await stage.play(*turns, talk=talk, limits=Limits(time_s=1.0 + subject.start_s))
+        played = await stage.play(*turns, talk=talk, limits=RunLimits(time_s=1.0 + subject.start_s))
         left = played.ended("time_limit")
         expect(left.turns == 1, f"it says {left.turns} turns where one answer came")
         await eventually(lambda: talk.left == 1, "its request goes on at the model server")

@@ -15,9 +15,9 @@ from paddock.conformance.behaviours import NotApplicable, expect
 from paddock.conformance.harnesses.face import Face
 from paddock.conformance.harnesses.played import Conversation, Items, PlayedModel, Reply
 from paddock.conformance.sandboxes.stage import Room
-from paddock.harness import Exit, Harness, Limits, Program, SandboxWorkspace, Step, Task, needs_of
+from paddock.harness import Exit, Harness, Program, RunLimits, SandboxWorkspace, Step, Task, needs_of
 from paddock.harness.contract import Needs
-from paddock.harness.making import check_settings
+from paddock.harness.factory import check_settings
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, Peer, new_secret
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
@@ -58,7 +58,7 @@ new file mode 100644
 +Adding adds.
 """
 FIX = Fix(patch=PATCH, workdir=WORKDIR, files={"calc.py": FILES["calc.py"]}, test_command="python3 test_calc.py")
-QUICK = Limits(max_turns=30, time_s=30.0, tool_s=20.0)
+QUICK = RunLimits(max_turns=30, time_s=30.0, tool_s=20.0)
 """Limits of a run that is not about them: nothing is stopped by them but what hangs."""
 INSIDE_START_S, OUTSIDE_START_S = 4.0, 20.0
 """Programs may load for seconds, on a busy machine for more."""
@@ -190,7 +190,7 @@ class Stage:
         if names is None and self._face is not None:
             return self._face
         renamed: dict[str, Any] = {"tool_names": names} if names else {}
-        played = await self.play(limits=Limits(max_turns=1, time_s=30.0), closing=None, **renamed)
+        played = await self.play(limits=RunLimits(max_turns=1, time_s=30.0), closing=None, **renamed)
         if not played.raw:
             raise NotApplicable("it makes no model request of its own")
         face = Face(
@@ -212,7 +212,7 @@ class Stage:
         self,
         *turns: Items | Reply,
         room: Room | None = None,
-        limits: Limits = QUICK,
+        limits: RunLimits = QUICK,
         harness: Harness | None = None,
         talk: Conversation | None = None,
         closing: Items | None = (),
@@ -258,7 +258,7 @@ class Stage:
         visible = {"instance_id": "calc-1", "problem_statement": PROMPT}
         return Task(**{"prompt": PROMPT, "system": SYSTEM, "tool_names": names, "visible": visible, **changes})
 
-    def _model(self, secret: str, room: Room, limits: Limits) -> RolloutModel:
+    def _model(self, secret: str, room: Room, limits: RunLimits) -> RolloutModel:
         """Limits are the model server's for programs alone: a native harness ends by itself."""
 
         async def tunnel(wish: TunnelWish) -> Tunnel:

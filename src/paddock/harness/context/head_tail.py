@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from paddock.harness.context.measuring import Measure
 from paddock.harness.context.sizes import Sizes
+from paddock.harness.context.token_estimators import TokenEstimator
 from paddock.harness.contract import ContextExceeded
 from paddock.types import JsonObject, Usage
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paddock.harness.native.history import History
 
 
-class Omitted(NamedTuple):
+class OmittedRange(NamedTuple):
     """The range that is left out: steps `first` to before `end`, from 0."""
 
     first: int
@@ -43,10 +43,10 @@ class HeadTail:
         head_share: float,
         refill_share: float,
         notice: str,
-        measure: Measure,
+        measure: TokenEstimator,
         tools: Sequence[JsonObject] = (),
     ) -> None:
-        self.omitted: Omitted | None = None
+        self.omitted: OmittedRange | None = None
         """None: everything is shown."""
         self._max_tokens = max_tokens
         self._head_share = head_share
@@ -95,7 +95,7 @@ class HeadTail:
         head = _taken(sizes[:-2], min(self._head_share * room, room - sizes[-1]))
         room -= sum(sizes[:head])
         tail = 1 + _taken(sizes[-2:head:-1], self._refill_share * room - sizes[-1])
-        self.omitted = Omitted(head, steps - tail)
+        self.omitted = OmittedRange(head, steps - tail)
         return fixed + notice + sum(sizes[:head]) + sum(sizes[steps - tail :])
 
     def _notice(self, steps: int) -> JsonObject:

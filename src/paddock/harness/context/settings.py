@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from paddock.harness.context.head_tail import HeadTail
-from paddock.harness.context.measuring import ByBytes, ByTokenizer, load_tokenizer
+from paddock.harness.context.token_estimators import ByteEstimator, TokenizerEstimator, load_tokenizer
 from paddock.types import JsonObject
 
 if TYPE_CHECKING:
-    from paddock.harness.native.history import Context
+    from paddock.harness.native.history import ContextPolicy
 
 NOTICE = (
     "[To keep this conversation within its limit, {steps} of the earlier steps are not shown here. What they did in "
@@ -50,10 +50,10 @@ class ContextSettings(BaseModel):
         return value
 
 
-def make_context(settings: ContextSettings, request: JsonObject) -> "Context":
+def make_context(settings: ContextSettings, request: JsonObject) -> "ContextPolicy":
     """A new one, of one rollout. `request`: what each request has beside its `input`."""
     file = settings.tokenizer_file
-    measure = ByBytes() if file is None else ByTokenizer(load_tokenizer(file))
+    measure = ByteEstimator() if file is None else TokenizerEstimator(load_tokenizer(file))
     return HeadTail(
         max_tokens=settings.max_tokens,
         head_share=settings.head_share,

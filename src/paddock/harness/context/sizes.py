@@ -3,7 +3,7 @@
 Source  the engine's counts. What it counted beyond what was expected of a request is put to the last part that the
         request shows; of an answer it says itself how long it is. So once the engine has counted a request, the sum of
         what it shows is known exactly, and when the next one is made only the results of its last step are estimated
-        (`measuring`). With an engine that does not count, all is. A notice of what is left out stays as it was
+        (`token_estimators`). With an engine that does not count, all is. A notice of what is left out stays as it was
         estimated: a part may be wrong by what that is, the sum with the notice is not.
 Law     no part is taken for less than a token per `MOST_BYTES_PER_TOKEN` bytes of its results' text: where a template
         shows less of old steps once there are newer ones, differences of counts say too little.
@@ -13,7 +13,7 @@ Cost    each item is measured once.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from paddock.harness.context.measuring import Measure, item_bytes
+from paddock.harness.context.token_estimators import TokenEstimator, item_bytes
 from paddock.types import JsonObject, Usage
 from paddock.types.responses import item_type
 
@@ -26,7 +26,7 @@ MOST_BYTES_PER_TOKEN = 6
 class Sizes:
     """Of one rollout's history."""
 
-    def __init__(self, measure: Measure, extra_tokens: int) -> None:
+    def __init__(self, measure: TokenEstimator, extra_tokens: int) -> None:
         """`extra_tokens`: of each request, beside its history; counted with part 0."""
         self.tokens = [extra_tokens]
         """By part."""

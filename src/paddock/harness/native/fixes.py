@@ -31,7 +31,7 @@ class Replacement(NamedTuple):
     new: str
 
 
-class FileChange(NamedTuple):
+class FileFix(NamedTuple):
     """What a fix does to one file. Paths are below the workdir."""
 
     kind: Literal["add", "modify", "delete"]
@@ -47,7 +47,7 @@ class FileChange(NamedTuple):
     """What the fix makes of its mode; None: it leaves it."""
 
 
-def changes(fix: Fix) -> list[FileChange]:
+def changes(fix: Fix) -> list[FileFix]:
     """The files that a fix touches, in the patch's order."""
     try:
         text = fix.patch.decode()
@@ -57,24 +57,24 @@ def changes(fix: Fix) -> list[FileChange]:
     found = [_change(edit, fix.files, modes) for edit in parse_unified_diff(text)]
     told = {change.to or change.path for change in found}
     alone = [path for path in modes if path not in told]
-    return [*found, *(FileChange("modify", path, None, fix.files.get(path), [], modes[path]) for path in alone)]
+    return [*found, *(FileFix("modify", path, None, fix.files.get(path), [], modes[path]) for path in alone)]
 
 
-def _change(edit: Edit, files: dict[str, str], modes: dict[str, bool]) -> FileChange:
+def _change(edit: Edit, files: dict[str, str], modes: dict[str, bool]) -> FileFix:
     match edit:
         case Write(path, text):
-            return FileChange("add", path, None, text, [], modes.get(path))
+            return FileFix("add", path, None, text, [], modes.get(path))
         case Delete(path):
-            return FileChange("delete", path, None, None, [], None)
+            return FileFix("delete", path, None, None, [], None)
         case Move(path, to):
-            return FileChange("modify", path, to, files.get(path), [], modes.get(to))
+            return FileFix("modify", path, to, files.get(path), [], modes.get(to))
         case Hunks(path, move_to=to):
             executable = modes.get(to or path)
             before = files.get(path)
             if before is None:
-                return FileChange("modify", path, to, None, list(_of_hunks(edit)), executable)
+                return FileFix("modify", path, to, None, list(_of_hunks(edit)), executable)
             after = apply([edit], {path: before})[to or path]
-            return FileChange("modify", path, to, after, list(_between(before, after)), executable)
+            return FileFix("modify", path, to, after, list(_between(before, after)), executable)
     raise ValueError(f"{type(edit).__name__} is nothing that a diff says")
 
 

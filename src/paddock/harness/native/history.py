@@ -2,8 +2,8 @@
 
 Law     history only grows. The first messages are fixed; a step is the model's items, the results of its calls, and
         what the harness adds as a user. Items are sent back as the model gave them, so that a model server knows them.
-Context a `Context` chooses what of it goes into the next request. What it gives is what the model saw: each choice that
-        is no continuation of the one before starts a branch in the turn tree.
+Context a `ContextPolicy` chooses what of it goes into the next request. What it returns is what the model sees: each
+        choice that does not continue the one before starts a branch in the turn tree.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class History:
         return self._items.copy()
 
 
-class Context(Protocol):
+class ContextPolicy(Protocol):
     """Chooses what the model is shown; of one rollout."""
 
     def fit(self, history: History) -> list[JsonObject]:
@@ -49,7 +49,7 @@ class Context(Protocol):
         ...
 
 
-class Everything:
+class FullContext:
     """Shows all of it."""
 
     def fit(self, history: History) -> list[JsonObject]:

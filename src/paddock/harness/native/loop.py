@@ -19,11 +19,22 @@ from paddock.config import validate
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError
 from paddock.harness.context import make_context
-from paddock.harness.contract import ContextExceeded, Ended, Exit, Limits, Model, Prompts, Report, Step, Task, Workspace
-from paddock.harness.native.calling import Caller, called, said_items
-from paddock.harness.native.history import Context, Everything, History
-from paddock.harness.native.profile import Profile, load_profile
+from paddock.harness.contract import (
+    ContextExceeded,
+    Exit,
+    ExitReason,
+    Model,
+    OnStep,
+    Prompts,
+    RunLimits,
+    Step,
+    Task,
+    Workspace,
+)
+from paddock.harness.native.history import ContextPolicy, FullContext, History
+from paddock.harness.native.profile import ToolProfile, load_profile
 from paddock.harness.native.settings import NativeSettings
+from paddock.harness.native.tool_calls import ToolCaller, called, said_items
 from paddock.harness.native.toolbox import Toolbox
 from paddock.types import JsonObject
 from paddock.types.responses import is_cut, messages, turn_id_of, usage_of
@@ -45,9 +56,9 @@ class NativeHarness:
     def __init__(self, settings: NativeSettings) -> None:
         self.settings = settings
         profile = load_profile(self.folder(), settings.profile)
-        self.profile: Profile = profile.model_copy(update={"options": self._merged(profile)})
+        self.profile: ToolProfile = profile.model_copy(update={"options": self._merged(profile)})
 
-    def _merged(self, profile: Profile) -> JsonObject:
+    def _merged(self, profile: ToolProfile) -> JsonObject:
         """The profile's, with what the settings change."""
         changed = self.settings.options
         if self.OPTIONS is not None:
@@ -79,7 +90,7 @@ class NativeHarness:
         """What the harness says as the user to an answer that calls nothing; None: that ends the run."""
         return None
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         run = _Run(self, task, workspace, model, limits)
         try:
             async with asyncio.timeout(limits.time_s) as clock:
@@ -95,14 +106,16 @@ class NativeHarness:
 class _Run:
     """One run of a harness."""
 
-    def __init__(self, harness: NativeHarness, task: Task, workspace: Workspace, model: Model, limits: Limits) -> None:
+    def __init__(
+        self, harness: NativeHarness, task: Task, workspace: Workspace, model: Model, limits: RunLimits
+    ) -> None:
         self.toolbox = harness.TOOLBOX(workspace, limits, harness.profile)
         self._harness = harness
         self._model = model
         self._limits = limits
         shown = {name: task.tool_names.get(name, name) for name in harness.own_tools}
         self.toolbox.shown = shown
-        self._caller = Caller(self.toolbox, shown, concurrent=harness.CONCURRENT)
+        self._caller = ToolCaller(self.toolbox, shown, concurrent=harness.CONCURRENT)
         self._history = History(_first(task))
         self._body: JsonObject = {
             **task.params,
@@ -112,12 +125,12 @@ class _Run:
             "parallel_tool_calls": harness.profile.parallel_tool_calls,
         }
         settings = harness.settings
-        self._context: Context = make_context(settings.context, self._body) if settings.context else Everything()
+        self._context: ContextPolicy = make_context(settings.context, self._body) if settings.context else FullContext()
         self._turns = 0
         self._tokens = 0
         self._final: str | None = None
 
-    def exit(self, ended: Ended, *, detail: str | None = None, final: str | None = None) -> Exit:
+    def exit(self, ended: ExitReason, *, detail: str | None = None, final: str | None = None) -> Exit:
         return Exit(
             ended=ended,
             turns=self._turns,
@@ -126,7 +139,7 @@ class _Run:
             malformed=dict(self._caller.malformed),
         )
 
-    async def live(self, report: Report) -> Exit:
+    async def live(self, report: OnStep) -> Exit:
         while (limit := self._limit()) is None:
             self._notice()
             try:
@@ -159,7 +172,7 @@ class _Run:
         self._turns += 1
         return response
 
-    async def _act(self, response: JsonObject, report: Report) -> Exit | None:
+    async def _act(self, response: JsonObject, report: OnStep) -> Exit | None:
         """Do what the answer asks for; None: the run goes on."""
         named = turn_id_of(response)
         output = said_items(response)

@@ -18,7 +18,7 @@ from paddock.types import JsonObject, Record
 DEFAULT = "default"
 
 
-class Profile(Record):
+class ToolProfile(Record):
     """One face of a harness."""
 
     source: str
@@ -39,7 +39,7 @@ class Profile(Record):
 
 
 @lru_cache(maxsize=64)
-def load_profile(folder: Path, name: str) -> Profile:
+def load_profile(folder: Path, name: str) -> ToolProfile:
     """The profile of that name in a harness's folder."""
     path = folder / "profiles" / f"{name}.json"
     there = sorted(file.stem for file in (folder / "profiles").glob("*.json"))
@@ -47,7 +47,7 @@ def load_profile(folder: Path, name: str) -> Profile:
         hint = suggestion(name, there)
         raise ConfigError(f"profile {name!r}: not one of {', '.join(there)}{hint}", kind="profile_unknown")
     try:
-        return Profile.model_validate(orjson.loads(path.read_bytes()))
+        return ToolProfile.model_validate(orjson.loads(path.read_bytes()))
     except ValidationError as error:
         raise ConfigError(f"{path}: {describe(error)}", kind="profile_invalid") from error
     except orjson.JSONDecodeError as error:

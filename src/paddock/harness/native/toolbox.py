@@ -1,7 +1,7 @@
 """A rollout's executors: a class per harness, a method per tool.
 
 Method  `t_<real name>(self, **arguments)`: arguments as the tool's schema has them, those that the model left out are
-        missing; a custom tool's method takes one, `text`. Returns a text for the model, or `Said`.
+        missing; a custom tool's method takes one, `text`. Returns a text for the model, or `ToolResult`.
 Errors  what a program says about its own failure is text. A failure of the workspace is raised, never caught here: so
         it can't become a text. Files that are not there (FileNotFoundError, ...) are the tool's to word.
 Wording a call that no tool can take is answered as the real program answers it: the methods at the end.
@@ -10,14 +10,14 @@ Wording a call that no tool can take is answered as the real program answers it:
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from paddock.harness.contract import Limits, Workspace
-from paddock.harness.native.profile import Profile
+from paddock.harness.contract import RunLimits, Workspace
+from paddock.harness.native.profile import ToolProfile
 from paddock.tools import Malformed, decode_object
 from paddock.tools.schema import violation
 from paddock.types import JsonObject
 
 
-class Called(NamedTuple):
+class ToolCall(NamedTuple):
     """One call as the model wrote it."""
 
     shown: str
@@ -33,7 +33,7 @@ class Called(NamedTuple):
         return {"type": kind, "call_id": self.call_id, "output": text}
 
 
-class Said(NamedTuple):
+class ToolResult(NamedTuple):
     """A tool's answer, where a text does not say all."""
 
     text: str
@@ -43,13 +43,13 @@ class Said(NamedTuple):
     """Its last words."""
 
 
-Tool = Callable[..., Awaitable[str | Said]]
+Tool = Callable[..., Awaitable[str | ToolResult]]
 
 
 class Toolbox:
     """Base of a harness's toolbox. Made at the start of a run, closed at its end."""
 
-    def __init__(self, workspace: Workspace, limits: Limits, profile: Profile) -> None:
+    def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         self.workspace = workspace
         self.limits = limits
         self.profile = profile
@@ -80,7 +80,7 @@ class Toolbox:
         """The name that the program takes an unknown one for; None: it stays unknown."""
         return None
 
-    def unknown_tool(self, call: Called) -> str:
+    def unknown_tool(self, call: ToolCall) -> str:
         return f"There is no tool {call.shown!r}; there are: {', '.join(self.shown.values())}."
 
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from posixpath import dirname, join
 from shlex import quote
 
-from paddock.harness.native import FileChange, Player, Replacement, changes
+from paddock.harness.native import FileFix, Replacement, TurnWriter, changes
 from paddock.types import Fix, JsonObject
 
 TEST_TIMEOUT_S = 600
@@ -50,7 +50,7 @@ class _Play:
     """Calls, by what they do."""
 
     def __init__(self, fix: Fix, terminal: str, editor: str) -> None:
-        self.player = Player()
+        self.player = TurnWriter()
         self._workdir = fix.workdir
         self._before = fix.files
         self._shell, self._editor = terminal, editor
@@ -78,7 +78,7 @@ class _Play:
             self.shell(f"mkdir -p {self.quoted(dirname(path))}")
         self.edits("create", path, file_text=text)
 
-    def edit(self, change: FileChange) -> None:
+    def edit(self, change: FileFix) -> None:
         """A file that stands where it is to be."""
         path = change.to or change.path
         texts = [self._before.get(change.path, ""), *(part for one in change.replacements for part in one[1:])]
@@ -113,7 +113,7 @@ def _plain(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _moves(todo: list[FileChange]) -> Iterator[FileChange]:
+def _moves(todo: list[FileFix]) -> Iterator[FileFix]:
     """Those that move, each after those that still stand at its target."""
     left = [change for change in todo if change.kind == "modify" and change.to not in (None, change.path)]
     while left:

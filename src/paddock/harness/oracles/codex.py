@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from paddock.edits import EditError, PatchError, apply, parse_codex_patch
-from paddock.harness.native import FileChange, Player, Replacement, changes
+from paddock.harness.native import FileFix, Replacement, TurnWriter, changes
 from paddock.types import Fix, JsonObject
 
 _AROUND = 20
@@ -37,7 +37,7 @@ class _Policy:
     """Calls the tools that there are."""
 
     def __init__(self, tools: Mapping[str, str]) -> None:
-        self.player = Player()
+        self.player = TurnWriter()
         self._types = tools
 
     def run(self, line: str) -> None:
@@ -62,7 +62,7 @@ class _Policy:
             self.player.call("shell", command=["bash", "-lc", line], **older)
 
 
-def _look(change: FileChange) -> str:
+def _look(change: FileFix) -> str:
     path = shlex.quote(change.path)
     if change.kind == "add":
         return "ls -a"
@@ -73,7 +73,7 @@ def _look(change: FileChange) -> str:
     return f"sed -n '{first},{last}p' -- {path}"
 
 
-def _in_order(made: Sequence[FileChange]) -> Iterator[FileChange]:
+def _in_order(made: Sequence[FileFix]) -> Iterator[FileFix]:
     yield from (change for change in made if change.kind == "delete")
     moves = [change for change in made if change.to is not None]
     while moves:
@@ -84,7 +84,7 @@ def _in_order(made: Sequence[FileChange]) -> Iterator[FileChange]:
     yield from (change for change in made if change.kind != "delete" and change.to is None)
 
 
-def _make(policy: _Policy, change: FileChange, before: str | None) -> None:
+def _make(policy: _Policy, change: FileFix, before: str | None) -> None:
     path = change.to or change.path
     match change.kind:
         case "delete":
@@ -110,7 +110,7 @@ def _add(policy: _Policy, path: str, text: str) -> None:
     _patched_to(policy, [body] if text else [], {}, path, text)
 
 
-def _modify(policy: _Policy, change: FileChange, before: str | None) -> None:
+def _modify(policy: _Policy, change: FileFix, before: str | None) -> None:
     path, to = change.path, change.to or change.path
     if not change.replacements:
         if change.to is not None:

@@ -13,7 +13,7 @@ from posixpath import dirname, join
 from shlex import quote
 
 from paddock.edits import EditError, PatchError, apply, parse_codex_patch
-from paddock.harness.native import FileChange, Player, Replacement, changes
+from paddock.harness.native import FileFix, Replacement, TurnWriter, changes
 from paddock.types import Fix, JsonObject
 
 BOM = "\ufeff"
@@ -38,7 +38,7 @@ def played(player: "Editing", fix: Fix) -> list[list[JsonObject]]:
     return player.turns
 
 
-class Editing(Player):
+class Editing(TurnWriter):
     """With `edit` and `write`."""
 
     def __init__(self, fix: Fix) -> None:
@@ -48,7 +48,7 @@ class Editing(Player):
     def look(self) -> None:
         self.read(self._fix.workdir)
 
-    def make(self, change: FileChange) -> None:
+    def make(self, change: FileFix) -> None:
         path = join(self._fix.workdir, change.to or change.path)
         if change.kind == "delete":
             self.line(f"rm -f -- {quote(path)}")
@@ -59,7 +59,7 @@ class Editing(Player):
         if change.executable is not None:
             self.line(f"chmod {'+x' if change.executable else '-x'} -- {quote(path)}")
 
-    def _modify(self, change: FileChange, path: str) -> None:
+    def _modify(self, change: FileFix, path: str) -> None:
         if change.to is not None:
             old = join(self._fix.workdir, change.path)
             self.line(f"mkdir -p -- {quote(dirname(path))} && mv -- {quote(old)} {quote(path)}")
@@ -75,7 +75,7 @@ class Editing(Player):
             self.line(f": > {quote(path)}")
         self.put(path, change.text or "")
 
-    def makes(self, path: str, before: str | None, change: FileChange) -> bool:
+    def makes(self, path: str, before: str | None, change: FileFix) -> bool:
         """Whether edits come to the text after; where the text before is unknown there is no other way."""
         if before is None:
             return True
@@ -109,7 +109,7 @@ class Editing(Player):
 class _Patching(Editing):
     """With `apply_patch`."""
 
-    def makes(self, path: str, before: str | None, change: FileChange) -> bool:
+    def makes(self, path: str, before: str | None, change: FileFix) -> bool:
         if before is None:
             return True
         return BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text

@@ -1,8 +1,8 @@
 """`python -I bridge.py DRIVER`: the program's end of the channel, under its own interpreter. Standard library only.
 
-Driver  a file with `drive(bridge, start)`: it runs the program on the task that `start` tells, and returns how that
-        ended: `{"ended": ..., "text": ...}`, as `paddock.harness.outside.serving.Told` has it. What it raises is a
-        failure.
+Driver  a file with `drive(bridge, start)`: it runs the program on the task that `start` describes, and returns how that
+        ended: `{"ended": ..., "text": ...}`, see `paddock.harness.outside.bridge_server.DriverExit`. What it raises is
+        a failure.
 Channel a socket, which is stdout when this begins, and of which no child of this process gets anything; then stdout is
         stderr, so that no print disturbs it. JSON lines: `{"id", "op", ...}` there, `{"id", "ok" | "error"}` back. Any
         thread may ask, many at once.

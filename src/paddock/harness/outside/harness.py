@@ -1,13 +1,13 @@
 """A program on this machine as a harness: unmodified, under its own interpreter, its tools bound to the sandbox.
 
 Class   names the program and its driver (`paddock.harness.outside.bridge`), and says with which words and variables it
-        starts (`Start`).
+        starts (`DriverStart`).
 Secret  the rollout's key goes over the channel alone. Nothing that the program leaves or says is told with it.
 Limits  turns, tokens and time are the model server's to enforce; the program is killed when its time is over.
 Left    files of its folder that a class `keeps` are read when it has ended, or its time has; a program that died takes
         them along.
-Errors  those of `paddock.harness.programs.ending`, of the workspace and of the model; ConfigError: its settings are
-        wrong, as it says itself.
+Errors  those of `paddock.harness.programs.exit_status`, of the workspace and of the model; ConfigError where the
+        program says that its settings are wrong.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ import orjson
 from pydantic import BaseModel, ConfigDict
 
 from paddock.errors import ConfigError
-from paddock.harness.contract import Endpoint, Exit, Limits, Model, Prompts, Report, Task, Workspace
+from paddock.harness.contract import Exit, Model, ModelEndpoint, OnStep, Prompts, RunLimits, Task, Workspace
+from paddock.harness.outside.bridge_server import BridgeServer, DriverExit
 from paddock.harness.outside.process import OutsideProcess
-from paddock.harness.outside.serving import Serving, Told
-from paddock.harness.programs.ending import exit_of, exit_with, out_of_time
-from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.exit_status import exit_of, exit_with, out_of_time
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.program import Program
-from paddock.harness.programs.transcript import CUT, Habits, Transcript
-from paddock.harness.results import Launched
+from paddock.harness.programs.step_recorder import CUT, RequestRules, StepRecorder
+from paddock.harness.results import ProgramOutput
 from paddock.types import JsonObject
 
 BRIDGE = Path(__file__).parent / "bridge.py"
@@ -45,7 +45,7 @@ class OutsideSettings(BaseModel):
     """More environment variables of the program."""
 
 
-class Start(NamedTuple):
+class DriverStart(NamedTuple):
     """How a program is started."""
 
     told: JsonObject
@@ -61,7 +61,7 @@ class OutsideHarness(ABC):
     keeps: ClassVar[Sequence[str]] = ()
     """Names of files in its folder."""
 
-    def __init__(self, program: Installed | None = None) -> None:
+    def __init__(self, program: InstalledProgram | None = None) -> None:
         """None: it is not to be run, only asked about."""
         self.left: dict[str, bytes] = {}
         """What was kept, by name."""
@@ -80,16 +80,16 @@ class OutsideHarness(ABC):
     def prompts(self) -> Prompts: ...
 
     @abstractmethod
-    def start(self, task: Task, workdir: str, limits: Limits) -> Start:
+    def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
         """How it is started for a task."""
 
-    def habits(self) -> Habits:
+    def habits(self) -> RequestRules:
         """What of its requests is ours to decide."""
-        return Habits()
+        return RequestRules()
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         # What its calls run is counted where it is run.
-        said = Transcript(model, report, habits=self.habits(), note=_uncounted)
+        said = StepRecorder(model, report, habits=self.habits(), note=_uncounted)
         begun_s = time.monotonic()
         endpoint = await model.endpoint(said, outside=True)
         start = self.start(task, workspace.workdir, limits)
@@ -104,7 +104,7 @@ class OutsideHarness(ABC):
         await said.settle()
         return self._exit(ran, said, model, limits, begun_s)
 
-    async def _ran(self, start: Start, endpoint: Endpoint, workspace: Workspace) -> "_Ran":
+    async def _ran(self, start: DriverStart, endpoint: ModelEndpoint, workspace: Workspace) -> "_Ran":
         if self._installed is None:
             raise ConfigError(f"{self.program.name}: nobody said where its program is", kind="program_missing")
         # Isolated: neither its user's packages nor the folder of the bridge are its own.
@@ -112,7 +112,7 @@ class OutsideHarness(ABC):
         async with OutsideProcess(argv, {**start.env, **self.settings.env}) as process:
             try:
                 process.writer.write(orjson.dumps({**start.told, "endpoint": endpoint.model_dump()}) + b"\n")
-                told = await Serving(workspace).serve(process.reader, process.writer)
+                told = await BridgeServer(workspace).serve(process.reader, process.writer)
             finally:
                 self._keep(process, endpoint.api_key)
             code = 0 if told else await process.exit_code()
@@ -124,17 +124,17 @@ class OutsideHarness(ABC):
             if data is not None:
                 self.left[name] = data.replace(secret.encode(), b"...")
 
-    def _exit(self, ran: "_Ran", said: Transcript, model: Model, limits: Limits, begun_s: float) -> Exit:
+    def _exit(self, ran: "_Ran", said: StepRecorder, model: Model, limits: RunLimits, begun_s: float) -> Exit:
         name = f"{self.program.name} {self.program.version}"
         told = ran.told
         if told is None:
-            return exit_of(name, Launched(ran.code or 1, b"", ran.output.encode()), said, model, limits, begun_s)
+            return exit_of(name, ProgramOutput(ran.code or 1, b"", ran.output.encode()), said, model, limits, begun_s)
         if told.ended == "config":
             raise ConfigError(f"{name}: {told.text}", kind="program_config")
         if told.ended == "failed":
-            return exit_of(name, Launched(1, b"", (told.text or "").encode()), said, model, limits, begun_s)
+            return exit_of(name, ProgramOutput(1, b"", (told.text or "").encode()), said, model, limits, begun_s)
         if told.ended == "finished" or model.overflowed:
-            left = exit_of(name, Launched(0, b"", b""), said, model, limits, begun_s)
+            left = exit_of(name, ProgramOutput(0, b"", b""), said, model, limits, begun_s)
             return left.model_copy(update={"detail": left.detail or told.text})
         if told.ended == "gave_up":
             cut = said.last is not None and said.last.finish_reason == CUT
@@ -145,7 +145,7 @@ class OutsideHarness(ABC):
 class _Ran(NamedTuple):
     """What came of a run."""
 
-    told: Told | None
+    told: DriverExit | None
     """None: it was gone without a word."""
     code: int
     output: str

@@ -1,11 +1,11 @@
 """A command-line program as a harness: unmodified, in the sandbox, from a read-only folder, with a throw-away home.
 
-Class   says which program, with which files, words and variables it is started (`Started`), and what of its requests
-        is pinned or refused (`Habits`). It runs to its end, or to the rollout's.
+Class   says which program, with which files, words and variables it is started (`ProgramStart`), and what of its
+        requests is pinned or refused (`RequestRules`). It runs to its end, or to the rollout's.
 Home    `HOME`, outside the repository, gone with the sandbox. Nothing in it is secret: what names the rollout is added
         at the host's end of the tunnel.
 Limits  turns, tokens and time are the model server's to enforce; the program is killed when its time is over.
-Errors  those of `paddock.harness.programs.ending`, of the workspace and of the model.
+Errors  those of `paddock.harness.programs.exit_status`, of the workspace and of the model.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from paddock.harness.contract import Endpoint, Exit, Limits, Model, Prompts, Report, Task, Workspace
-from paddock.harness.programs.ending import exit_of, out_of_time
+from paddock.harness.contract import Exit, Model, ModelEndpoint, OnStep, Prompts, RunLimits, Task, Workspace
+from paddock.harness.programs.exit_status import exit_of, out_of_time
 from paddock.harness.programs.program import MOUNTED, Program
-from paddock.harness.programs.transcript import Habits, Transcript
+from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
 
 HOME = str(MOUNTED / "home")
 """Inside."""
@@ -40,7 +40,7 @@ class CliSettings(BaseModel):
     """More environment variables of the program."""
 
 
-class Started(NamedTuple):
+class ProgramStart(NamedTuple):
     """How a program is started."""
 
     argv: Sequence[str]
@@ -68,14 +68,14 @@ class CliHarness(ABC):
     def prompts(self) -> Prompts: ...
 
     @abstractmethod
-    def started(self, task: Task, endpoint: Endpoint, workdir: str) -> Started:
+    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         """How it is started for a task."""
 
-    def habits(self) -> Habits:
+    def habits(self) -> RequestRules:
         """What of its requests is ours to decide."""
-        return Habits()
+        return RequestRules()
 
-    def check(self, left: Exit, said: Transcript) -> None:
+    def check(self, left: Exit, said: StepRecorder) -> None:
         """Raises InfraError for an end that looks well to everybody but those who know the program."""
         return
 
@@ -83,8 +83,8 @@ class CliHarness(ABC):
         """Where one of the program's commands is, inside."""
         return str(self.program.mounted / "bin" / name)
 
-    async def run(self, task: Task, workspace: Workspace, model: Model, limits: Limits, report: Report) -> Exit:
-        said = Transcript(model, report, habits=self.habits(), note=workspace.note_command)
+    async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
+        said = StepRecorder(model, report, habits=self.habits(), note=workspace.note_command)
         begun_s = time.monotonic()
         started = self.started(task, await model.endpoint(said), workspace.workdir)
         for path, data in started.files.items():

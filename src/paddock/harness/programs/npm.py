@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from paddock.errors import ConfigError, InfraError
-from paddock.harness.programs.children import Commands
+from paddock.harness.programs.host_commands import Commands
 from paddock.harness.programs.program import Program
 
 OLDEST = 9

@@ -21,9 +21,9 @@ from pydantic import ValidationError
 
 from paddock.errors import ConfigError
 from paddock.harness.programs import npm, pip
-from paddock.harness.programs.children import Commands
-from paddock.harness.programs.choosing import program_of
-from paddock.harness.programs.installed import RECORD, Installed, finish
+from paddock.harness.programs.catalogue import program_of
+from paddock.harness.programs.host_commands import Commands
+from paddock.harness.programs.installation import RECORD, InstalledProgram, finish
 from paddock.harness.programs.program import Program
 from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import PROGRAMS, default_home
@@ -48,7 +48,7 @@ class ProgramStore:
         self.root = self.home / PROGRAMS
         self._environ = os.environ if environ is None else environ
 
-    def find(self, program: Program) -> Installed:
+    def find(self, program: Program) -> InstalledProgram:
         """The installed one; ConfigError with the command that installs it."""
         found = self._read(self.root / program.folder)
         if found is None:
@@ -59,12 +59,12 @@ class ProgramStore:
             )
         return found
 
-    def installed(self) -> list[Installed]:
+    def installed(self) -> list[InstalledProgram]:
         """All of them, by name and version."""
         folders = sorted(self.root.glob("[!.]*")) if self.root.is_dir() else []
         return [found for folder in folders if (found := self._read(folder)) is not None]
 
-    def install(self, program: Program, say: Callable[[str], None] = _ignore) -> Installed:
+    def install(self, program: Program, say: Callable[[str], None] = _ignore) -> InstalledProgram:
         """It, installed now if it was not. `say` is told what takes its time."""
         folder = self.root / program.folder
         if found := self._read(folder):
@@ -111,9 +111,9 @@ class ProgramStore:
             words += ["--home", str(self.home)]
         return shlex.join(words)
 
-    def _read(self, folder: Path) -> Installed | None:
+    def _read(self, folder: Path) -> InstalledProgram | None:
         try:
-            return Installed.model_validate_json((folder / RECORD).read_bytes()).at(folder)
+            return InstalledProgram.model_validate_json((folder / RECORD).read_bytes()).at(folder)
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
 

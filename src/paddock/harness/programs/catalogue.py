@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from paddock.config import implementations
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError, describe
-from paddock.harness.contract import Programmed
-from paddock.harness.making import KIND, harness_class, make_harness
+from paddock.harness.contract import ProgramHarness
+from paddock.harness.factory import KIND, harness_class, make_harness
 from paddock.harness.programs.program import Program
 
 
-class Known(NamedTuple):
+class ProgramCatalogue(NamedTuple):
     """The harnesses here."""
 
     programs: dict[str, Program]
@@ -32,7 +32,7 @@ def program_of(spec: str, version: str | None = None) -> Program:
         hint = suggestion(spec, known().programs, label="programs")
         raise ConfigError(f"harness {spec} is our own code, nothing to install{hint}", kind="no_program")
     try:
-        return cast("Programmed", make_harness(spec, {"version": version} if version else {})).program
+        return cast("ProgramHarness", make_harness(spec, {"version": version} if version else {})).program
     except ValidationError as error:
         raise ConfigError(f"harness {spec}: {describe(error)}", kind="program_invalid") from error
 
@@ -42,9 +42,9 @@ def is_program(spec: str) -> bool:
     return hasattr(harness_class(spec), "program")
 
 
-def known() -> Known:
+def known() -> ProgramCatalogue:
     """All folders of harnesses; one that does not load holds up no other."""
-    found = Known({}, {})
+    found = ProgramCatalogue({}, {})
     for name in implementations(KIND):
         try:
             if is_program(name):

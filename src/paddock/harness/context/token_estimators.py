@@ -30,7 +30,7 @@ LEAST_BYTES = 128
 _TEXT_KEYS = ("name", "arguments", "input", "content", "output", "summary")
 
 
-class Measure(Protocol):
+class TokenEstimator(Protocol):
     """Estimates lengths; of one rollout."""
 
     def tokens(self, items: Sequence[JsonObject]) -> int: ...
@@ -44,7 +44,7 @@ class Measure(Protocol):
         ...
 
 
-class ByBytes:
+class ByteEstimator:
     """Without a tokenizer."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class ByBytes:
         return int(size * self._tokens_per_byte) + 1
 
 
-class ByTokenizer:
+class TokenizerEstimator:
     """With the policy's tokenizer."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:

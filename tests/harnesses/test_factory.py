@@ -8,11 +8,11 @@ from pydantic import BaseModel
 from paddock.config import implementations
 from paddock.errors import ConfigError
 from paddock.harness import (
-    Endpoint,
     Exit,
-    Limits,
+    ModelEndpoint,
     Needs,
-    Report,
+    OnStep,
+    RunLimits,
     Task,
     Workspace,
     harness_class,
@@ -31,7 +31,9 @@ class Curious:
     def __init__(self, **given: Any) -> None:
         self.given = given
 
-    async def run(self, task: Task, workspace: Workspace, endpoint: Endpoint, limits: Limits, report: Report) -> Exit:
+    async def run(
+        self, task: Task, workspace: Workspace, endpoint: ModelEndpoint, limits: RunLimits, report: OnStep
+    ) -> Exit:
         return Exit(ended="finished", turns=0)
 
 

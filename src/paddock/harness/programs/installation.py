@@ -25,7 +25,7 @@ RECORD = "program.json"
 _SHOWN = 10
 
 
-class Installed(Record):
+class InstalledProgram(Record):
     """One program in one version on this machine."""
 
     name: str
@@ -55,7 +55,7 @@ def finish(program: Program, folder: Path) -> None:
     (folder / "bin").mkdir(exist_ok=True)
     for command, pattern in program.commands.items():
         _link(program, folder, command, pattern)
-    record = Installed(
+    record = InstalledProgram(
         name=program.name,
         version=program.version,
         packages=program.wanted,

@@ -9,7 +9,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item, new_id
 
 
-class Player:
+class TurnWriter:
     """Collects turns."""
 
     def __init__(self) -> None:

@@ -18,19 +18,19 @@ from pydantic import ValidationError
 
 from paddock.errors import InfraError
 from paddock.harness.contract import ShellSession, Workspace
-from paddock.harness.results import ShellExecuted
+from paddock.harness.results import ShellOutput
 from paddock.sandbox.failures import SandboxRequestError
 from paddock.types import JsonObject, Record
 
 R = TypeVar("R", bound=Record)
-HowEnded = Literal["finished", "gave_up", "turn_limit", "time_limit", "config", "failed"]
+DriverExitReason = Literal["finished", "gave_up", "turn_limit", "time_limit", "config", "failed"]
 
 
-class Told(Record):
+class DriverExit(Record):
     """How a driver says that its program has ended."""
 
     op: Literal["end"]
-    ended: HowEnded
+    ended: DriverExitReason
     """`gave_up`: on a policy that it can't follow; `turn_limit`, `time_limit`: of the program's own; `config`: its
     settings are wrong."""
     text: str | None = None
@@ -76,7 +76,7 @@ class _Type(_At):
     wait_s: float
 
 
-class Serving:
+class BridgeServer:
     """Of one run."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -95,16 +95,16 @@ class Serving:
             "shell_close": (_At, self._close),
         }
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Told | None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> DriverExit | None:
         """Answer until it says that it has ended; None: it is gone without a word."""
-        told: Told | None = None
+        told: DriverExit | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 under_way: set[asyncio.Task[None]] = set()
                 while told is None and (line := await _line(reader)):
                     message = _message(line)
                     if message.get("op") == "end":
-                        told = _checked(Told, message)
+                        told = _checked(DriverExit, message)
                         break
                     task = group.create_task(self._answer(message, writer))
                     under_way.add(task)
@@ -185,7 +185,7 @@ class Serving:
         return {}
 
 
-def _shown(done: ShellExecuted) -> JsonObject:
+def _shown(done: ShellOutput) -> JsonObject:
     return {
         "output": done._replace(timed_out=False).text(),
         "exit_code": done.exit_code,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.harness.mixing import draw, seed_of, shown_names
+from paddock.harness.draws import draw, seed_of, shown_names
 from paddock.tools import SYNONYMS, canonical, stand_ins
 from paddock.types import JsonObject, Row, Stamp
 
@@ -86,7 +86,7 @@ def test_draws_are_those_of_every_process_and_version() -> None:
 
 
 PROGRAM = """
-from paddock.harness.mixing import draw, seed_of, shown_names
+from paddock.harness.draws import draw, seed_of, shown_names
 from paddock.types import Row, Stamp
 rows = [Row(responses_create_params={"input": "x"}, stamp=Stamp(group_id=g)) for g in range(20)]
 rows += [Row(responses_create_params={"input": "x"}, task={"b": {"d": 1, "c": g}, "a": "\\u00e9"}) for g in range(20)]

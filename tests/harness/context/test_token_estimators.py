@@ -12,8 +12,15 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from paddock.harness.context import ContextSettings, make_context
-from paddock.harness.context.measuring import MARK_TOKENS, ByBytes, ByTokenizer, item_bytes, load_tokenizer, texts
 from paddock.harness.context.sizes import Sizes
+from paddock.harness.context.token_estimators import (
+    MARK_TOKENS,
+    ByteEstimator,
+    TokenizerEstimator,
+    item_bytes,
+    load_tokenizer,
+    texts,
+)
 from paddock.harness.contract import ContextExceeded
 from paddock.harness.native.history import History
 from paddock.types import JsonObject, Usage
@@ -51,7 +58,7 @@ def test_the_text_of_an_item_is_what_a_template_renders_and_what_is_no_text_coun
 
 
 def test_the_policys_tokenizer_counts_texts(tokenizer_file: str) -> None:
-    measure = ByTokenizer(load_tokenizer(tokenizer_file))
+    measure = TokenizerEstimator(load_tokenizer(tokenizer_file))
     assert measure.tokens([{"role": "user", "content": "go on go on go"}]) == 5 + MARK_TOKENS
     assert measure.text_tokens("go on") == 2
 
@@ -89,7 +96,7 @@ def test_the_tokenizers_package_is_not_loaded_without_a_tokenizer_file() -> None
 
 @given(st.lists(st.tuples(st.integers(0, 4000), st.floats(0.05, 1.5)), max_size=8))
 def test_bytes_count_at_the_densest_rate_that_was_seen_between_a_third_and_one(seen: list[tuple[int, float]]) -> None:
-    measure = ByBytes()
+    measure = ByteEstimator()
     rates = [1 / 3]
     for size, rate in seen:
         items: list[JsonObject] = [{"role": "user", "content": "x" * size}]
@@ -99,7 +106,7 @@ def test_bytes_count_at_the_densest_rate_that_was_seen_between_a_third_and_one(s
 
 
 def test_the_engines_counts_go_before_estimates() -> None:
-    sizes = Sizes(ByBytes(), 0)
+    sizes = Sizes(ByteEstimator(), 0)
     history = History([{"role": "user", "content": "Go."}])
     sizes.take_in(history)
     sizes.correct(40 - sizes.total)
@@ -108,7 +115,7 @@ def test_the_engines_counts_go_before_estimates() -> None:
     history.add([CALL, RESULT])
     history.note("Go on.")
     sizes.take_in(history)
-    estimated = ByBytes().tokens([RESULT, {"role": "user", "content": "Go on."}])
+    estimated = ByteEstimator().tokens([RESULT, {"role": "user", "content": "Go on."}])
     assert sizes.tokens == [40, 7 + estimated]
     sizes.correct(300 - sizes.total)
     assert sizes.tokens == [40, 260]
@@ -116,7 +123,7 @@ def test_the_engines_counts_go_before_estimates() -> None:
 
 
 def test_how_long_results_are_is_learnt_without_the_answer_before_them() -> None:
-    measure = ByBytes()
+    measure = ByteEstimator()
     sizes = Sizes(measure, 0)
     history = History([{"role": "user", "content": "Go."}])
     sizes.take_in(history)
@@ -128,7 +135,7 @@ def test_how_long_results_are_is_learnt_without_the_answer_before_them() -> None
 
 
 def test_a_step_that_the_template_shows_less_of_later_is_not_taken_for_nothing() -> None:
-    sizes = Sizes(ByBytes(), 0)
+    sizes = Sizes(ByteEstimator(), 0)
     history = History([{"role": "user", "content": "Go."}])
     sizes.take_in(history)
     history.add([CALL, RESULT])
@@ -139,12 +146,12 @@ def test_a_step_that_the_template_shows_less_of_later_is_not_taken_for_nothing()
 
 
 def test_a_note_after_a_step_was_measured_is_measured_too() -> None:
-    sizes = Sizes(ByBytes(), 5)
+    sizes = Sizes(ByteEstimator(), 5)
     history = History([])
     history.note("Go.")
     sizes.take_in(history)
     before = sizes.total
     history.note("Go on." * 50)
     sizes.take_in(history)
-    assert (before, sizes.total) == (5 + ByBytes().tokens(history.fixed[:1]), sizes.tokens[0])
+    assert (before, sizes.total) == (5 + ByteEstimator().tokens(history.fixed[:1]), sizes.tokens[0])
     assert sizes.total > before + 100

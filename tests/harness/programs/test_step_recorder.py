@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.harness import Refused, Step
-from paddock.harness.programs.transcript import Habits, Transcript
+from paddock.harness import SideRequest, Step
+from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
 from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject, SaidTurn
 from paddock.types.responses import call_item, message_item
@@ -52,7 +52,9 @@ class Run:
         self.model = Recorded()
         self.steps: list[Step] = []
         self.commands: list[str] = []
-        self.said = Transcript(self.model, self.steps.append, habits=Habits(**habits), note=self.commands.append)
+        self.said = StepRecorder(
+            self.model, self.steps.append, habits=RequestRules(**habits), note=self.commands.append
+        )
 
 
 def results(dialect: str, *pairs: tuple[str, str]) -> list[JsonObject]:
@@ -141,7 +143,7 @@ def test_what_is_no_part_of_the_task_is_refused_and_counted() -> None:
         return None if body.get("tools") else "a title"
 
     run = Run(aside=aside)
-    with pytest.raises(Refused, match="a title"):
+    with pytest.raises(SideRequest, match="a title"):
         run.said.passed("/v1/chat/completions", {"messages": []})
     run.said.passed("/v1/chat/completions", request("chat"))
     assert dict(run.said.refused) == {"a title": 1}

@@ -11,9 +11,9 @@ import signal
 import time
 
 from paddock.errors import InfraError
-from paddock.harness.contract import Ended, Exit, Limits, Model
-from paddock.harness.programs.transcript import CUT, Transcript
-from paddock.harness.results import Launched
+from paddock.harness.contract import Exit, ExitReason, Model, RunLimits
+from paddock.harness.programs.step_recorder import CUT, StepRecorder
+from paddock.harness.results import ProgramOutput
 from paddock.sandbox.ends import SENT
 
 _SHOWN = 600
@@ -23,10 +23,10 @@ _KILLED = 128 + signal.SIGKILL
 
 def exit_of(
     name: str,
-    done: Launched,
-    said: Transcript,
+    done: ProgramOutput,
+    said: StepRecorder,
     model: Model,
-    limits: Limits,
+    limits: RunLimits,
     started_s: float,
     *,
     inside: bool = False,
@@ -47,7 +47,7 @@ def exit_of(
     raise InfraError(f"{name} {how}: {words or 'it said nothing'}", kind="program_failed", doubtful=doubtful)
 
 
-def _limited(said: Transcript, limits: Limits, started_s: float) -> Exit:
+def _limited(said: StepRecorder, limits: RunLimits, started_s: float) -> Exit:
     if limits.max_turns is not None and said.turns >= limits.max_turns:
         return exit_with("turn_limit", said)
     if limits.max_tokens is not None and said.sampled_tokens >= limits.max_tokens:
@@ -57,10 +57,10 @@ def _limited(said: Transcript, limits: Limits, started_s: float) -> Exit:
     return exit_with("context_limit", said)
 
 
-def out_of_time(said: Transcript, limits: Limits) -> Exit:
+def out_of_time(said: StepRecorder, limits: RunLimits) -> Exit:
     """Its time was over, and it was killed."""
     return exit_with("time_limit", said, f"{limits.time_s:g} s")
 
 
-def exit_with(ended: Ended, said: Transcript, detail: str | None = None) -> Exit:
+def exit_with(ended: ExitReason, said: StepRecorder, detail: str | None = None) -> Exit:
     return Exit(ended=ended, turns=said.turns, final=said.final, detail=detail, malformed=dict(said.malformed))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from paddock.harness.contract import MalformedCall
-from paddock.harness.native.toolbox import Called, Said, Toolbox
+from paddock.harness.native.toolbox import Toolbox, ToolCall, ToolResult
 from paddock.tools import Malformed
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, new_id, output_items
@@ -21,7 +21,7 @@ from paddock.types.responses import item_type, new_id, output_items
 CALLS = ("function_call", "custom_tool_call")
 
 
-class Answered(NamedTuple):
+class StepResults(NamedTuple):
     """Results of a step's calls."""
 
     items: list[JsonObject]
@@ -37,10 +37,10 @@ def said_items(response: JsonObject) -> list[JsonObject]:
     ]
 
 
-def called(items: Sequence[JsonObject]) -> list[Called]:
+def called(items: Sequence[JsonObject]) -> list[ToolCall]:
     """The calls among them."""
     return [
-        Called(
+        ToolCall(
             _text(item, "name"),
             _text(item, "arguments" if item["type"] == "function_call" else "input"),
             _text(item, "call_id"),
@@ -56,7 +56,7 @@ def _text(item: JsonObject, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-class Caller:
+class ToolCaller:
     """Answers calls with one rollout's toolbox."""
 
     def __init__(self, toolbox: Toolbox, shown: Mapping[str, str], *, concurrent: bool) -> None:
@@ -66,7 +66,7 @@ class Caller:
         self._real = {name: real for real, name in shown.items()}
         self._concurrent = concurrent
 
-    async def answer(self, calls: Sequence[Called], *, cut: bool = False) -> Answered:
+    async def answer(self, calls: Sequence[ToolCall], *, cut: bool = False) -> StepResults:
         """`cut`: the answer ended at its limit, so its last call may be half of one."""
         if self._concurrent and len(calls) > 1:
             said = await self._side_by_side(calls, cut=cut)
@@ -74,9 +74,9 @@ class Caller:
             said = [await self._one(call, cut=cut and call is calls[-1]) for call in calls]
         done = next((one for one in said if one.done), None)
         items = [call.result(one.text) for call, one in zip(calls, said, strict=True)]
-        return Answered(items, done is not None, done.final if done else None)
+        return StepResults(items, done is not None, done.final if done else None)
 
-    async def _side_by_side(self, calls: Sequence[Called], *, cut: bool) -> list[Said]:
+    async def _side_by_side(self, calls: Sequence[ToolCall], *, cut: bool) -> list[ToolResult]:
         tasks = [asyncio.ensure_future(self._one(call, cut=cut and call is calls[-1])) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
@@ -86,7 +86,7 @@ class Caller:
                     task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, call: Called, *, cut: bool) -> Said:
+    async def _one(self, call: ToolCall, *, cut: bool) -> ToolResult:
         box = self._toolbox
         real = self._real.get(call.shown) or self._real.get(box.repaired(call.shown) or "")
         method = box.method(real) if real else None
@@ -101,10 +101,10 @@ class Caller:
             return self._refused("bad_arguments", box.bad_arguments(call.shown, call.raw, arguments))
         return _said(await method(**arguments))
 
-    def _refused(self, kind: MalformedCall, text: str) -> Said:
+    def _refused(self, kind: MalformedCall, text: str) -> ToolResult:
         self.malformed[kind] += 1
-        return Said(text)
+        return ToolResult(text)
 
 
-def _said(given: str | Said) -> Said:
-    return given if isinstance(given, Said) else Said(given)
+def _said(given: str | ToolResult) -> ToolResult:
+    return given if isinstance(given, ToolResult) else ToolResult(given)

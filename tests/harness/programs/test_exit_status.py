@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError
-from paddock.harness import Launched, Limits
-from paddock.harness.programs.ending import exit_of
-from paddock.harness.programs.transcript import Habits, Transcript
+from paddock.harness import ProgramOutput, RunLimits
+from paddock.harness.programs.exit_status import exit_of
+from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
 from paddock.sandbox.records import Killed
 from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject, SaidTurn
 from paddock.types.responses import message_item
 
 KILLED = (Killed(command="codex", memory_mib=900, limit_mib=800),)
-LIMITS = Limits(max_turns=3, max_tokens=100, time_s=10)
+LIMITS = RunLimits(max_turns=3, max_tokens=100, time_s=10)
 
 
-class Told(NoProgramAsks):
+class RecordedModel(NoProgramAsks):
     name = "policy"
 
     def __init__(self, *, turns: int, tokens: int, overflowed: bool, reason: Any) -> None:
@@ -47,10 +47,10 @@ async def ended(
     stderr: bytes = b"",
     inside: bool = True,
 ) -> str:
-    model = Told(turns=turns, tokens=tokens, overflowed=overflowed, reason=reason)
-    said = Transcript(model, lambda _step: None, habits=Habits(), note=lambda _line: None)
+    model = RecordedModel(turns=turns, tokens=tokens, overflowed=overflowed, reason=reason)
+    said = StepRecorder(model, lambda _step: None, habits=RequestRules(), note=lambda _line: None)
     await said.settle()
-    done = Launched(code, b"", stderr, killed)
+    done = ProgramOutput(code, b"", stderr, killed)
     left = exit_of("codex 1.0", done, said, model, LIMITS, time.monotonic() - after_s, inside=inside)
     assert (left.turns, left.final) == (turns, "Hm.")
     return left.ended

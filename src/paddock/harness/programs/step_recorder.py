@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from paddock.harness.contract import MalformedCall, Model, Refused, Report, Step
+from paddock.harness.contract import MalformedCall, Model, OnStep, SideRequest, Step
 from paddock.tools import Finish, Malformed, Shell, normalise
 from paddock.types import JsonObject, SaidTurn
 from paddock.types.responses import Call, calls, content_text, item_type, messages
@@ -28,7 +28,7 @@ _CUSTOM = "custom_tool_call"
 _SAID = ("assistant", "model", "tool")
 
 
-class Habits(NamedTuple):
+class RequestRules(NamedTuple):
     """What of a program's requests is ours to decide."""
 
     pin: Callable[[str], str] = str
@@ -37,10 +37,10 @@ class Habits(NamedTuple):
     """Why a request is no part of the task; None: it is."""
 
 
-class Transcript:
-    """Of one run: a `Screen`, and what it has seen."""
+class StepRecorder:
+    """Of one run: a `RequestFilter`, and what it has seen."""
 
-    def __init__(self, model: Model, report: Report, *, habits: Habits, note: Callable[[str], None]) -> None:
+    def __init__(self, model: Model, report: OnStep, *, habits: RequestRules, note: Callable[[str], None]) -> None:
         """`note` gets each command line that the policy's calls have run."""
         self.turns = 0
         """Recorded, of which `steps` are reported."""
@@ -66,7 +66,7 @@ class Transcript:
         reason = self._habits.aside(path, body)
         if reason is not None:
             self.refused[reason] += 1
-            raise Refused(f"{reason}: this is no part of the task")
+            raise SideRequest(f"{reason}: this is no part of the task")
         self._offered.update(_tools(body.get("tools")))
         for call_id, text in _results(body):
             self._results.setdefault(call_id, text)

@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from paddock.harness.programs.children import Commands
-from paddock.harness.programs.installed import Installed, sha256_of
+from paddock.harness.programs.host_commands import Commands
+from paddock.harness.programs.installation import InstalledProgram, sha256_of
 from paddock.harness.programs.program import Program
 
 TIMEOUT_S = 30.0
@@ -20,7 +20,7 @@ _ASK = "import importlib.metadata as m, sys; print(*(m.version(name) for name in
 
 
 def problems(
-    installed: Installed,
+    installed: InstalledProgram,
     program: Program,
     *,
     environ: Mapping[str, str] | None = None,
@@ -31,7 +31,7 @@ def problems(
     return wrong or _silent(installed, program, Commands(os.environ if environ is None else environ), timeout_s)
 
 
-def _changed(installed: Installed, command: str) -> str | None:
+def _changed(installed: InstalledProgram, command: str) -> str | None:
     path = installed.folder / "bin" / command
     try:
         now = sha256_of(installed.folder, command)
@@ -42,7 +42,7 @@ def _changed(installed: Installed, command: str) -> str | None:
     return None if os.access(path, os.X_OK) else f"{path}: can't be run"
 
 
-def _silent(installed: Installed, program: Program, commands: Commands, timeout_s: float) -> list[str]:
+def _silent(installed: InstalledProgram, program: Program, commands: Commands, timeout_s: float) -> list[str]:
     bin_folder = installed.folder / "bin"
     if program.source == "pip":
         found = (_DISTRIBUTION.match(package) for package in program.packages if "{version}" in package)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from paddock.config import resolve_class, validate
 from paddock.errors import ConfigError
 from paddock.harness.contract import Harness, Needs
-from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.installation import InstalledProgram
 from paddock.types import JsonObject
 
 KIND = "harnesses"
@@ -51,7 +51,7 @@ def make_harness(
     block: JsonObject | None = None,
     *,
     gold_patch: bytes | None = None,
-    program: Installed | None = None,
+    program: InstalledProgram | None = None,
 ) -> Harness:
     """A new one. `gold_patch` goes to a class that needs it, and to no other. `program`: where that of a class is which
     runs one outside of the sandbox; None: it is not going to run."""

@@ -7,19 +7,19 @@ import pytest
 from tests.support.processes import gone
 from tests.support.programs import environ_with, make_npm, make_python, program
 
-from paddock.harness.programs.examining import problems
-from paddock.harness.programs.installed import Installed
+from paddock.harness.programs.installation import InstalledProgram
+from paddock.harness.programs.installation_check import problems
 from paddock.harness.programs.store import ProgramStore
 
 SAY = "node_modules/say/bin/say"
 
 
-def installed(tmp_path: Path, steps: str = ":") -> Installed:
+def installed(tmp_path: Path, steps: str = ":") -> InstalledProgram:
     make_npm(tmp_path / "tools", steps)
     return ProgramStore(tmp_path / "home", environ=environ_with(tmp_path / "tools")).install(program())
 
 
-def wrong(one: Installed, *, timeout_s: float = 30.0) -> list[str]:
+def wrong(one: InstalledProgram, *, timeout_s: float = 30.0) -> list[str]:
     return problems(one, program(), timeout_s=timeout_s)
 
 
