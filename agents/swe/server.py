@@ -37,9 +37,9 @@ from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
+from paddock.server.dialects.sampling import sampling_of
 from paddock.server.rollout import Life
 from paddock.server.rollout_model import RolloutModel, TunnelWish
-from paddock.server.sampling import sampling_of
 from paddock.server.step_rewards import StepJudging
 from paddock.server.upstream import PeerUpstream
 from paddock.types import JsonObject, Rollout, RolloutSettings, Row

@@ -24,8 +24,8 @@ import uvloop
 from benchmarks.tokens.making import TOOLS, Told, continued
 from paddock.http import Call
 from paddock.server.dialects import conversation
+from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.chat_items import ChatItems
-from paddock.server.dialects.to_chat import chat_messages
 from paddock.server.loops import spare_collector
 from paddock.testing.engines import PlainParser, ScriptedEngine
 from paddock.types import JsonObject

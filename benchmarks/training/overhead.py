@@ -26,7 +26,7 @@ from benchmarks.raw_http import Connection
 from benchmarks.training.demo_task import CONFIG, DemoTask
 from paddock.http.transport import make_client
 from paddock.server.dialects import conversation
-from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.dialects.canonical import chat_messages
 from paddock.server.loops import spare_collector
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.template import ChatTemplate

@@ -26,8 +26,8 @@ from paddock.lab.fidelity.records import Run
 from paddock.lab.fidelity.scenarios import Scenario, Turn
 from paddock.lab.fidelity.telling import untold
 from paddock.server.dialects import Dialect
+from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.conversation import conversation
-from paddock.server.dialects.to_chat import chat_messages
 from paddock.server.exact import Equipment, ExactConfig, ExactServer
 from paddock.server.exact.server import REASONING_FIELDS, tool_names
 from paddock.server.recording_server import PendingCall

@@ -16,8 +16,8 @@ from paddock.lab.fidelity.bench import MODEL, Stage
 from paddock.lab.fidelity.scenarios import PROMPT, SYSTEM
 from paddock.lab.fidelity.workspace import ScriptedWorkspace, printed
 from paddock.server.dialects import Dialect
+from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.conversation import conversation
-from paddock.server.dialects.to_chat import chat_messages
 from paddock.testing.native import NoProgramAsks
 from paddock.types import JsonObject
 from paddock.types.responses import output_items

@@ -17,7 +17,7 @@ from paddock.errors import RequestError
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.models_servers.genrm.prompting import Comparison, in_plain_words, in_roles
 from paddock.server.dialects import Dialect
-from paddock.server.dialects.client_request import take
+from paddock.server.dialects.conversation import read_request
 from paddock.server.dialects.to_chat import chat_request
 from paddock.types import JsonObject
 
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 def ask(config: GenrmModelConfig, dialect: Dialect, request: JsonObject, drop: Callable[[str], None]) -> Asked:
     """`drop` is told each thing of the request that is not passed on."""
-    taken = take(dialect, request)
+    taken = read_request(dialect, request)
     metadata = taken.body.get("metadata")
     said: JsonObject = dict(metadata) if isinstance(metadata, dict) else {}
     comparison = _comparison(said)

@@ -16,10 +16,10 @@ import orjson
 from paddock.errors import InfraError
 from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
 from paddock.server.dialects import Dialect
-from paddock.server.dialects.client_request import take
+from paddock.server.dialects.conversation import read_request
+from paddock.server.dialects.sampling import BUDGET, MergedSampling, merged
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
-from paddock.server.sampling import BUDGET, MergedSampling, merged
 from paddock.types import JsonObject
 
 _OURS = ("stream", "stream_options", "n")
@@ -48,7 +48,7 @@ def ask(
 ) -> Asked:
     """`row`: its sampling parameters. `drop` is told each thing of the request that is not passed on. `messages`: go
     in place of the request's."""
-    taken = take(dialect, request)
+    taken = read_request(dialect, request)
     body = taken.body
     in_chat = config.upstream_api == "chat"
     converted = chat_request(body, reasoning_fields=config.reasoning_fields) if in_chat else responses_request(body)

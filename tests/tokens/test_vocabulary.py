@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models
 from paddock.errors import ConfigError
 from paddock.testing.vocabularies import small_tokenizer, small_vocabulary, write_model_folder
 from paddock.tokens import Vocabulary
-from paddock.tokens.decoder import UNFINISHED
+from paddock.tokens.vocabulary import UNFINISHED
 
 VOCABULARY = small_vocabulary()
 SIZE = len(VOCABULARY)

@@ -7,7 +7,6 @@ ids with a `ChatTemplate`, whole or what is new since a turn; `PromptTraits` say
 """
 
 from paddock.tokens.calls import request_hash, rollout_of
-from paddock.tokens.decoder import Decoder
 from paddock.tokens.deltas import Placement, chain, full_ids, full_prompt, place, split_prompt
 from paddock.tokens.export import (
     Mode,
@@ -27,7 +26,7 @@ from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.traits import PromptTraits
-from paddock.tokens.vocabulary import Vocabulary
+from paddock.tokens.vocabulary import Decoder, Vocabulary
 
 __all__ = [
     "ChatTemplate",

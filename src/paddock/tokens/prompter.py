@@ -1,26 +1,307 @@
-"""Prompts in exact ids: a whole one, or what is new since a recorded turn.
+"""Prompts in exact ids: a whole one, or what a chat template writes between a recorded answer and the next.
 
 Law     what was sampled is never tokenised again: a continued prompt is the record's ids and then `after`'s, which are
         the template's own text between two answers. Where the template keeps the past as it was sampled, the text of
         both together is the template's rendering of the whole conversation. A stop that was sampled stays in the
-        record: it stands for the text that ends answers. A stop that is the mark of a next message (`message_end`)
-        stands for that mark alone: before any other the template's own text comes whole, as behind an answer that was
-        cut.
+        record: it stands for the text that ends answers. A stop that is the mark of a next message stands for that mark
+        alone: before any other the template's own text comes whole, as behind an answer that was cut.
+How     the new messages are rendered behind an answer of marks, in a conversation of dummies. The mark is found, then
+        the end of the answer behind it: the text that follows is what the environment says. The messages' own text
+        stands behind that, so nothing in it can be taken for either.
+Ends    an answer of marks is rendered with several things behind it; the text that all of them share is no part of what
+        follows. A stop in it ends the answer (`<|im_end|>`). Else, where a stop is the first text that differs, stops
+        are marks of the next messages (`<|user|>`), and the answer ends where the texts part. Else the first special
+        token ends it, though no answer is sampled to it (`<|end|>` beside a stop `<|return|>`).
+Dummies what templates check is there: a user message first, roles in turn, a call for each tool result, with its id and
+        name; tools, where none is refused. Of several heads the first is used that the template takes at construction;
+        of several forms of the calls the first that it takes each time. Beside calls the answer says nothing where the
+        template would write that behind their results.
 Cost    of `after`: the new messages and the tool definitions are rendered; only the new text is tokenised.
-Errors  ConfigError `template_unsupported`, at construction; RequestError `template_refused`, `template_unsupported`,
-        `content_unsupported`.
+Errors  ConfigError `template_unsupported`, at construction, for a template that can't be continued; RequestError
+        `template_unsupported` where that shows only in a request; `template_refused`, `content_unsupported`.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product, takewhile
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from paddock.tokens.messages import with_one_system
+from paddock.errors import ConfigError, RequestError
 from paddock.tokens.probes import find_traits
-from paddock.tokens.template import ChatTemplate
-from paddock.tokens.turn_suffix import TurnSuffixes
+from paddock.tokens.template import ChatTemplate, with_one_system, with_short_ids
 from paddock.tokens.vocabulary import Vocabulary
 from paddock.types import JsonObject
+
+
+class TurnSuffix(NamedTuple):
+    """Of an answer and what comes after it."""
+
+    end_text: str
+    """Ends the answer; empty: `text` does, as it begins with the next message's mark."""
+    text: str
+    """All that follows, the generation prompt included."""
+
+
+class MessageEnd(NamedTuple):
+    """Of one template's answers with calls, or of those without."""
+
+    texts: tuple[str, ...]
+    """The first of them ends the answer; empty: the next message's mark does."""
+    own: str = ""
+    """What is written of the answer behind its marks, where the next message's mark ends it."""
+    marks: frozenset[str] = frozenset()
+    """Stops that were found there: the one that ends answers, or those that are marks of next messages."""
+
+    def ending(self, tail: str) -> TurnSuffix | None:
+        """`tail`: all that is written behind the answer's marks. None: nothing ends the answer."""
+        if not self.texts:
+            return TurnSuffix("", tail[len(self.own) :]) if tail.startswith(self.own) else None
+        places = [(tail.find(text), -len(text), text) for text in self.texts if text]
+        found = min((place for place in places if place[0] >= 0), default=None)
+        return None if found is None else TurnSuffix(found[2], tail[found[0] + len(found[2]) :])
+
+
+def closing(ends: Iterable[MessageEnd]) -> frozenset[str]:
+    """Stops that end answers whatever follows."""
+    return frozenset[str]().union(*(end.marks for end in ends if end.texts))
+
+
+def opening(ends: Iterable[MessageEnd]) -> frozenset[str]:
+    """Stops that are marks of next messages alone."""
+    ends = list(ends)
+    return frozenset[str]().union(*(end.marks for end in ends)) - closing(ends)
+
+
+def find_message_end(
+    tails: Sequence[str], stop_texts: Sequence[str], special_texts: Sequence[str]
+) -> MessageEnd | None:
+    """`tails`: what is written behind an answer's marks, before messages of different roles."""
+    splitter = _splitter([*stop_texts, *special_texts])
+    pieces = [splitter.findall(tail) for tail in tails]
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*pieces, strict=False))
+    shared: list[str] = [column[0] for column in columns]
+    stops = frozenset(stop_texts)
+    closed = next((piece for piece in shared if piece in stops), None)
+    if len(tails) < 2 or closed is not None:
+        return MessageEnd(tuple(stop_texts), marks=frozenset([closed] if closed is not None else ()))
+    opened = stops.intersection(one[len(shared)] for one in pieces if len(one) > len(shared))
+    if opened:
+        return MessageEnd((), "".join(shared), opened)
+    special = next((piece for piece in shared if piece in special_texts), None)
+    return None if special is None else MessageEnd((*stop_texts, special))
+
+
+def _splitter(whole: Sequence[str]) -> "re.Pattern[str]":
+    """Finds the pieces of a text: those of `whole`, and all other characters one by one."""
+    longest_first = sorted(filter(None, whole), key=len, reverse=True)
+    return re.compile("|".join([*map(re.escape, longest_first), "."]), re.DOTALL)
+
+
+_USER: JsonObject = {"role": "user", "content": "Hello."}
+_SYSTEM: JsonObject = {"role": "system", "content": "Be exact."}
+_HEADS: tuple[tuple[JsonObject, ...], ...] = ((_USER,), (_SYSTEM, _USER), (), (_SYSTEM,))
+_FOLLOWERS: tuple[tuple[JsonObject, ...], ...] = ((_SYSTEM,), (), ({"role": "assistant", "content": "Well."},))
+"""What may come behind an answer beside a user; behind one with calls beside a result."""
+_CALL_FOLLOWERS: tuple[tuple[JsonObject, ...], ...] = ((_USER,), ())
+_DUMMY_NAME = "tool"
+_LONG_ID = "call_0123456789abcdef"
+_TOOL: JsonObject = {
+    "type": "function",
+    "function": {
+        "name": _DUMMY_NAME,
+        "description": "A tool.",
+        "parameters": {"type": "object", "properties": {}, "required": []},
+    },
+}
+
+
+class TurnSuffixes:
+    """Of one template."""
+
+    def __init__(
+        self,
+        template: ChatTemplate,
+        stop_texts: Sequence[str],
+        arguments: Mapping[str, Any],
+        *,
+        special_texts: Sequence[str] = (),
+    ) -> None:
+        """`special_texts`: of tokens that no text is tokenised to unless it holds theirs."""
+        self._template = template
+        self._stop_texts = tuple(stop_texts)
+        self._special_texts = tuple(special_texts)
+        self._said, self._argument = f"s{secrets.token_hex(8)}", f"a{secrets.token_hex(8)}"
+        self.short_ids = False
+        """The template takes only short ids of calls."""
+        self._silent_calls = False
+        self._closing: frozenset[str] = frozenset()
+        self.needs_tools = False
+        """The template refuses conversations without tools."""
+        self.head, self._end = self._find_head(arguments)
+        """Messages that a conversation may start with; how an answer ends."""
+        self._call_end = self._end
+        """How one with calls ends."""
+        self._check_tools(arguments)
+        ends = (self._end, self._call_end)
+        self._closing = closing(ends)
+        self.openers = opening(ends)
+        """Stops that are marks of next messages, and stand for no end of an answer."""
+
+    def after(
+        self,
+        messages: Sequence[JsonObject],
+        *,
+        tools: Sequence[JsonObject] | None,
+        arguments: Mapping[str, Any],
+        names: Mapping[str, str],
+    ) -> TurnSuffix:
+        """What stands between an answer and the next. `names`: of the tools, by id of the call that results answer."""
+        results = list(takewhile(lambda message: message.get("role") == "tool", messages))
+        calls = [self._call(result, tools, names) for result in results]
+        refused: RequestError | None = None
+        for form in (calls, calls[:1], []) if calls else ([],):
+            try:
+                return self._ending(self._answer(form), messages, tools, arguments)
+            except RequestError as error:
+                if error.kind != "template_refused":
+                    raise
+                refused = refused or error
+        assert refused is not None
+        raise refused
+
+    def named(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
+        """Messages with ids of calls that the template takes."""
+        return with_short_ids(messages) if self.short_ids else list(messages)
+
+    def _answer(self, calls: Sequence[JsonObject]) -> JsonObject:
+        if not calls:
+            return {"role": "assistant", "content": self._said}
+        *others, last = calls
+        function = {**last["function"], "arguments": {"mark": self._argument}}
+        content = "" if self._silent_calls else self._said
+        return {"role": "assistant", "content": content, "tool_calls": [*others, {**last, "function": function}]}
+
+    def _end_of(self, answer: JsonObject) -> MessageEnd:
+        return self._call_end if "tool_calls" in answer else self._end
+
+    def _ending(
+        self,
+        answer: JsonObject,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject] | None,
+        arguments: Mapping[str, Any],
+    ) -> TurnSuffix:
+        """`answer`: of marks."""
+        text = self._text([*self.head, answer, *messages], tools, arguments)
+        return self._cut(text, self._end_of(answer))
+
+    def _text(
+        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
+    ) -> str:
+        return self._template.render(self.named(messages), tools=tools, generation_prompt=True, arguments=arguments)
+
+    def _tail(self, text: str) -> str | None:
+        """What is written behind the last mark; None: there is none."""
+        places = [(text.find(mark), len(mark)) for mark in (self._said, self._argument)]
+        start = max((place + length for place, length in places if place >= 0), default=None)
+        return None if start is None else text[start:]
+
+    def _cut(self, text: str, end: MessageEnd) -> TurnSuffix:
+        tail = self._tail(text)
+        ending = None if tail is None else end.ending(tail)
+        if ending is None:
+            raise RequestError("chat template: nothing ends an answer", kind="template_unsupported")
+        if ending.end_text:
+            return ending
+        closed = next((stop for stop in self._closing if ending.text.startswith(stop)), "")
+        return TurnSuffix(closed, ending.text.removeprefix(closed))
+
+    def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
+        given = str(result.get("tool_call_id") or "")
+        known = [result.get("name"), names.get(given)]
+        known += [tool["function"].get("name") for tool in (tools or [])[:1] if isinstance(tool.get("function"), dict)]
+        name = next((name for name in known if isinstance(name, str) and self._safe(name)), _DUMMY_NAME)
+        call_id = given if self._safe(given) else _DUMMY_NAME
+        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": {}}}
+
+    def _safe(self, text: str) -> bool:
+        """Not taken for the end of the answer that it stands in."""
+        return bool(text) and not any(end in text for end in (*self._stop_texts, *self._call_end.texts))
+
+    def _find_head(self, arguments: Mapping[str, Any]) -> tuple[list[JsonObject], MessageEnd]:
+        mark = {"role": "user", "content": f"u{secrets.token_hex(8)}"}
+        words = ""
+        for tools, head in product((None, [_TOOL]), _HEADS):
+            try:
+                text = self._text([*head, self._answer([]), mark], tools, arguments)
+            except RequestError as error:
+                words = words or error.message
+                continue
+            self.needs_tools = tools is not None
+            end = self._find_end([*head, self._answer([])], [[mark], *_FOLLOWERS], tools, arguments)
+            if end is None or mark["content"] not in self._cut(text, end).text:
+                raise self._unsupported("a user's message")
+            return list(head), end
+        raise ConfigError(f"{words}: it refuses the plainest conversation", kind="template_unsupported")
+
+    def _find_end(
+        self,
+        messages: Sequence[JsonObject],
+        followers: Sequence[Sequence[JsonObject]],
+        tools: Sequence[JsonObject] | None,
+        arguments: Mapping[str, Any],
+    ) -> MessageEnd | None:
+        """Of an answer of marks, the last of `messages`. Of the followers the first two that the template takes."""
+        tails: list[str] = []
+        for follower in followers:
+            try:
+                tail = self._tail(self._text([*messages, *follower], tools, arguments))
+            except RequestError:
+                continue
+            tails += [] if tail is None else [tail]
+            if len(tails) == 2:
+                break
+        return find_message_end(tails, self._stop_texts, self._special_texts) if tails else None
+
+    def _check_tools(self, arguments: Mapping[str, Any]) -> None:
+        """A template that knows no tools is none to refuse."""
+        for short_ids in (False, True):
+            self.short_ids = short_ids
+            mark = f"r{secrets.token_hex(8)}"
+            result = {"role": "tool", "tool_call_id": _LONG_ID, "content": mark}
+            call = self._call(result, [_TOOL], {})
+            answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+            try:
+                whole = self._text([*self.head, answer, result], [_TOOL], arguments)
+            except RequestError:
+                continue
+            if mark in whole and not any(
+                self._continues(call, result, arguments, silent=silent) for silent in (False, True)
+            ):
+                raise self._unsupported("a tool's result")
+            return
+        self.short_ids = False
+
+    def _continues(self, call: JsonObject, result: JsonObject, arguments: Mapping[str, Any], *, silent: bool) -> bool:
+        self._silent_calls = silent
+        answer = self._answer([call])
+        end = self._find_end([*self.head, answer], [[result], *_CALL_FOLLOWERS], [_TOOL], arguments)
+        self._call_end = end or self._end
+        try:
+            ending = self._ending(answer, [result], [_TOOL], arguments)
+        except RequestError:
+            return False
+        return result["content"] in ending.text
+
+    def _unsupported(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"chat template: none of the texts that end an answer ({', '.join(map(repr, self._stop_texts))}) stands "
+            f"between an answer and {what} that follows it, so no record can be continued",
+            kind="template_unsupported",
+        )
+
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 

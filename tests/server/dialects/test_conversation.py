@@ -12,7 +12,7 @@ from paddock.errors import RequestError
 from paddock.server.dialects import Dialect, chat_messages, conversation, require_renderable
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.chat_items import ChatItems
-from paddock.server.dialects.client_request import take
+from paddock.server.dialects.conversation import read_request
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject
@@ -103,8 +103,8 @@ def test_a_history_is_the_same_in_every_dialect(told: dict[Dialect, JsonObject])
     assert found["responses"].tools == found["chat"].tools == found["messages"].tools
     # And it is what each is turned into for an endpoint.
     rendered = chat_messages(found["messages"].items)
-    assert rendered == chat_request(take("messages", told["messages"]).body).body["messages"]
-    assert rendered == chat_request(take("responses", told["responses"]).body).body["messages"]
+    assert rendered == chat_request(read_request("messages", told["messages"]).body).body["messages"]
+    assert rendered == chat_request(read_request("responses", told["responses"]).body).body["messages"]
 
 
 @given(tellings())
@@ -164,7 +164,7 @@ def test_tools_of_a_namespace_are_offered_by_name_alone_while_that_is_clear() ->
     assert told.dropped == ["tools.tool_search", "input.tool_search_call"]
     assert "lark grammar" in told.tools[0]["function"]["description"]
     assert [item.get("name") for item in told.items] == [None, "exec", None, "agents__wait"]
-    chat = chat_request(take("responses", CODE_MODE).body)
+    chat = chat_request(read_request("responses", CODE_MODE).body)
     called = [call["function"]["name"] for message in chat.body["messages"] for call in message.get("tool_calls", ())]
     assert (called, chat.body["tools"]) == (["exec", "agents__wait"], told.tools)
     assert chat.body["messages"] == chat_messages(told.items)
@@ -195,7 +195,7 @@ def test_calls_of_offered_tools_come_back_as_the_client_knows_them() -> None:
 
 
 def test_a_responses_endpoint_gets_added_tools_as_tools() -> None:
-    body = responses_request(take("responses", CODE_MODE).body).body
+    body = responses_request(read_request("responses", CODE_MODE).body).body
     assert [tool["type"] for tool in body["tools"]] == ["namespace", "namespace", "tool_search"]
     assert body["input"][0]["role"] == "user"
 

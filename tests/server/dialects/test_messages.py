@@ -10,8 +10,7 @@ from tests.support.streams import read_events, read_messages_stream
 
 from paddock.errors import RequestError
 from paddock.server.dialects import Answer, ItemClosed, ItemDelta, ItemOpened, TokenCounts, body_of, make_writer
-from paddock.server.dialects.client_request import take
-from paddock.server.dialects.conversation import conversation
+from paddock.server.dialects.conversation import conversation, read_request
 from paddock.server.dialects.from_messages import MALFORMED
 from paddock.server.dialects.items import custom_call_item, reasoning_item, skeleton
 from paddock.server.dialects.to_chat import chat_request
@@ -69,7 +68,7 @@ def test_a_stream_says_what_the_whole_message_says(answer: Answer, size: int, gr
 @given(answers)
 def test_what_was_said_is_told_again_by_the_same_items(answer: Answer) -> None:
     message = body_of("messages", answer, {}, model="m")
-    again = take("messages", {"messages": [{"role": "assistant", "content": message["content"]}]}).body["input"]
+    again = read_request("messages", {"messages": [{"role": "assistant", "content": message["content"]}]}).body["input"]
     told: list[Any] = []
     for item in answer.output:
         match item["type"]:
@@ -186,7 +185,7 @@ ASKED: JsonObject = {
 
 
 def test_a_request_is_read_as_items_and_settings() -> None:
-    taken = take("messages", ASKED)
+    taken = read_request("messages", ASKED)
     assert taken.body["input"] == [
         {"type": "message", "role": "system", "content": "Be short."},
         {"type": "message", "role": "user", "content": "List."},
@@ -219,7 +218,7 @@ def test_a_request_is_read_as_items_and_settings() -> None:
 
 
 def test_a_request_becomes_one_for_either_kind_of_endpoint() -> None:
-    body = take("messages", ASKED).body
+    body = read_request("messages", ASKED).body
     chat = chat_request(body).body
     assert [message["role"] for message in chat["messages"]] == [
         *["system", "user", "assistant", "tool", "tool", "user", "system", "user"],
@@ -251,12 +250,12 @@ def test_a_request_becomes_one_for_either_kind_of_endpoint() -> None:
     ],
 )
 def test_thinking_can_be_turned_off(said: JsonObject, kwargs: Any) -> None:
-    assert take("messages", {"messages": [], **said}).extra_body.get("chat_template_kwargs") == kwargs
+    assert read_request("messages", {"messages": [], **said}).extra_body.get("chat_template_kwargs") == kwargs
 
 
 def test_the_wanted_form_and_effort_are_passed_on() -> None:
     form = {"type": "json_schema", "schema": {"type": "object"}}
-    body = take("messages", {"messages": [], "output_config": {"effort": "max", "format": form}}).body
+    body = read_request("messages", {"messages": [], "output_config": {"effort": "max", "format": form}}).body
     chat = chat_request(body).body
     assert chat["reasoning_effort"] == "high"
     assert chat["response_format"]["json_schema"]["schema"] == {"type": "object"}
@@ -272,7 +271,7 @@ def test_the_wanted_form_and_effort_are_passed_on() -> None:
 )
 def test_a_choice_of_tools_is_passed_on(choice: JsonObject, found: Any) -> None:
     tools = [{"name": "f", "input_schema": {"type": "object"}}]
-    assert chat_request(take("messages", {"messages": [], "tools": tools, "tool_choice": choice}).body).body[
+    assert chat_request(read_request("messages", {"messages": [], "tools": tools, "tool_choice": choice}).body).body[
         "tool_choice"
     ] == (found)
 
@@ -282,18 +281,18 @@ def test_images_are_passed_on_and_what_would_be_lost_is_refused() -> None:
         return {"messages": [{"role": "user", "content": [block]}]}
 
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}
-    (message,) = chat_request(take("messages", asked(image)).body).body["messages"]
+    (message,) = chat_request(read_request("messages", asked(image)).body).body["messages"]
     assert message["content"][0]["image_url"]["url"] == "data:image/png;base64,AA"
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}
-    assert take("messages", asked(document)).body["input"][0]["content"] == "words"
+    assert read_request("messages", asked(document)).body["input"][0]["content"] == "words"
     for block in (
         {"type": "image", "source": {"type": "file", "file_id": "f"}},
         {"type": "document", "source": {"type": "base64", "data": "AA"}},
     ):
         with pytest.raises(RequestError, match=str(block["type"])):
-            take("messages", asked(block))
+            read_request("messages", asked(block))
     with pytest.raises(RequestError, match="messages"):
-        take("messages", {"input": "hi"})
+        read_request("messages", {"input": "hi"})
 
 
 def test_a_stream_that_breaks_ends_in_an_error() -> None:
@@ -317,7 +316,7 @@ junk: st.SearchStrategy[Any] = st.recursive(
 def test_any_request_is_read_or_refused(messages: list[Any], tools: Any, choice: Any, system: Any, more: Any) -> None:
     asked = {"messages": messages, "tools": tools, "tool_choice": choice, "system": system}
     try:
-        body = take("messages", {**asked, "thinking": more, "output_config": more}).body
+        body = read_request("messages", {**asked, "thinking": more, "output_config": more}).body
     except RequestError:
         return
     chat_request(body)

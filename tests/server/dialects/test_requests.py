@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import RequestError
-from paddock.server.dialects.client_request import take
+from paddock.server.dialects.conversation import read_request
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject
@@ -65,9 +65,9 @@ settings = st.fixed_dictionaries(
 
 @given(histories(), settings)
 def test_a_chat_request_survives_the_way_through_responses(messages: list[JsonObject], said: JsonObject) -> None:
-    asked = take("chat", {"messages": messages, "tools": FUNCTIONS, **said}).body
+    asked = read_request("chat", {"messages": messages, "tools": FUNCTIONS, **said}).body
     there = responses_request(asked)
-    back = chat_request(take("responses", there.body).body)
+    back = chat_request(read_request("responses", there.body).body)
     direct = chat_request(asked)
     assert there.dropped == back.dropped == direct.dropped == []
     for tool in back.body["tools"]:
@@ -77,9 +77,9 @@ def test_a_chat_request_survives_the_way_through_responses(messages: list[JsonOb
 
 @given(histories())
 def test_every_call_keeps_its_output_right_after_it(messages: list[JsonObject]) -> None:
-    items = responses_request(take("chat", {"messages": messages}).body).body
+    items = responses_request(read_request("chat", {"messages": messages}).body).body
     open_calls: list[str] = []
-    for message in chat_request(take("responses", items).body).body["messages"]:
+    for message in chat_request(read_request("responses", items).body).body["messages"]:
         if message["role"] == "tool":
             assert message["tool_call_id"] == open_calls.pop(0)
         else:
@@ -88,7 +88,7 @@ def test_every_call_keeps_its_output_right_after_it(messages: list[JsonObject]) 
 
 
 def chat_of(items: Any, **more: Any) -> list[JsonObject]:
-    messages: list[JsonObject] = chat_request(take("responses", {"input": items, **more}).body).body["messages"]
+    messages: list[JsonObject] = chat_request(read_request("responses", {"input": items, **more}).body).body["messages"]
     return messages
 
 
@@ -151,17 +151,17 @@ def test_what_can_not_be_said_is_named() -> None:
         "client_metadata": {},
         "odd": None,
     }
-    taken = take("responses", request)
+    taken = read_request("responses", request)
     converted = chat_request(taken.body)
     assert taken.dropped + converted.dropped == ["client_metadata", "input.web_search_call", "tools.web_search"]
     assert [tool["function"]["name"] for tool in converted.body["tools"]] == ["f"]
-    assert responses_request(take("chat", {"messages": [], "seed": 1}).body).dropped == ["seed"]
+    assert responses_request(read_request("chat", {"messages": [], "seed": 1}).body).dropped == ["seed"]
 
 
 def test_without_tools_nothing_is_said_about_choosing_them() -> None:
     asked = {"input": "hi", "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
-    assert set(chat_request(take("responses", asked).body).body) == {"messages"}
-    assert "tool_choice" not in responses_request(take("responses", asked).body).body
+    assert set(chat_request(read_request("responses", asked).body).body) == {"messages"}
+    assert "tool_choice" not in responses_request(read_request("responses", asked).body).body
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_without_tools_nothing_is_said_about_choosing_them() -> None:
 )
 def test_a_request_that_would_mean_something_else_is_refused(dialect: Any, body: JsonObject, where: str) -> None:
     with pytest.raises(RequestError, match=where):
-        take(dialect, body)
+        read_request(dialect, body)
 
 
 def test_a_history_that_is_elsewhere_is_refused() -> None:
     with pytest.raises(RequestError, match="previous_response_id"):
-        chat_request(take("responses", {"input": "hi", "previous_response_id": "resp_1"}).body)
+        chat_request(read_request("responses", {"input": "hi", "previous_response_id": "resp_1"}).body)
 
 
 def test_a_request_is_not_changed_by_being_taken() -> None:
     request = {"input": "hi", "metadata": {"extra_body": '{"seed": 1}', "kept": "yes"}, "top_p": None}
-    taken = take("responses", request)
+    taken = read_request("responses", request)
     assert taken.extra_body == {"seed": 1}
     assert taken.body == {"input": "hi", "metadata": {"kept": "yes"}}
     assert request == {"input": "hi", "metadata": {"extra_body": '{"seed": 1}', "kept": "yes"}, "top_p": None}
@@ -218,6 +218,6 @@ junk: st.SearchStrategy[Any] = st.recursive(
 @given(st.lists(junk, max_size=3), junk, junk)
 def test_any_history_and_tools_can_be_read(items: list[Any], tools: Any, choice: Any) -> None:
     for dialect, key in (("responses", "input"), ("chat", "messages")):
-        body = take(dialect, {key: items, "tools": tools, "tool_choice": choice}).body  # type: ignore[arg-type]
+        body = read_request(dialect, {key: items, "tools": tools, "tool_choice": choice}).body  # type: ignore[arg-type]
         chat_request(body)
         responses_request(body)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
-from paddock.server.sampling import merged
+from paddock.server.dialects.sampling import merged
 from paddock.training.grpo.read_config import RunConfig, read_config, register_of
 
 SERVERS: dict[str, Any] = {

@@ -6,6 +6,7 @@
 """
 
 from paddock.server.dialects.answers import Answer, Dialect, TokenCounts, Tokens
+from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.conversation import (
     Conversation,
     conversation,
@@ -13,12 +14,10 @@ from paddock.server.dialects.conversation import (
 )
 from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply, is_overlong
 from paddock.server.dialects.items import custom_call_item, reasoning_item, with_ids
-from paddock.server.dialects.messages_replies import message_body
 from paddock.server.dialects.parts import ItemClosed, ItemDelta, ItemOpened, Part, Writer
-from paddock.server.dialects.replies import completion_body, response_body
+from paddock.server.dialects.replies import body_of, completion_body, message_body, response_body
 from paddock.server.dialects.sse import Event, EventReader, named_event, plain_event
-from paddock.server.dialects.to_chat import chat_messages
-from paddock.server.dialects.whole import body_of, make_writer, whole_reply
+from paddock.server.dialects.whole import make_writer, whole_reply
 
 __all__ = [
     "CONTEXT_KIND",

@@ -4,15 +4,21 @@ Shapes  message: `role`, `content`. reasoning: `summary` of at most one part, `e
         Calls: `call_id`, `name` as the model was shown it, `arguments` or `input`. Outputs: `call_id`, `output`. An
         item that had an `id` keeps it. Content is a string; a list of `input_text` and `input_image` parts only where
         there is more than one text or an image.
+Chat    an assistant message becomes its reasoning, its text and its calls, in this order; a `tool` message the output
+        of its call, a custom one's if the call was. Reasoning is `reasoning` or `reasoning_content`; a handle is the
+        `signature` of the last of litellm's `thinking_blocks`. The other way items of one turn (reasoning, message,
+        calls) become one assistant message, and the order of turns is kept; a content of one text part becomes a plain
+        string, because many chat templates take nothing else.
 Law     one pass, and no deep copies: texts are shared with the request. An item of another kind is named, not kept.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from paddock.server.dialects.items import reasoning_text
+from paddock.server.dialects.tools import arguments_of
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, output_items
 
@@ -165,3 +171,136 @@ def _refusal(content: Any) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+REASONING_FIELDS = ("reasoning", "reasoning_content")
+"""Under these an assistant message may hold its reasoning; engines differ in which they read."""
+
+
+def items_of_chat(messages: Any, custom: Iterable[str] = ()) -> Iterator[JsonObject]:
+    """The items of a Chat request's `messages`. `custom`: ids of custom tools' calls before them."""
+    custom_ids: set[Any] = set(custom)
+    for message in output_items(messages):
+        role = message.get("role", "user")
+        content = message.get("content")
+        if role == "assistant":
+            yield from _said(message, content, custom_ids)
+        elif role == "tool":
+            call_id = message.get("tool_call_id")
+            told = content if isinstance(content, str) else canonical_content(content)
+            yield canonical_output(call_id, told, custom=isinstance(call_id, str) and call_id in custom_ids)
+        else:
+            told = content if isinstance(content, str) else canonical_content(content)
+            yield canonical_message(role if isinstance(role, str) else "user", told)
+
+
+def _said(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[JsonObject]:
+    thought = next((message[field] for field in REASONING_FIELDS if isinstance(message.get(field), str)), "")
+    blocks = output_items(message.get("thinking_blocks")) if "thinking_blocks" in message else []
+    handle = next((block["signature"] for block in reversed(blocks) if block.get("signature")), None)
+    if blocks and not thought:
+        thought = "".join(block["thinking"] for block in blocks if isinstance(block.get("thinking"), str))
+    if thought or handle:
+        yield canonical_reasoning(thought, handle)
+    text = content if isinstance(content, str) else content_text(content)
+    calls = output_items(message.get("tool_calls"))
+    if text or not (calls or thought):
+        yield canonical_message("assistant", text)
+    for call in calls:
+        spec = call.get("custom")
+        if isinstance(spec, dict):
+            custom_ids.add(call.get("id") if isinstance(call.get("id"), str) else "")
+            yield canonical_custom_call(call.get("id"), spec.get("name"), spec.get("input"))
+            continue
+        function = call.get("function")
+        spec = function if isinstance(function, dict) else {}
+        yield canonical_call(call.get("id"), spec.get("name"), spec.get("arguments") or "")
+
+
+def chat_messages(
+    items: Iterable[JsonObject], *, reasoning_fields: Iterable[str] = REASONING_FIELDS
+) -> list[JsonObject]:
+    """A history, or a part of one, as chat messages. `items`: of `told`."""
+    messages = _Messages(tuple(reasoning_fields))
+    for item in items:
+        messages.read(item)
+    return messages.finished()
+
+
+class _Messages:
+    """Chat messages in the making. `_open` is the assistant message that more items of its turn may join."""
+
+    def __init__(self, reasoning_fields: tuple[str, ...]) -> None:
+        self._done: list[JsonObject] = []
+        self._open: JsonObject | None = None
+        self._thoughts: list[str] = []
+        self._reasoning_fields = reasoning_fields
+        self._readers: dict[str, Callable[[JsonObject], None]] = {
+            "message": self._message,
+            "reasoning": self._reasoning,
+            "function_call": self._call,
+            "custom_tool_call": self._call,
+            "function_call_output": self._output,
+            "custom_tool_call_output": self._output,
+        }
+
+    def read(self, item: JsonObject) -> None:
+        self._readers[item["type"]](item)
+
+    def finished(self) -> list[JsonObject]:
+        self._close()
+        return self._done
+
+    def _close(self) -> None:
+        """Ends the open assistant message."""
+        if self._open is None and self._thoughts:
+            self._open = {"role": "assistant", "content": ""}
+        if self._open is None:
+            return
+        if self._thoughts:
+            self._open.update(dict.fromkeys(self._reasoning_fields, "\n".join(self._thoughts)))
+        self._done.append(self._open)
+        self._open, self._thoughts = None, []
+
+    def _message(self, item: JsonObject) -> None:
+        role, content = item["role"], item["content"]
+        if role != "assistant":
+            self._close()
+            self._done.append({"role": role, "content": _chat_content(content)})
+            return
+        text = content_text(content)
+        if self._open is not None and self._open["content"] is None:
+            self._open["content"] = text  # it speaks after its calls, which must stay next to their outputs
+            return
+        if self._open is not None:
+            self._close()
+        self._open = {"role": "assistant", "content": text}
+
+    def _reasoning(self, item: JsonObject) -> None:
+        if self._open is not None and "tool_calls" not in self._open:
+            self._close()
+        text = reasoning_text(item)
+        if text:
+            self._thoughts.append(text)
+
+    def _call(self, item: JsonObject) -> None:
+        if self._open is None:
+            self._open = {"role": "assistant", "content": None}
+        arguments = item["arguments"] if item["type"] == "function_call" else arguments_of(item["input"])
+        calls = self._open.setdefault("tool_calls", [])
+        function = {"name": item["name"], "arguments": arguments}
+        calls.append({"id": item["call_id"], "type": "function", "function": function})
+
+    def _output(self, item: JsonObject) -> None:
+        self._close()
+        self._done.append({"role": "tool", "tool_call_id": item["call_id"], "content": _chat_content(item["output"])})
+
+
+def _chat_content(content: str | list[JsonObject]) -> str | list[JsonObject]:
+    return content if isinstance(content, str) else [_chat_part(part) for part in content]
+
+
+def _chat_part(part: JsonObject) -> JsonObject:
+    if part["type"] == "input_text":
+        return {"type": "text", "text": part["text"]}
+    return {"type": "image_url", "image_url": {"url": part["image_url"], "detail": part["detail"]}}

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.server.dialects.answer_rules import gives_text, require_ending, require_message, require_no_error
-from paddock.server.dialects.answers import Answer, TokenCounts, Tokens
+from paddock.server.dialects.answers import Answer, TokenCounts, Tokens, read_chat_usage, sampled_in_chat
+from paddock.server.dialects.chat_items import call_of, reasoning_of
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
-from paddock.server.dialects.items import custom_call_item, reasoning_item
-from paddock.server.dialects.tools import NO_NAMESPACES, input_of
-from paddock.server.dialects.usage import read_chat_usage, sampled_in_chat
+from paddock.server.dialects.items import reasoning_item
+from paddock.server.dialects.tools import NO_NAMESPACES
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import call_item, content_text, message_item, output_items
+from paddock.types.responses import content_text, message_item, output_items
 
 _FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -92,27 +92,6 @@ def require_finish_reason(given: Any) -> FinishReason:
     if found is None:
         raise UnreadableError("it has no finish reason", kind="upstream_no_finish_reason")
     return found
-
-
-def reasoning_of(message: JsonObject) -> str:
-    """The reasoning of a message or delta, under either of its names."""
-    return content_text(message.get("reasoning")) or content_text(message.get("reasoning_content"))
-
-
-def call_of(
-    name: str,
-    arguments: str,
-    call_id: str | None,
-    custom: frozenset[str],
-    namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES,
-) -> JsonObject:
-    """The item of one tool call; `name` as the model was shown it."""
-    namespace, own = namespaces.get(name, ("", name))
-    is_custom = name in custom
-    item = custom_call_item(own, input_of(arguments), call_id) if is_custom else call_item(own, arguments, call_id)
-    if namespace:
-        item["namespace"] = namespace
-    return item
 
 
 def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: TokenCounts | None) -> Tokens | None:

@@ -9,13 +9,12 @@ Errors  UnreadableError for a call that goes on after another item began.
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from paddock.server.dialects.chat_answers import call_of, reasoning_of
 from paddock.server.dialects.failures import UnreadableError
-from paddock.server.dialects.items import CALLS, reasoning_item
+from paddock.server.dialects.items import CALLS, custom_call_item, reasoning_item
 from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.tools import NO_NAMESPACES, input_of
 from paddock.types import JsonObject
-from paddock.types.responses import content_text, message_item, output_items
+from paddock.types.responses import call_item, content_text, message_item, output_items
 
 
 class _Item:
@@ -111,3 +110,24 @@ class ChatItems:
         self.output.append(item)
         yield ItemClosed(self._open.nth, item)
         self._open = None
+
+
+def reasoning_of(message: JsonObject) -> str:
+    """The reasoning of a message or delta, under either of its names."""
+    return content_text(message.get("reasoning")) or content_text(message.get("reasoning_content"))
+
+
+def call_of(
+    name: str,
+    arguments: str,
+    call_id: str | None,
+    custom: frozenset[str],
+    namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES,
+) -> JsonObject:
+    """The item of one tool call; `name` as the model was shown it."""
+    namespace, own = namespaces.get(name, ("", name))
+    is_custom = name in custom
+    item = custom_call_item(own, input_of(arguments), call_id) if is_custom else call_item(own, arguments, call_id)
+    if namespace:
+        item["namespace"] = namespace
+    return item

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 import orjson
 
 from paddock.server.dialects.answer_rules import gives_text, require_ending, require_message, require_no_error
-from paddock.server.dialects.answers import Answer, TokenCounts
+from paddock.server.dialects.answers import Answer, TokenCounts, read_chat_usage, sampled_in_chat
 from paddock.server.dialects.chat_answers import log_probs_of, make_tokens, read_finish_reason, stop_sequence_of
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.parts import Part
 from paddock.server.dialects.sse import Event
 from paddock.server.dialects.tools import NO_NAMESPACES
-from paddock.server.dialects.usage import read_chat_usage, sampled_in_chat
 from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import output_items
 

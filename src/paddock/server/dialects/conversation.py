@@ -1,21 +1,154 @@
 """A client's request as a conversation: the whole history, the tools and what else a chat template gets.
 
-Law     whatever the dialect, one history is told by the same items (`told`), instructions first as a system message;
-        only ids differ, which not every dialect carries.
-Errors  RequestError of `take`; `require_renderable` refuses what no chat template can be given.
+Law     whatever the dialect, one history becomes the same items (`canonical.py`), instructions first as a system
+        message; only ids differ, which not every dialect carries.
+Lenient real programs send more than the standard: a key that is not known here is dropped, and named to the caller of
+        these functions for counting; an explicit null is as if the key were not there. Log-probs and token ids are
+        not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say. Tools
+        that a Responses client adds within its input are tools like the others.
+Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request;
+        `require_renderable` refuses what no chat template can be given.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
-from paddock.server.dialects.canonical import canonical_history, canonical_instructions, has_image
-from paddock.server.dialects.client_request import take
-from paddock.server.dialects.from_chat import items_of_chat
-from paddock.server.dialects.to_chat import chat_params
+from paddock.server.dialects.canonical import canonical_history, canonical_instructions, has_image, items_of_chat
+from paddock.server.dialects.from_messages import responses_form
+from paddock.server.dialects.sampling import SAMPLING, chat_params
 from paddock.server.dialects.tools import chat_tools
 from paddock.types import JsonObject
+from paddock.types.responses import output_items
+
+_SAMPLING = [
+    *SAMPLING,
+    "chat_template_kwargs",
+    "extra_body",
+]
+_SHARED = [
+    *_SAMPLING,
+    *["model", "tools", "tool_choice", "parallel_tool_calls", "metadata", "store", "stream", "stream_options", "user"],
+]
+_SHARED += ["service_tier", "prompt_cache_key", "safety_identifier"]
+KNOWN: dict[Dialect, frozenset[str]] = {
+    "responses": frozenset(
+        [
+            *_SHARED,
+            *[
+                "input",
+                "instructions",
+                "include",
+                "max_output_tokens",
+                "max_tool_calls",
+                "previous_response_id",
+                "prompt",
+            ],
+            *["reasoning", "text", "truncation"],
+        ]
+    ),
+    "chat": frozenset(
+        [
+            *_SHARED,
+            *[
+                "messages",
+                "max_tokens",
+                "max_completion_tokens",
+                "n",
+                "reasoning_effort",
+                "response_format",
+                "verbosity",
+                "logit_bias",
+            ],
+        ]
+    ),
+    "messages": frozenset(
+        [
+            *["messages", "system", "model", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences"],
+            *["stream", "tools", "tool_choice", "thinking", "output_config", "metadata", "service_tier"],
+            *["chat_template_kwargs", "extra_body"],
+        ]
+    ),
+}
+ADDED_TOOLS = "additional_tools"
+_NESTED = ("chat_template_kwargs", "extra_body")
+
+
+class ClientRequest(NamedTuple):
+    """A request as it is understood."""
+
+    body: JsonObject
+    """Known keys without nulls; shares its values with the request. Of a Messages request, its Responses form."""
+    extra_body: JsonObject
+    """What the client wants to be sent to the engine besides."""
+    dropped: list[str]
+    """Keys that were not known, and what a Messages request says that no other dialect can."""
+
+
+def read_request(dialect: Dialect, request: JsonObject) -> ClientRequest:
+    """The request without what is not known."""
+    known = KNOWN[dialect]
+    said = {key: value for key, value in request.items() if value is not None}
+    body = {key: value for key, value in said.items() if key in known}
+    dropped = [key for key in said if key not in known]
+    needed = "input" if dialect == "responses" else "messages"
+    if not isinstance(body.get(needed), list | str if dialect == "responses" else list):
+        raise RequestError(f"body: needs `{needed}`", kind="request_invalid")
+    if body.pop("n", 1) != 1:
+        raise RequestError("n: one answer per call; ask again for another", kind="request_invalid")
+    nested = _nested(body)
+    if dialect == "responses":
+        return ClientRequest(_with_added_tools(body), nested, dropped)
+    if dialect == "chat":
+        return ClientRequest(body, nested, dropped)
+    read = responses_form(body)
+    kwargs = {**read.chat_template_kwargs, **nested.get("chat_template_kwargs", {})}
+    if kwargs:
+        nested["chat_template_kwargs"] = kwargs
+    return ClientRequest(read.body, nested, [*dropped, *read.dropped])
+
+
+def _with_added_tools(body: JsonObject) -> JsonObject:
+    """Codex's code mode tells its tools in an item."""
+    items = output_items(body["input"])
+    if ADDED_TOOLS not in [item.get("type") for item in items]:
+        return body
+    added = [item for item in items if item.get("type") == ADDED_TOOLS]
+    tools = [*output_items(body.get("tools")), *(tool for item in added for tool in output_items(item.get("tools")))]
+    items = [item for item in items if item.get("type") != ADDED_TOOLS]
+    return {**body, "input": items, "tools": tools}
+
+
+def _nested(body: JsonObject) -> JsonObject:
+    """Takes the client's `extra_body` and `chat_template_kwargs` out of the body, wherever they are."""
+    metadata = body.get("metadata")
+    found: JsonObject = {}
+    for key in _NESTED:
+        value = body.pop(key, None)
+        if value is None and isinstance(metadata, dict) and key in metadata:
+            value = _object(metadata[key], f"metadata.{key}")
+            metadata = body["metadata"] = {name: metadata[name] for name in metadata if name != key}
+        if value is None:
+            continue
+        found.update(_object(value, key) if key == "extra_body" else {key: _object(value, key)})
+    if metadata == {}:
+        del body["metadata"]
+    return found
+
+
+def _object(value: Any, where: str) -> JsonObject:
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            value = None
+    if not isinstance(value, dict):
+        raise RequestError(f"{where}: needs a JSON object", kind="request_invalid")
+    return value
+
 
 _TEMPLATE = "chat_template_kwargs"
 
@@ -41,7 +174,7 @@ class Conversation(NamedTuple):
 
 def conversation(dialect: Dialect, request: JsonObject) -> Conversation:
     """`request` as the client sent it, which is not changed."""
-    taken = take(dialect, request)
+    taken = read_request(dialect, request)
     body = taken.body
     offered = chat_tools(body.get("tools"))
     dropped = [*taken.dropped, *offered.dropped]

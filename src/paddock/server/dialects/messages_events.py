@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.errors import messages_error
 from paddock.server.dialects.items import CALLS, reasoning_text
-from paddock.server.dialects.messages_replies import (
+from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
+from paddock.server.dialects.replies import (
     input_json,
     message_head,
     messages_usage,
@@ -20,7 +21,6 @@ from paddock.server.dialects.messages_replies import (
     stop_of,
     tool_use,
 )
-from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.sse import named_event
 from paddock.types import JsonObject
 from paddock.types.responses import item_type

@@ -4,7 +4,7 @@ Law     the inverse of `to_chat` for what both dialects can say. Nothing is stor
         for that.
 """
 
-from paddock.server.dialects.from_chat import items_of_chat
+from paddock.server.dialects.canonical import items_of_chat
 from paddock.server.dialects.to_chat import ChatForm
 from paddock.server.dialects.tools import responses_tool_choice, responses_tools
 from paddock.types import JsonObject
@@ -35,7 +35,7 @@ _UNSAYABLE = [
 
 
 def responses_request(body: JsonObject) -> ChatForm:
-    """`body` as `take` gave it."""
+    """`body` as `read_request` gave it."""
     if "messages" not in body:
         return _passed(body)
     found = {key: body[key] for key in _SAME if key in body}

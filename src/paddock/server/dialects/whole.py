@@ -6,9 +6,8 @@ from paddock.http import EventStream, ModelReply
 from paddock.server.dialects.answers import Answer, Dialect
 from paddock.server.dialects.chat_events import ChatWriter
 from paddock.server.dialects.messages_events import MessagesWriter
-from paddock.server.dialects.messages_replies import message_body
 from paddock.server.dialects.parts import ItemClosed, Writer
-from paddock.server.dialects.replies import completion_body, response_body
+from paddock.server.dialects.replies import body_of
 from paddock.server.dialects.responses_events import ResponsesWriter
 from paddock.types import JsonObject
 
@@ -20,15 +19,6 @@ def make_writer(dialect: Dialect, request: JsonObject, *, model: str, handle: st
     if dialect == "chat":
         return ChatWriter(request, model=model)
     return ResponsesWriter(request, model=model, handle=handle)
-
-
-def body_of(dialect: Dialect, answer: Answer, request: JsonObject, *, model: str) -> JsonObject:
-    """The body of a reply that is no stream."""
-    if dialect == "messages":
-        return message_body(answer, model=model)
-    if dialect == "chat":
-        return completion_body(answer, model=model)
-    return response_body(answer, request, model=model)
 
 
 def whole_reply(dialect: Dialect, answer: Answer, request: JsonObject, *, model: str) -> ModelReply:

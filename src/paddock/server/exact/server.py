@@ -16,17 +16,16 @@ from pydantic import Field
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.server.dialects import Answer, Part, TokenCounts, Tokens
-from paddock.server.dialects.canonical import shown_names
+from paddock.server.dialects.canonical import chat_messages, shown_names
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import Conversation, require_renderable
 from paddock.server.dialects.items import CALLS
-from paddock.server.dialects.to_chat import chat_messages
+from paddock.server.dialects.sampling import merged
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exact.stop_strings import Stopper, stop_texts
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConfig, RecordingServer
-from paddock.server.sampling import merged
 from paddock.tokens import Decoder, Placement, Prompter, Vocabulary, root_of
 from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import item_type

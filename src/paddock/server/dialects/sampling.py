@@ -1,14 +1,62 @@
 """Which sampling parameters an engine is given: the server's config over the row's over the client's.
 
-Names   those of the Chat API; a token budget has three names, and is `max_tokens` here.
+Names   those of the Chat API, and vLLM's beside them; a token budget has three names, and is `max_tokens` here, which
+        every engine knows, unless the client named another.
 Law     a null of the config or the row takes the client's parameter away. What was set over the client's is named.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from paddock.server.dialects.params import SAMPLING
 from paddock.types import JsonObject
+
+SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+)
+
+
+_SAME = [
+    *SAMPLING,
+    "user",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "response_format",
+    "verbosity",
+    "logit_bias",
+    "parallel_tool_calls",
+]
+
+
+def chat_params(body: JsonObject) -> JsonObject:
+    """What a request says about sampling, under the names of Chat. `body` as `read_request` gave it."""
+    found = {key: body[key] for key in _SAME if key in body}
+    return found if "messages" in body else {**found, **_renamed(body)}
+
+
+def _renamed(body: JsonObject) -> JsonObject:
+    """Keys that Chat calls otherwise."""
+    found: JsonObject = {}
+    if "max_output_tokens" in body:
+        found["max_tokens"] = body["max_output_tokens"]
+    effort = body["reasoning"].get("effort") if isinstance(body.get("reasoning"), dict) else None
+    if effort is not None:
+        found["reasoning_effort"] = effort
+    form = body["text"].get("format") if isinstance(body.get("text"), dict) else None
+    if isinstance(form, dict) and form.get("type") not in (None, "text"):
+        kind = form["type"]
+        schema = {key: value for key, value in form.items() if key != "type" and value is not None}
+        found["response_format"] = {"type": kind, kind: schema} if kind == "json_schema" else {"type": kind}
+    return found
+
 
 BUDGET = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 NAMES = frozenset([*SAMPLING, "logit_bias"])
