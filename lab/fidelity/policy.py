@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from paddock.errors import BugError, RequestError
-from paddock.lab.fidelity.scenarios import Do, Spelling, Turn
+from paddock.lab.fidelity.scenarios import PolicyCall, PolicyTurn, Spelling
 from paddock.testing.engines import Sampled
 from paddock.tokens import Prompter, Vocabulary
 from paddock.types import JsonObject
@@ -32,8 +32,8 @@ _PIECE = 2
 """Characters that are tokenised apart from others, of an answer in uncommon ids."""
 
 
-class Hands(Protocol):
-    """What calls are written for: `Face` and its like."""
+class Toolset(Protocol):
+    """A harness's tools, as the policy calls them."""
 
     @property
     def tools(self) -> list[JsonObject]:
@@ -49,53 +49,54 @@ class Hands(Protocol):
         ...
 
 
-class OwnStops(NamedTuple):
+class AnswerStops(NamedTuple):
     """Ids that end answers of a policy that writes as its template does."""
 
-    said: int
-    """Of one without calls."""
-    called: int
+    text: int
+    """Ends an answer without calls."""
+    calls: int
+    """Ends an answer with calls."""
 
 
-def own_stops(prompter: Prompter, vocabulary: Vocabulary) -> OwnStops:
+def answer_stops(prompter: Prompter, vocabulary: Vocabulary) -> AnswerStops:
     stops = vocabulary.stops
     eos = stops.get(vocabulary.special_texts.get("eos_token", ""), next(iter(stops.values())))
 
-    def found(follows: JsonObject) -> int:
+    def stop_before(follows: JsonObject) -> int:
         try:
             first = prompter.after([], [follows], [_TOOL])[:1]
         except RequestError:
             return eos
-        return next((each for each in first if each in vocabulary.stop_ids), eos)
+        return next((token for token in first if token in vocabulary.stop_ids), eos)
 
-    return OwnStops(found({"role": "user", "content": "?"}), found(_RESULT))
+    return AnswerStops(stop_before({"role": "user", "content": "?"}), stop_before(_RESULT))
 
 
 class FidelityPolicy:
-    """Answers a call of the engine with what was last put in its mouth."""
+    """Answers a call of the engine with the text that was last scripted."""
 
-    def __init__(self, vocabulary: Vocabulary, stops: OwnStops) -> None:
+    def __init__(self, vocabulary: Vocabulary, stops: AnswerStops) -> None:
         """`vocabulary`: not the server's, whose work is counted."""
         self._vocabulary = vocabulary
         self._stops = stops
         self._next: Sampled | None = None
-        self._known: dict[tuple[str, bool], list[int]] = {}
-        """Ids of what was said before; many harnesses are told the same."""
+        self._encoded: dict[tuple[str, bool], list[int]] = {}
+        """Ids of earlier texts; many harnesses get the same."""
 
     def __call__(self, _prompt: list[int]) -> Sampled:
-        said, self._next = self._next, None
-        if said is None:
+        answer, self._next = self._next, None
+        if answer is None:
             raise BugError("the engine was asked for what nobody scripted", kind="unscripted")
-        return said
+        return answer
 
     def say(self, text: str, *, cut: bool = False, uncommon: bool = False, as_call: bool | None = None) -> None:
-        """To the next call. `cut`: without its last third and its end; `as_call`: it ends as one with calls; None: if
-        it has one."""
-        known = self._known.get((text, uncommon))
-        ids = known if known is not None else self._ids(text, uncommon=uncommon)
-        self._known[text, uncommon] = ids
-        called = as_call if as_call is not None else _BLOCK.search(text) is not None
-        stop = self._stops.called if called else self._stops.said
+        """Script the answer to the next call. `cut`: without its last third and its stop; `as_call`: it ends as an
+        answer with calls does; None: if it has one."""
+        cached = self._encoded.get((text, uncommon))
+        ids = cached if cached is not None else self._ids(text, uncommon=uncommon)
+        self._encoded[text, uncommon] = ids
+        has_calls = as_call if as_call is not None else _BLOCK.search(text) is not None
+        stop = self._stops.calls if has_calls else self._stops.text
         self._next = Sampled(ids[: 2 * len(ids) // 3], "length") if cut else Sampled([*ids, stop])
 
     def _ids(self, text: str, *, uncommon: bool) -> list[int]:
@@ -103,41 +104,41 @@ class FidelityPolicy:
         return [token for piece in pieces for token in self._vocabulary.encode(piece)]
 
     def forget(self) -> None:
-        """Nobody asked."""
+        """Drop an answer that nobody asked for."""
         self._next = None
 
 
-def words(turn: Turn, hands: Hands, first_file: int) -> str:
-    """An answer, with calls of the tools that `hands` shows. Its calls name files from `first_file` on."""
+def answer_text(turn: PolicyTurn, toolset: Toolset, first_file: int) -> str:
+    """An answer, with calls of the tools that `toolset` shows. Its calls name files from `first_file` on."""
     thought = f"<think>\n{turn.thought}\n</think>\n\n" if turn.thought else ""
-    calls = [_call(one, hands, f"notes-{first_file + nth}.txt") for nth, one in enumerate(turn.calls)]
+    calls = [_call(one, toolset, f"notes-{first_file + nth}.txt") for nth, one in enumerate(turn.calls)]
     return thought + "\n".join([*([turn.text] if turn.text else []), *calls])
 
 
-def closing(hands: Hands) -> str:
+def closing_text(toolset: Toolset) -> str:
     """The answer that ends a run."""
-    item = hands.closing()[0]
+    item = toolset.closing()[0]
     if item["type"] == "message":
         return str(item["content"][0]["text"])
     return _block(item["name"], item["arguments"])
 
 
-def _call(one: Do, hands: Hands, file: str) -> str:
+def _call(one: PolicyCall, toolset: Toolset, file: str) -> str:
     if one.what == "unknown":
-        return _block(UNKNOWN_TOOL, spelled({"path": file}, one.spelling))
-    custom = next((str(tool["name"]) for tool in hands.tools if tool.get("type") == "custom"), None)
+        return _block(UNKNOWN_TOOL, spell({"path": file}, one.spelling))
+    custom = next((str(tool["name"]) for tool in toolset.tools if tool.get("type") == "custom"), None)
     if one.what == "patch" and custom is not None:
         patch = f"*** Begin Patch\n*** Add File: {file}\n+first\n+\n*** End Patch\n"
-        return _block(custom, spelled({"input": patch}, one.spelling))
-    item = hands.shell(f"{one.line} {file}")
-    return _block(item["name"], spelled(orjson.loads(item["arguments"]), one.spelling))
+        return _block(custom, spell({"input": patch}, one.spelling))
+    item = toolset.shell(f"{one.line} {file}")
+    return _block(item["name"], spell(orjson.loads(item["arguments"]), one.spelling))
 
 
 def _block(name: str, arguments: str) -> str:
     return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
 
 
-def spelled(arguments: JsonObject, spelling: Spelling) -> str:
+def spell(arguments: JsonObject, spelling: Spelling) -> str:
     """JSON, as a policy may write it."""
     plain = json.dumps(arguments, ensure_ascii=spelling == "escaped")
     if spelling == "compact":
@@ -157,7 +158,7 @@ def _pieces(part: str) -> list[str]:
 
 
 class RawParser:
-    """Of one answer."""
+    """Reads one answer; calls keep their arguments as they were written."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -168,10 +169,10 @@ class RawParser:
 
     def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
         thought, found, rest = text.partition("</think>")
-        said = rest.removeprefix("\n\n") if found else text
+        content = rest.removeprefix("\n\n") if found else text
         message: JsonObject = {"reasoning_content": thought.removeprefix("<think>").strip("\n")} if found else {}
         calls = [
             {"index": nth, "type": "function", "function": {"name": json.loads(name), "arguments": arguments}}
-            for nth, (name, arguments) in enumerate(_BLOCK.findall(said))
+            for nth, (name, arguments) in enumerate(_BLOCK.findall(content))
         ]
-        return {**message, "content": _BLOCK.sub("", said), "tool_calls": calls}
+        return {**message, "content": _BLOCK.sub("", content), "tool_calls": calls}

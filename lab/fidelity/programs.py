@@ -23,9 +23,9 @@ from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, Peer
-from paddock.lab.fidelity.bench import MODEL, Stage
+from paddock.lab.fidelity.bench import MODEL, ScenarioRun
 from paddock.lab.fidelity.scenarios import PROMPT, SYSTEM, Scenario
-from paddock.lab.fidelity.workspace import printed
+from paddock.lab.fidelity.workspace import command_output
 from paddock.sandbox import Provider, RuntimeMissing, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
@@ -41,12 +41,12 @@ from paddock.types.responses import call_item, message_item, output_items
 IMAGE = "paddock/fidelity-1"
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n"}
 PORT = 4343
-"""Of the tunnel, inside."""
+"""Of the tunnel, inside the sandbox."""
 LIMITS = RunLimits(max_turns=40, time_s=300.0, tool_s=60.0)
 """Only what hangs, or never ends, meets them."""
 
 
-class LabHands(NamedTuple):
+class ProgramToolset(NamedTuple):
     """A program's tools, as a request shows them."""
 
     lab: LabTools
@@ -73,28 +73,28 @@ class ProgramSubject(NamedTuple):
 
     @property
     def program(self) -> Program:
-        return cast("Program", self._made().program)
+        return cast("Program", self._make_harness().program)
 
     def installed(self) -> InstalledProgram:
         """ConfigError, with the command that installs it."""
         return ProgramStore(self._settings.programs_home).find(self.program)
 
-    async def play(self, stage: Stage) -> None:
-        if any(turn.beside or turn.retried for turn in stage.scenario.turns):
+    async def play(self, run: ScenarioRun) -> None:
+        if any(turn.beside or turn.retried for turn in run.scenario.turns):
             raise NotApplicable("programs do that when they like")
         installed = self.installed()
-        harness = self._made(installed if self.program.where == "outside" else None)
+        harness = self._make_harness(installed if self.program.where == "outside" else None)
         async with (
-            _sandbox(self._settings, self.program) as (provider, room),
-            _model(stage, provider, room, stage.peer(self._hands)) as model,
+            _sandbox(self._settings, self.program) as (provider, sandbox_id),
+            _model(run, provider, sandbox_id, run.peer(self._toolset)) as model,
         ):
-            workspace = SandboxWorkspace(provider, room, workdir=WORKDIR)
-            for path, text in _files(stage.scenario).items():
+            workspace = SandboxWorkspace(provider, sandbox_id, workdir=WORKDIR)
+            for path, text in _files(run.scenario).items():
                 await workspace.write(f"{WORKDIR}/{path}", text.encode())
             task = Task(prompt=PROMPT, system=SYSTEM, visible={"instance_id": "calc-1", "problem_statement": PROMPT})
-            left = await model.watched(harness.run(task, workspace, model, LIMITS, lambda _step: None))
-        if left.ended not in ("finished", "output_limit"):
-            stage.problem = f"it ended as {left.ended}" + (f": {left.detail}" if left.detail else "")
+            exit_ = await model.watched(harness.run(task, workspace, model, LIMITS, lambda _step: None))
+        if exit_.ended not in ("finished", "output_limit"):
+            run.problem = f"it ended as {exit_.ended}" + (f": {exit_.detail}" if exit_.detail else "")
 
     @property
     def _settings(self) -> SandboxSettings:
@@ -102,9 +102,9 @@ class ProgramSubject(NamedTuple):
 
     @property
     def _lab(self) -> LabTools:
-        return lab_of(self.spec)
+        return lab_tools_of(self.spec)
 
-    def _made(self, installed: InstalledProgram | None = None) -> Any:
+    def _make_harness(self, installed: InstalledProgram | None = None) -> Any:
         """The harness. `installed`: of a program that runs on this machine."""
         cls: Any = harness_class(self.spec)
         settings = check_settings(cls, {**self._lab.dialects[self.dialect]}, self.name)
@@ -112,11 +112,11 @@ class ProgramSubject(NamedTuple):
         harness: Harness = cls(*(() if settings is None else (settings,)), **located)
         return harness
 
-    def _hands(self, dialect: Dialect, body: JsonObject) -> LabHands:
-        return LabHands(self._lab, output_items(body.get("tools")) if dialect == "responses" else [])
+    def _toolset(self, dialect: Dialect, body: JsonObject) -> ProgramToolset:
+        return ProgramToolset(self._lab, output_items(body.get("tools")) if dialect == "responses" else [])
 
 
-def lab_of(spec: str) -> LabTools:
+def lab_tools_of(spec: str) -> LabTools:
     """How calls are written for a program; ConfigError where that is none."""
     lab = getattr(harness_class(spec), "lab", None)
     if not isinstance(lab, LabTools):
@@ -124,17 +124,17 @@ def lab_of(spec: str) -> LabTools:
     return lab
 
 
-def programs(names: Sequence[str] = ()) -> list[ProgramSubject]:
-    """By name, in all their dialects; all harnesses that run one, of none."""
-    chosen = names or sorted(known().programs)
-    return [ProgramSubject(name, cast("Dialect", dialect)) for name in chosen for dialect in lab_of(name).dialects]
+def program_subjects(names: Sequence[str] = ()) -> list[ProgramSubject]:
+    """The programs of those names in all their dialects; without names, every harness that runs a program."""
+    names = names or sorted(known().programs)
+    return [ProgramSubject(name, cast("Dialect", dialect)) for name in names for dialect in lab_tools_of(name).dialects]
 
 
 def _files(scenario: Scenario) -> dict[str, str]:
     """Each with what its call has to print."""
     count = sum(len(turn.calls) for turn in scenario.turns)
     names = [f"notes-{number}.txt" for number in range(count)]
-    return {name: printed(scenario, name) for name in names}
+    return {name: command_output(scenario, name) for name in names}
 
 
 @asynccontextmanager
@@ -154,14 +154,14 @@ async def _sandbox(settings: SandboxSettings, program: Program) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _model(stage: Stage, provider: Provider, room: str, peer: Peer) -> AsyncIterator[RolloutModel]:
+async def _model(run: ScenarioRun, provider: Provider, sandbox_id: str, peer: Peer) -> AsyncIterator[RolloutModel]:
     async def tunnel(wish: TunnelWish) -> Tunnel:
-        listener = await provider.tunnel(room, port=PORT) if wish.api_key is None else loopback_listener()
-        upstream = PeerUpstream(peer, Call(), secret=stage.secret, model=MODEL)
-        return Tunnel(listener, upstream, hidden=[stage.secret], **wish._asdict())
+        listener = await provider.tunnel(sandbox_id, port=PORT) if wish.api_key is None else loopback_listener()
+        upstream = PeerUpstream(peer, Call(), secret=run.secret, model=MODEL)
+        return Tunnel(listener, upstream, hidden=[run.secret], **wish._asdict())
 
     settings = RolloutSettings(max_turns=LIMITS.max_turns)
     async with RolloutModel(
-        peer, Call(), secret=stage.secret, name=MODEL, open_tunnel=tunnel, settings=settings
+        peer, Call(), secret=run.secret, name=MODEL, open_tunnel=tunnel, settings=settings
     ) as model:
         yield model

@@ -19,12 +19,12 @@ VERDICTS: tuple[Verdict, ...] = ("exact", "refused", "split", "differs", "masked
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """`exact` of none."""
+    """The worst of the verdicts; `exact` where there are none."""
     return max(verdicts, key=VERDICTS.index, default="exact")
 
 
 class Figures(Record):
-    """Of one run: its record beside the engine's own log."""
+    """Figures of one run: its record beside the engine's own log."""
 
     verdict: Verdict
     calls: int
@@ -72,8 +72,8 @@ class Figures(Record):
         return self.tokenised_chars / self.final_chars if self.final_chars else 0.0
 
 
-class Run(Record):
-    """One scenario."""
+class ScenarioResult(Record):
+    """What came of one scenario."""
 
     scenario: str
     requests: int
@@ -95,8 +95,8 @@ class Run(Record):
         return worst([self.figures.verdict, "differs" if self.differences else "exact"])
 
     @property
-    def counted(self) -> Verdict:
-        """Toward its combination: several samples are as good as one where the client meant them."""
+    def verdict_in_combination(self) -> Verdict:
+        """What it counts as in its combination: several samples are as good as one where the client meant them."""
         meant = self.verdict == "split" and self.figures.forks <= self.branches_by_design
         return "exact" if meant else self.verdict
 
@@ -108,25 +108,29 @@ class Combination(Record):
     """`harness:NAME`, `program:NAME`: run for real; `client:NAME`: a model of how a program sends history back."""
     dialect: str
     template: str
-    runs: list[Run]
+    runs: list[ScenarioResult]
 
     @property
     def verdict(self) -> Verdict:
-        return worst(run.counted for run in self.runs)
+        return worst(run.verdict_in_combination for run in self.runs)
 
     @property
-    def worse(self) -> list[Run]:
+    def worse(self) -> list[ScenarioResult]:
         """Runs that are not as good as they could be."""
-        return [run for run in self.runs if run.counted != "exact"]
+        return [run for run in self.runs if run.verdict_in_combination != "exact"]
 
     @property
     def total(self) -> Figures:
-        """Of its runs together, but for those that branch by design, if there are others."""
+        """Figures of its runs together, without those that branch by design where there are others."""
         plain = [run.figures for run in self.runs if not run.branches_by_design]
-        given = plain or [run.figures for run in self.runs]
-        sums = {name: sum(getattr(one, name) for one in given) for name in Figures.model_fields if name != "verdict"}
-        sums["calls"] -= len(given) - 1  # only the first call of each run continues none
-        sums["branches"] -= len(given) - 1
+        counted = plain or [run.figures for run in self.runs]
+        sums = {
+            name: sum(getattr(figures, name) for figures in counted)
+            for name in Figures.model_fields
+            if name != "verdict"
+        }
+        sums["calls"] -= len(counted) - 1  # only the first call of each run continues none
+        sums["branches"] -= len(counted) - 1
         return Figures(verdict=self.verdict, **sums)
 
 
@@ -137,8 +141,8 @@ class TemplateTraits(Record):
     traits: PromptTraits
 
 
-class Report(Record):
-    """All of it."""
+class FidelityReport(Record):
+    """All combinations that were tried."""
 
     combinations: list[Combination]
     templates: list[TemplateTraits]
@@ -152,6 +156,6 @@ class Report(Record):
         return all(run.verdict == "refused" for one in self.combinations for run in one.runs)
 
     def worse_than(self, required: Verdict) -> list[Combination]:
-        """Those that were found worse; a refusal is no finding."""
-        found = [one for one in self.combinations if one.verdict != "refused"]
-        return [one for one in found if VERDICTS.index(one.verdict) > VERDICTS.index(required)]
+        """Combinations with a worse verdict; a refusal says nothing of tokens."""
+        measured = [one for one in self.combinations if one.verdict != "refused"]
+        return [one for one in measured if VERDICTS.index(one.verdict) > VERDICTS.index(required)]

@@ -24,7 +24,7 @@ ODD_LINE = "grep -n 'naïve  “日本語” \t 🙂'"
 LONG_CHARS = 6000
 
 
-class Do(NamedTuple):
+class PolicyCall(NamedTuple):
     """A call that the policy writes."""
 
     what: What = "shell"
@@ -33,10 +33,10 @@ class Do(NamedTuple):
     """Shell words, before the name of a file."""
 
 
-class Turn(NamedTuple):
+class PolicyTurn(NamedTuple):
     """One answer of the policy."""
 
-    calls: tuple[Do, ...] = (Do(),)
+    calls: tuple[PolicyCall, ...] = (PolicyCall(),)
     thought: str = ""
     text: str = ""
     output_chars: int = 120
@@ -56,7 +56,7 @@ class Scenario(NamedTuple):
     """One run."""
 
     name: str
-    turns: tuple[Turn, ...]
+    turns: tuple[PolicyTurn, ...]
     branches: int = 0
 
     @property
@@ -64,33 +64,54 @@ class Scenario(NamedTuple):
         return any(turn.beside == "forget" for turn in self.turns)
 
 
-_PARALLEL = Turn((Do(), Do("patch"), Do(line="head -n 3")))
-_ODD = (Do(spelling="spaced"), Do(spelling="compact"), Do(spelling="escaped", line=ODD_LINE), Do(spelling="twice"))
+_PARALLEL = PolicyTurn((PolicyCall(), PolicyCall("patch"), PolicyCall(line="head -n 3")))
+_ODD = (
+    PolicyCall(spelling="spaced"),
+    PolicyCall(spelling="compact"),
+    PolicyCall(spelling="escaped", line=ODD_LINE),
+    PolicyCall(spelling="twice"),
+)
 
 SCENARIOS: dict[str, Scenario] = {
     one.name: one
     for one in (
-        Scenario("loop", (Turn(),) * 12),
-        Scenario("parallel", (Turn(), _PARALLEL, Turn(), _PARALLEL)),
+        Scenario("loop", (PolicyTurn(),) * 12),
+        Scenario("parallel", (PolicyTurn(), _PARALLEL, PolicyTurn(), _PARALLEL)),
         Scenario(
             "malformed",
             (
-                Turn(),
-                Turn((Do(spelling="broken"),)),
-                Turn((Do("unknown"), Do())),
-                Turn((Do(), Do(spelling="broken"), Do())),
-                Turn(),
+                PolicyTurn(),
+                PolicyTurn((PolicyCall(spelling="broken"),)),
+                PolicyTurn((PolicyCall("unknown"), PolicyCall())),
+                PolicyTurn((PolicyCall(), PolicyCall(spelling="broken"), PolicyCall())),
+                PolicyTurn(),
             ),
         ),
-        Scenario("reasoning", (Turn(thought=THOUGHT),) * 4),
-        Scenario("talk", (Turn(text=WORDS), Turn((), THOUGHT, WORDS), Turn(thought=THOUGHT, text=f"\n\n{WORDS}\n"))),
-        Scenario("spelling", tuple(Turn((call,)) for call in (*_ODD, Do(line=ODD_LINE)))),
-        Scenario("uncommon_ids", (Turn(text=WORDS, thought=THOUGHT, uncommon=True),) * 4),
-        Scenario("long_output", (Turn(), Turn(output_chars=LONG_CHARS), Turn(output_chars=LONG_CHARS), Turn())),
-        Scenario("retry", (Turn(retried=True), Turn(), Turn(thought=THOUGHT, retried=True), Turn())),
-        Scenario("nudged", (Turn(), Turn((), text=WORDS, ends_as_call=True), Turn())),
-        Scenario("cut", (Turn(), Turn(text=WORDS, cut=True), Turn())),
-        Scenario("title", (Turn(beside="title"), Turn(), Turn(beside="title"), Turn()), branches=1),
-        Scenario("forget", (*(Turn(output_chars=600),) * 7, Turn(beside="forget"), Turn()), branches=1),
+        Scenario("reasoning", (PolicyTurn(thought=THOUGHT),) * 4),
+        Scenario(
+            "talk",
+            (
+                PolicyTurn(text=WORDS),
+                PolicyTurn((), THOUGHT, WORDS),
+                PolicyTurn(thought=THOUGHT, text=f"\n\n{WORDS}\n"),
+            ),
+        ),
+        Scenario("spelling", tuple(PolicyTurn((call,)) for call in (*_ODD, PolicyCall(line=ODD_LINE)))),
+        Scenario("uncommon_ids", (PolicyTurn(text=WORDS, thought=THOUGHT, uncommon=True),) * 4),
+        Scenario(
+            "long_output",
+            (PolicyTurn(), PolicyTurn(output_chars=LONG_CHARS), PolicyTurn(output_chars=LONG_CHARS), PolicyTurn()),
+        ),
+        Scenario(
+            "retry", (PolicyTurn(retried=True), PolicyTurn(), PolicyTurn(thought=THOUGHT, retried=True), PolicyTurn())
+        ),
+        Scenario("nudged", (PolicyTurn(), PolicyTurn((), text=WORDS, ends_as_call=True), PolicyTurn())),
+        Scenario("cut", (PolicyTurn(), PolicyTurn(text=WORDS, cut=True), PolicyTurn())),
+        Scenario(
+            "title", (PolicyTurn(beside="title"), PolicyTurn(), PolicyTurn(beside="title"), PolicyTurn()), branches=1
+        ),
+        Scenario(
+            "forget", (*(PolicyTurn(output_chars=600),) * 7, PolicyTurn(beside="forget"), PolicyTurn()), branches=1
+        ),
     )
 }

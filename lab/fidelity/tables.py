@@ -6,7 +6,7 @@ Units   shares in percent; the worst of a row's templates.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from paddock.lab.fidelity.records import VERDICTS, Combination, Figures, Report
+from paddock.lab.fidelity.records import VERDICTS, Combination, FidelityReport, Figures
 from paddock.types import JsonObject
 
 HEADER = (
@@ -27,13 +27,13 @@ the length of the final conversation."""
 TRAITS_HEADER = ("template", "what it does to the past")
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """Cells under `HEADER`."""
 
     cells: tuple[str, ...]
 
 
-def rows(report: Report) -> Iterator[Row]:
+def rows(report: FidelityReport) -> Iterator[TableRow]:
     """In the report's order."""
     all_templates = [one.template for one in report.templates]
     groups: dict[tuple[str, ...], list[Combination]] = {}
@@ -45,7 +45,7 @@ def rows(report: Report) -> Iterator[Row]:
         totals = [one.total for one in group]
         figures = _cells(totals) if all(one.calls for one in totals) else ("-",) * 6
         templates = _templates([one.template for one in group], all_templates)
-        yield Row((subject, dialect, templates, verdict, *figures, worse))
+        yield TableRow((subject, dialect, templates, verdict, *figures, worse))
 
 
 def _cells(totals: Sequence[Figures]) -> tuple[str, ...]:
@@ -60,12 +60,12 @@ def _cells(totals: Sequence[Figures]) -> tuple[str, ...]:
     )
 
 
-def trait_rows(report: Report) -> Iterator[Row]:
+def trait_rows(report: FidelityReport) -> Iterator[TableRow]:
     for one in report.templates:
-        yield Row((one.template, "; ".join(one.traits.described()) or "nothing"))
+        yield TableRow((one.template, "; ".join(one.traits.described()) or "nothing"))
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: FidelityReport) -> Iterator[str]:
     """What was not tried, what ended runs too early, how prompts differ from the template's own, and the sum."""
     for subject, why in report.skipped.items():
         yield f"{subject}: skipped: {why}"
@@ -77,12 +77,12 @@ def lines(report: Report) -> Iterator[str]:
     for (subject, template, problem), names in problems.items():
         yield f"{subject} over {template}: {problem} ({', '.join(names)})"
     counts = {verdict: sum(one.verdict == verdict for one in report.combinations) for verdict in VERDICTS}
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     runs = sum(len(one.runs) for one in report.combinations)
-    yield f"{len(report.combinations)} combinations, {runs} runs in {report.wall_s:.1f} s: {said}"
+    yield f"{len(report.combinations)} combinations, {runs} runs in {report.wall_s:.1f} s: {summary}"
 
 
-def wire(report: Report) -> JsonObject:
+def as_json(report: FidelityReport) -> JsonObject:
     """All of it, with the rates that follow."""
     return {
         "combinations": [_combination(one) for one in report.combinations],

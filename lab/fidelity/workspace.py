@@ -16,8 +16,8 @@ _FILE = re.compile(r"notes-(\d+)\.txt")
 _LINE = "{number:>5}: the sum of “a” and «b» is\t{number}  (naïve, 日本語)\n"
 
 
-def printed(scenario: Scenario, text: str) -> str:
-    """What a command prints that is told by `text`; empty where it names no file of the scenario."""
+def command_output(scenario: Scenario, text: str) -> str:
+    """What the command in `text` prints; empty where it names no file of the scenario."""
     found = _FILE.search(text)
     chars = [turn.output_chars for turn in scenario.turns for _ in turn.calls]
     if found is None or int(found[1]) >= len(chars):
@@ -27,7 +27,7 @@ def printed(scenario: Scenario, text: str) -> str:
 
 
 class ScriptedWorkspace(NoProgramRuns):
-    """Of one run."""
+    """The workspace of one run."""
 
     workdir = WORKDIR
 
@@ -43,7 +43,7 @@ class ScriptedWorkspace(NoProgramRuns):
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> ExecOutput:
-        return ExecOutput(0, printed(self._scenario, " ".join(argv)).encode())
+        return ExecOutput(0, command_output(self._scenario, " ".join(argv)).encode())
 
     async def read(self, path: str) -> bytes:
         if path not in self._files:
@@ -54,17 +54,17 @@ class ScriptedWorkspace(NoProgramRuns):
         self._files[path] = data
 
     async def shell(self) -> ShellSession:
-        return _Shell(self._scenario)
+        return _ScriptedShell(self._scenario)
 
 
-class _Shell:
-    """One whose lines end at once."""
+class _ScriptedShell:
+    """A shell whose lines end at once."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
     async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
-        return ShellOutput(1, printed(self._scenario, line).encode(), WORKDIR)
+        return ShellOutput(1, command_output(self._scenario, line).encode(), WORKDIR)
 
     async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
         return ShellOutput(1, b"", WORKDIR)

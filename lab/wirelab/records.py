@@ -1,6 +1,6 @@
 """Records of the wire lab: what a program in one version and one dialect sent, scenario by scenario, as a file.
 
-File    `harnesses/<name>/golden/<version>.<dialect>.json`. A request is told by what differs from the one before it,
+File    `harnesses/<name>/golden/<version>.<dialect>.json`. A request is written as what differs from the one before it,
         the first of a scenario by what differs from the first of all: `same` names keys of it, and of its body, that
         are as they were; a list that begins as it did is `{"kept": items, "then": [...]}`. Reading gives it whole.
 Law     reading what was written gives the same; equal records are equal files.
@@ -21,7 +21,7 @@ FOLDER = "golden"
 _SAME, _KEPT, _THEN = "same", "kept", "then"
 
 
-class Asked(Record):
+class RecordedRequest(Record):
     """One request, normalised."""
 
     method: str
@@ -33,61 +33,61 @@ class Asked(Record):
     """How often it came, in a row."""
 
 
-class Run(Record):
-    """One scenario."""
+class ScenarioRecord(Record):
+    """What a program sent in one scenario."""
 
     ended: JsonObject
     """`ended` and `turns` of the harness's Exit, or `failed`: the kind of its error."""
-    requests: list[Asked]
+    requests: list[RecordedRequest]
 
 
-class Transcripts(Record):
-    """Of one program in one version and one dialect."""
+class WireRecord(Record):
+    """What one program sent, in one version and one dialect."""
 
     program: str
     version: str
     dialect: str
     settings: JsonObject = {}
     """Of the harness, beside its version and dialect."""
-    runs: dict[str, Run]
+    runs: dict[str, ScenarioRecord]
     """By scenario."""
 
 
-def file_of(folder: Path, version: str, dialect: str) -> Path:
-    """Of a harness's folder."""
+def record_file(folder: Path, version: str, dialect: str) -> Path:
+    """The file of a record below a harness's folder."""
     return folder / FOLDER / f"{version}.{dialect}.json"
 
 
-def write(record: Transcripts, file: Path) -> None:
+def write_record(record: WireRecord, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(dumped(record))
+    file.write_text(dump_record(record))
 
 
-def dumped(record: Transcripts) -> str:
-    told = record.model_dump(mode="json")
+def dump_record(record: WireRecord) -> str:
+    written = record.model_dump(mode="json")
     first: Any = None
-    for run in told["runs"].values():
+    for run in written["runs"].values():
         before = first
         for nth, request in enumerate(run["requests"]):
-            run["requests"][nth] = _folded(request, before, deep=True)
+            run["requests"][nth] = _fold(request, before, deep=True)
             before = request
             first = request if first is None else first
-    return json.dumps(told, indent=1, ensure_ascii=True) + "\n"
+    return json.dumps(written, indent=1, ensure_ascii=True) + "\n"
 
 
-def read(file: Path) -> Transcripts:
+def read_record(file: Path) -> WireRecord:
     try:
-        told = json.loads(file.read_bytes())
+        written = json.loads(file.read_bytes())
         first: Any = None
-        for run in told["runs"].values():
+        for run in written["runs"].values():
             before = first
             for nth, request in enumerate(run["requests"]):
-                before = run["requests"][nth] = _unfolded(request, before, deep=True)
+                before = run["requests"][nth] = _unfold(request, before, deep=True)
                 first = before if first is None else first
-        return Transcripts.model_validate(told)
+        return WireRecord.model_validate(written)
     except FileNotFoundError:
-        there = sorted(path.name for path in file.parent.glob("*.json"))
-        found = f"there are {', '.join(there)}" if there else "there is none"
+        names = sorted(path.name for path in file.parent.glob("*.json"))
+        found = f"there are {', '.join(names)}" if names else "there is none"
         raise ConfigError(f"{file}: no such record of the wire lab; {found}", kind="record_missing") from None
     except ValidationError as error:
         raise ConfigError(f"{file}: {describe(error)}", kind="record_invalid") from error
@@ -95,11 +95,11 @@ def read(file: Path) -> Transcripts:
         raise ConfigError(f"{file}: no record of the wire lab: {error}", kind="record_invalid") from error
 
 
-def repeated(requests: Iterable[JsonObject]) -> list[Asked]:
-    """Those that come in a row as one."""
-    found: list[Asked] = []
+def merge_repeats(requests: Iterable[JsonObject]) -> list[RecordedRequest]:
+    """The requests, with equal ones in a row as one that came several times."""
+    found: list[RecordedRequest] = []
     for request in requests:
-        one = Asked.model_validate(request)
+        one = RecordedRequest.model_validate(request)
         if found and found[-1].model_copy(update={"times": 1}) == one:
             found[-1] = found[-1].model_copy(update={"times": found[-1].times + 1})
         else:
@@ -107,40 +107,40 @@ def repeated(requests: Iterable[JsonObject]) -> list[Asked]:
     return found
 
 
-def _folded(value: Any, before: Any, *, deep: bool = False) -> Any:
-    """`deep`: a request, whose body is told so too."""
+def _fold(value: Any, before: Any, *, deep: bool = False) -> Any:
+    """A value as what differs from the one before it. `deep`: a request, whose body is folded too."""
     if not isinstance(value, dict) or not isinstance(before, dict):
         return value
     same = [key for key in value if key in before and _equal(value[key], before[key])]
-    told: JsonObject = {_SAME: same} if same else {}
+    folded: JsonObject = {_SAME: same} if same else {}
     for key, inner in value.items():
         if key not in same:
-            told[key] = _folded(inner, before.get(key)) if deep else _short(inner, before.get(key))
-    return told
+            folded[key] = _fold(inner, before.get(key)) if deep else _short(inner, before.get(key))
+    return folded
 
 
-def _unfolded(told: Any, before: Any, *, deep: bool = False) -> Any:
-    if not isinstance(told, dict) or not isinstance(before, dict):
-        return told
-    whole = {key: before[key] for key in told.get(_SAME, ())}
-    for key, inner in told.items():
+def _unfold(folded: Any, before: Any, *, deep: bool = False) -> Any:
+    if not isinstance(folded, dict) or not isinstance(before, dict):
+        return folded
+    whole = {key: before[key] for key in folded.get(_SAME, ())}
+    for key, inner in folded.items():
         if key != _SAME:
-            whole[key] = _unfolded(inner, before.get(key)) if deep else _long(inner, before.get(key))
+            whole[key] = _unfold(inner, before.get(key)) if deep else _long(inner, before.get(key))
     return dict(sorted(whole.items()))
 
 
 def _short(value: Any, before: Any) -> Any:
     if not isinstance(value, list) or not isinstance(before, list):
         return value
-    kept = 0
-    while kept < min(len(value), len(before)) and _equal(value[kept], before[kept]):
-        kept += 1
-    return {_KEPT: kept, _THEN: value[kept:]} if kept else value
+    same = 0
+    while same < min(len(value), len(before)) and _equal(value[same], before[same]):
+        same += 1
+    return {_KEPT: same, _THEN: value[same:]} if same else value
 
 
-def _long(told: Any, before: Any) -> Any:
-    is_short = isinstance(told, dict) and told.keys() == {_KEPT, _THEN}
-    return [*before[: told[_KEPT]], *told[_THEN]] if is_short else told
+def _long(folded: Any, before: Any) -> Any:
+    is_short = isinstance(folded, dict) and folded.keys() == {_KEPT, _THEN}
+    return [*before[: folded[_KEPT]], *folded[_THEN]] if is_short else folded
 
 
 def _equal(one: Any, other: Any) -> bool:

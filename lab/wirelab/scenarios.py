@@ -1,8 +1,8 @@
 """What happens in the wire lab: answers of the model, written once for all programs.
 
 Core    the first six are played through every program, all through Codex and OpenCode.
-Words   what a scenario says, runs or writes has words that begin with `lab-`, which no program has: they are known as
-        ours wherever they come back. The big file alone has none.
+Words   what a scenario says, runs or writes has words that begin with `lab-`, which no program has: they are recognised
+        as ours wherever they come back. The big file alone has none.
 Ids     items and calls are numbered over a scenario.
 """
 
@@ -32,7 +32,7 @@ ODD = "lab-odd: \u00e4\u4e2d\U0001f600\u00a0'\"\\ lab-end\t."
 Fault = Literal["rate", "server", "overflow", "cut", "failed", "hang", "limit"]
 
 
-class Turn(NamedTuple):
+class ScriptedTurn(NamedTuple):
     """One answer of the model."""
 
     items: Sequence[JsonObject] = ()
@@ -42,45 +42,45 @@ class Turn(NamedTuple):
     used_tokens: int = USED_TOKENS
 
 
-class Scenario(NamedTuple):
+class WireScenario(NamedTuple):
     name: str
-    turns: Callable[[LabTools], list[Turn]]
+    turns: Callable[[LabTools], list[ScriptedTurn]]
     core: bool = False
     needs: Literal["edit", "compact"] | None = None
     """Only for programs whose `LabTools` have it."""
 
 
-def played(scenario: Scenario, tools: LabTools) -> list[Turn]:
+def numbered_turns(scenario: WireScenario, tools: LabTools) -> list[ScriptedTurn]:
     """Its turns, their items numbered."""
     count = 0
-    made = []
+    turns = []
     for turn in scenario.turns(tools):
         items = []
         for item in turn.items:
             count += 1
             items.append(_numbered(item, str(count)))
-        made.append(turn._replace(items=items))
-    return made
+        turns.append(turn._replace(items=items))
+    return turns
 
 
-def chosen(names: Sequence[str], tools: LabTools) -> list[Scenario]:
+def find_scenarios(names: Sequence[str], tools: LabTools) -> list[WireScenario]:
     """The scenarios of those names; none named: all that the program is to play."""
-    able = {one.name: one for one in SCENARIOS if one.needs is None or getattr(tools, one.needs) is not None}
-    if unknown := [name for name in names if name not in able]:
-        raise ConfigError(f"scenario {unknown[0]}: none of {', '.join(able)}", kind="scenario_unknown")
-    return [able[name] for name in names] or [one for one in able.values() if one.core or not tools.core_only]
+    playable = {one.name: one for one in SCENARIOS if one.needs is None or getattr(tools, one.needs) is not None}
+    if unknown := [name for name in names if name not in playable]:
+        raise ConfigError(f"scenario {unknown[0]}: none of {', '.join(playable)}", kind="scenario_unknown")
+    return [playable[name] for name in names] or [one for one in playable.values() if one.core or not tools.core_only]
 
 
-def closing(tools: LabTools, number: int) -> Turn:
-    """What is said after the last turn: it ends a run. `number`: of the call."""
+def closing_turn(tools: LabTools, number: int) -> ScriptedTurn:
+    """The answer after the last turn: it ends a run. `number`: of the call."""
     items = [tools.finish()] if tools.finish is not None else [message_item(LAST_WORDS)]
-    return Turn([_numbered(item, f"end{number}") for item in items])
+    return ScriptedTurn([_numbered(item, f"end{number}") for item in items])
 
 
-def ours(scenario: Scenario, tools: LabTools) -> Iterator[str]:
+def our_texts(scenario: WireScenario, tools: LabTools) -> Iterator[str]:
     """The texts that come from us."""
     yield from (PROMPT, PROMPT.strip(), SYSTEM, LAST_WORDS, OLD_LINE, NEW_LINE, "/testbed", CALC)
-    for turn in [*played(scenario, tools), closing(tools, 0)]:
+    for turn in [*numbered_turns(scenario, tools), closing_turn(tools, 0)]:
         for item in turn.items:
             yield from _texts(item)
             for key in ("arguments", "input"):
@@ -121,8 +121,8 @@ def _calm(line: str) -> str:
     return f"sleep 0.3; {line}; sleep 0.3"
 
 
-def _raw(tools: LabTools, arguments: str) -> list[Turn]:
-    return [Turn([call_item(tools.tool, arguments)])]
+def _raw(tools: LabTools, arguments: str) -> list[ScriptedTurn]:
+    return [ScriptedTurn([call_item(tools.tool, arguments)])]
 
 
 def _broken(tools: LabTools) -> str:
@@ -137,31 +137,31 @@ def _twice(tools: LabTools) -> str:
 def _spaced(tools: LabTools) -> str:
     """JSON with white space and escapes that nobody needs, and letters that need some for many encoders."""
     pairs = tools.line(_calm(f"printf '%s\\n' {shlex.quote(ODD)}")).items()
-    told = [f"{json.dumps(key)} :  {json.dumps(value, ensure_ascii=False)}" for key, value in pairs]
-    return ("{ " + " ,\n\t".join(told) + " }\n").replace("lab-end", "lab-\\u0065nd")
+    pairs_text = [f"{json.dumps(key)} :  {json.dumps(value, ensure_ascii=False)}" for key, value in pairs]
+    return ("{ " + " ,\n\t".join(pairs_text) + " }\n").replace("lab-end", "lab-\\u0065nd")
 
 
-def _edited(tools: LabTools) -> list[Turn]:
+def _edited(tools: LabTools) -> list[ScriptedTurn]:
     assert tools.edit is not None  # `needs`
     edit = tools.edit(CALC, OLD_LINE, NEW_LINE)
-    known = {"call_id": "", "status": "completed", **edit}
-    return [Turn([known]), Turn([_shell(tools, f"cat {CALC}")])]
+    item = {"call_id": "", "status": "completed", **edit}
+    return [ScriptedTurn([item]), ScriptedTurn([_shell(tools, f"cat {CALC}")])]
 
 
-def _one(*items: Callable[[LabTools], JsonObject]) -> Callable[[LabTools], list[Turn]]:
-    return lambda tools: [Turn([item(tools) for item in items])]
+def _one(*items: Callable[[LabTools], JsonObject]) -> Callable[[LabTools], list[ScriptedTurn]]:
+    return lambda tools: [ScriptedTurn([item(tools) for item in items])]
 
 
 def _line(line: str, more: Callable[[LabTools], JsonObject] = lambda _tools: {}) -> Callable[[LabTools], JsonObject]:
     return lambda tools: _shell(tools, line, more(tools))
 
 
-def _then(fault: Fault) -> Callable[[LabTools], list[Turn]]:
+def _around_fault(fault: Fault) -> Callable[[LabTools], list[ScriptedTurn]]:
     """A call that is answered, a fault, then a call again."""
     return lambda tools: [
-        Turn([_shell(tools, "echo lab-before")]),
-        Turn([message_item("lab-half: said before the fault."), _shell(tools, "echo lab-lost")], fault),
-        Turn([_shell(tools, "echo lab-after")]),
+        ScriptedTurn([_shell(tools, "echo lab-before")]),
+        ScriptedTurn([message_item("lab-half: said before the fault."), _shell(tools, "echo lab-lost")], fault),
+        ScriptedTurn([_shell(tools, "echo lab-after")]),
     ]
 
 
@@ -173,39 +173,39 @@ def _text(_tools: LabTools) -> JsonObject:
     return message_item("lab-text: here is what I do.")
 
 
-def _compacted(tools: LabTools) -> list[Turn]:
+def _compacted(tools: LabTools) -> list[ScriptedTurn]:
     return [
-        Turn([_shell(tools, "echo lab-early")]),
-        Turn([_shell(tools, "echo lab-filled")], used_tokens=5 * COMPACT_AT_TOKENS),
-        Turn([message_item("lab-summary: much was done.")]),
-        Turn([_shell(tools, "echo lab-late")]),
+        ScriptedTurn([_shell(tools, "echo lab-early")]),
+        ScriptedTurn([_shell(tools, "echo lab-filled")], used_tokens=5 * COMPACT_AT_TOKENS),
+        ScriptedTurn([message_item("lab-summary: much was done.")]),
+        ScriptedTurn([_shell(tools, "echo lab-late")]),
     ]
 
 
 SCENARIOS = [
-    Scenario("one_message", lambda _tools: [], core=True),
-    Scenario("one_call", _one(_line("echo lab-out")), core=True),
-    Scenario("parallel_calls", _one(_line("sleep 1; echo lab-left"), _line("echo lab-right")), core=True),
-    Scenario("failing_command", _one(_line("echo lab-wrong >&2; sleep 0.3; exit 3")), core=True),
-    Scenario("malformed_json", lambda tools: _raw(tools, _broken(tools)), core=True),
-    Scenario("unknown_tool", lambda _tools: [Turn([call_item("lab_tool", '{"lab": 1}')])], core=True),
-    Scenario("not_an_object", lambda tools: _raw(tools, '["sleep 0.3; echo lab-list; sleep 0.3"]')),
-    Scenario("missing_argument", lambda tools: _raw(tools, "{}")),
-    Scenario("duplicate_keys", lambda tools: _raw(tools, _twice(tools))),
-    Scenario("think_only", _one(_thought)),
-    Scenario("reasoning_and_call", _one(_thought, _line("echo lab-reasoned"))),
-    Scenario("text_and_call", _one(_text, _line("echo lab-told"))),
-    Scenario("empty_answer", lambda _tools: [Turn()]),
-    Scenario("huge_output", _one(_line("cat big.txt"))),
-    Scenario("edit", _edited, needs="edit"),
-    Scenario("odd_text", lambda tools: _raw(tools, _spaced(tools))),
-    Scenario("cut_stream", _then("cut")),
-    Scenario("failed_stream", _then("failed")),
-    Scenario("rate_limited", _then("rate")),
-    Scenario("server_error", _then("server")),
-    Scenario("overflow", _then("overflow")),
-    Scenario("cut_answer", _then("limit")),
-    Scenario("hanging", _then("hang")),
-    Scenario("compaction", _compacted, needs="compact"),
-    Scenario("slow_command", _one(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))),
+    WireScenario("one_message", lambda _tools: [], core=True),
+    WireScenario("one_call", _one(_line("echo lab-out")), core=True),
+    WireScenario("parallel_calls", _one(_line("sleep 1; echo lab-left"), _line("echo lab-right")), core=True),
+    WireScenario("failing_command", _one(_line("echo lab-wrong >&2; sleep 0.3; exit 3")), core=True),
+    WireScenario("malformed_json", lambda tools: _raw(tools, _broken(tools)), core=True),
+    WireScenario("unknown_tool", lambda _tools: [ScriptedTurn([call_item("lab_tool", '{"lab": 1}')])], core=True),
+    WireScenario("not_an_object", lambda tools: _raw(tools, '["sleep 0.3; echo lab-list; sleep 0.3"]')),
+    WireScenario("missing_argument", lambda tools: _raw(tools, "{}")),
+    WireScenario("duplicate_keys", lambda tools: _raw(tools, _twice(tools))),
+    WireScenario("think_only", _one(_thought)),
+    WireScenario("reasoning_and_call", _one(_thought, _line("echo lab-reasoned"))),
+    WireScenario("text_and_call", _one(_text, _line("echo lab-told"))),
+    WireScenario("empty_answer", lambda _tools: [ScriptedTurn()]),
+    WireScenario("huge_output", _one(_line("cat big.txt"))),
+    WireScenario("edit", _edited, needs="edit"),
+    WireScenario("odd_text", lambda tools: _raw(tools, _spaced(tools))),
+    WireScenario("cut_stream", _around_fault("cut")),
+    WireScenario("failed_stream", _around_fault("failed")),
+    WireScenario("rate_limited", _around_fault("rate")),
+    WireScenario("server_error", _around_fault("server")),
+    WireScenario("overflow", _around_fault("overflow")),
+    WireScenario("cut_answer", _around_fault("limit")),
+    WireScenario("hanging", _around_fault("hang")),
+    WireScenario("compaction", _compacted, needs="compact"),
+    WireScenario("slow_command", _one(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))),
 ]

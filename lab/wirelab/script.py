@@ -1,7 +1,7 @@
 """The scripted upstream of the wire lab: answers a program's calls with the turns of a scenario, in its dialect.
 
 Law     turns are played in order, one per call that reaches the model, then the closing one; who asks on after
-        `MAX_CLOSINGS` of these is refused. Answers that were given whole are the record (`said`).
+        `MAX_CLOSINGS` of these is refused. Answers that were given whole are the transcript (`summaries`).
 Faults  are what a real model server sends: the dialect's own error bodies, events and status codes.
 """
 
@@ -13,7 +13,7 @@ import orjson
 
 from paddock.errors import RequestError
 from paddock.http import SAID, Call, DirectPeer, EventStream, Peer
-from paddock.lab.wirelab.scenarios import Turn
+from paddock.lab.wirelab.scenarios import ScriptedTurn
 from paddock.sandbox.tunnel import Answer, ModelRequest
 from paddock.server import dialects
 from paddock.server.dialects import (
@@ -37,25 +37,25 @@ _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream"}
 
 
-class Script:
-    """One run's: an `Upstream`, and the record that a harness asks for."""
+class WireScript:
+    """The upstream of one run, and the transcript that a harness asks for."""
 
-    def __init__(self, turns: Sequence[Turn], closing: Callable[[int], Turn]) -> None:
-        """`closing`: what is said after them, by the number of the call."""
-        self.said: list[SaidTurn] = []
+    def __init__(self, turns: Sequence[ScriptedTurn], closing_turn: Callable[[int], ScriptedTurn]) -> None:
+        """`closing_turn`: what is said after them, by the number of the call."""
+        self.summaries: list[SaidTurn] = []
         self.hangs = asyncio.Event()
-        """A call is held whose answer will not come."""
+        """Set while a call waits for an answer that will not come."""
         self._turns = turns
-        self._closing = closing
+        self._closing_turn = closing_turn
         self._calls = 0
 
     @property
     def peer(self) -> Peer:
-        """As the run's model server, which is asked for what was said."""
-        return DirectPeer(MODEL, lambda: {SAID: self._tell})
+        """The run's model server, which is asked for the transcript."""
+        return DirectPeer(MODEL, lambda: {SAID: self._transcript})
 
-    async def _tell(self, since: SaidSince, _call: Call) -> SaidTurns:
-        return SaidTurns(turns=self.said[since.known :])
+    async def _transcript(self, since: SaidSince, _call: Call) -> SaidTurns:
+        return SaidTurns(turns=self.summaries[since.known :])
 
     @asynccontextmanager
     async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
@@ -67,13 +67,13 @@ class Script:
         if number >= len(self._turns) + MAX_CLOSINGS:
             yield _error(request.path, "lab: this goes on for too long", "script_ended", 400)
             return
-        turn = self._turns[number] if number < len(self._turns) else self._closing(number)
+        turn = self._turns[number] if number < len(self._turns) else self._closing_turn(number)
         if turn.fault == "hang":
             self.hangs.set()
             await asyncio.Event().wait()
         yield self._answer(dialect, request, turn)
 
-    def _answer(self, dialect: Dialect, request: ModelRequest, turn: Turn) -> Answer:
+    def _answer(self, dialect: Dialect, request: ModelRequest, turn: ScriptedTurn) -> Answer:
         body = orjson.loads(request.body)
         if turn.fault == "rate":
             limited = _error(request.path, "lab: slow down", "rate_limit_exceeded", 429, retryable=True)
@@ -85,25 +85,25 @@ class Script:
             return _error(request.path, words, CONTEXT_KIND, 400)
         if turn.fault in ("cut", "failed"):
             return _half(dialect, body, turn)
-        return self._told(dialect, body, turn)
+        return self._whole_answer(dialect, body, turn)
 
-    def _told(self, dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
-        handle = f"handle_lab{len(self.said) + 1}"
+    def _whole_answer(self, dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> Answer:
+        handle = f"handle_lab{len(self.summaries) + 1}"
         reason: FinishReason = "length" if turn.fault == "limit" else "tool_calls" if calls(turn.items) else "stop"
         counts = dialects.TokenCounts(turn.used_tokens - SAMPLED_TOKENS, SAMPLED_TOKENS)
         answer = dialects.Answer(list(turn.items), reason, counts, model=MODEL, handle=handle)
-        self.said.append(
+        self.summaries.append(
             SaidTurn(id=handle, parent=None, finish_reason=reason, output=answer.output, sampled_tokens=SAMPLED_TOKENS)
         )
         reply = dialects.whole_reply(dialect, answer, body, model=MODEL)
         return Answer(200, _EVENTS, reply.events) if isinstance(reply, EventStream) else _whole(200, reply)
 
 
-def _half(dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
+def _half(dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> Answer:
     """All items but the last, and of that its beginning; then the fault."""
     *before, last = turn.items
     if body.get("stream") is not True:
-        return Answer(200, _JSON, _torn(b'{"id": "resp_lab", "output": ['))
+        return Answer(200, _JSON, _cut_stream(b'{"id": "resp_lab", "output": ['))
     writer = make_writer(dialect, body, model=MODEL)
     parts = [
         writer.start(),
@@ -112,7 +112,7 @@ def _half(dialect: Dialect, body: JsonObject, turn: Turn) -> Answer:
         writer.write(ItemDelta(len(before), "arguments", str(last.get("arguments"))[:6])),
     ]
     if turn.fault == "cut":
-        return Answer(200, _EVENTS, _torn(*parts))
+        return Answer(200, _EVENTS, _cut_stream(*parts))
     return Answer(200, _EVENTS, _parts(*parts, writer.fail("lab: it failed", "server_error")))
 
 
@@ -130,7 +130,7 @@ async def _parts(*parts: bytes) -> AsyncIterator[bytes]:
         yield part
 
 
-async def _torn(*parts: bytes) -> AsyncIterator[bytes]:
+async def _cut_stream(*parts: bytes) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
     await asyncio.sleep(0.2)  # the client has read it before it is cut

@@ -3,14 +3,17 @@
 Law     `client:NAME` is no run of the program; a program runs as a harness plugin.
 """
 
-from paddock.lab.fidelity.clients.base import Client, ClientSubject, Heard, Result
+from paddock.lab.fidelity.clients.base import CallResult, ClientCall, ClientSubject, SimulatedClient
+from paddock.lab.fidelity.clients.claude_code import ClaudeCode
 from paddock.lab.fidelity.clients.codex import CodexCli
+from paddock.lab.fidelity.clients.dialects import ChatClient, MessagesClient, ResponsesClient
+from paddock.lab.fidelity.clients.mini_swe_agent import MiniSweAgent
 from paddock.lab.fidelity.clients.opencode import OpencodeChat, OpencodeMessages, OpencodeResponses
 from paddock.lab.fidelity.clients.openhands import OpenhandsChat, OpenhandsResponses
-from paddock.lab.fidelity.clients.others import ClaudeCode, MiniSweAgent, PiChat, PiResponses, QwenCode
-from paddock.lab.fidelity.clients.speaking import ChatClient, MessagesClient, ResponsesClient
+from paddock.lab.fidelity.clients.pi import PiChat, PiResponses
+from paddock.lab.fidelity.clients.qwen_code import QwenCode
 
-CLIENTS: tuple[type[Client], ...] = (
+CLIENTS: tuple[type[SimulatedClient], ...] = (
     CodexCli,
     OpencodeChat,
     OpencodeResponses,
@@ -26,11 +29,11 @@ CLIENTS: tuple[type[Client], ...] = (
 
 __all__ = [
     "CLIENTS",
+    "CallResult",
     "ChatClient",
-    "Client",
+    "ClientCall",
     "ClientSubject",
-    "Heard",
     "MessagesClient",
     "ResponsesClient",
-    "Result",
+    "SimulatedClient",
 ]

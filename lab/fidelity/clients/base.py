@@ -2,7 +2,7 @@
 
 Law     these are models of programs, made of measurements of them; they are not the programs. What tools print is the
         scenario's; only how the history is worded, kept and rewritten is the program's.
-Class   a program is a class with its `NAME` and its `TOOLS`, derived from its dialect's (`speaking`).
+Class   a program is a class with its `NAME` and its `TOOLS`, derived from its dialect's (`dialects`).
 """
 
 from abc import ABC, abstractmethod
@@ -12,15 +12,15 @@ from typing import ClassVar, NamedTuple
 import orjson
 
 from paddock.conformance.harnesses.face import Face
-from paddock.lab.fidelity.bench import Stage
-from paddock.lab.fidelity.scenarios import Turn
-from paddock.lab.fidelity.workspace import printed
+from paddock.lab.fidelity.bench import ScenarioRun
+from paddock.lab.fidelity.scenarios import PolicyTurn
+from paddock.lab.fidelity.workspace import command_output
 from paddock.server.dialects import Dialect
 from paddock.types import JsonObject
 
 GO_ON = "Please go on."
 OMITTED = "[Earlier steps are not shown.]"
-_KEPT_STEPS = 2
+_LAST_STEPS = 2
 
 
 def function(name: str, required: str, *optional: str) -> JsonObject:
@@ -30,8 +30,8 @@ def function(name: str, required: str, *optional: str) -> JsonObject:
     return {"type": "function", "name": name, "description": f"The tool {name}.", "parameters": parameters}
 
 
-class Heard(NamedTuple):
-    """A call, as the client got it."""
+class ClientCall(NamedTuple):
+    """A call of a tool, as the client got it."""
 
     call_id: str
     name: str
@@ -49,16 +49,16 @@ class Heard(NamedTuple):
         return found if isinstance(found, dict) else None
 
 
-class Result(NamedTuple):
-    """What a call gave."""
+class CallResult(NamedTuple):
+    """What a call of a tool gave."""
 
-    call: Heard
+    call: ClientCall
     text: str
     failed: bool = False
 
 
-class Client(ABC):
-    """Of one run."""
+class SimulatedClient(ABC):
+    """A program's side of one run."""
 
     NAME: ClassVar[str]
     DIALECT: ClassVar[Dialect]
@@ -68,91 +68,106 @@ class Client(ABC):
     """A cut answer ends the program."""
 
     def __init__(self) -> None:
-        self.fixed = self.first()
+        self.opening = self.opening_items()
         """What the conversation starts with."""
         self.steps: list[list[JsonObject]] = []
         """Then: what is kept of an answer, and what follows it."""
 
     @property
-    def face(self) -> Face:
+    def toolset(self) -> Face:
         return Face(list(self.TOOLS))
 
     @property
     def history(self) -> list[JsonObject]:
-        return [*self.fixed, *(item for step in self.steps for item in step)]
+        return [*self.opening, *(item for step in self.steps for item in step)]
 
-    async def play(self, stage: Stage) -> None:
-        """To the end of the stage's scenario, or until the program would end."""
+    async def play(self, run: ScenarioRun) -> None:
+        """Play the run's scenario to its end, or until the program would end."""
         while True:
-            turn = stage.next_turn
+            turn = run.next_turn
             if turn is not None and turn.beside == "forget":
-                await self.forget(stage)
-            reply = await stage.ask(self.DIALECT, self.body(), self.face, self.aside())
-            calls = self.heard(reply)
-            self.steps.append(self.kept(reply, calls))
+                await self.forget(run)
+            reply = await run.ask(self.DIALECT, self.request_body(), self.toolset, self.side_request())
+            calls = self.calls_of(reply)
+            self.steps.append(self.answer_items(reply, calls))
             if turn is None or (turn.cut and self.CUT_ENDS):
                 return
-            told = self.told([self._result(stage, call) for call in calls]) if calls else self.user(GO_ON)
-            self.steps[-1] += told  # only now: telling may have split the answer
-            await self.answered(stage, turn, calls)
+            items = self.result_items([self._result(run, call) for call in calls]) if calls else self.user_items(GO_ON)
+            self.steps[-1] += items  # only here: `result_items` may have split the answer
+            await self.after_turn(run, turn, calls)
 
-    def _result(self, stage: Stage, call: Heard) -> Result:
+    def _result(self, run: ScenarioRun, call: ClientCall) -> CallResult:
         names = [tool["name"] for tool in self.TOOLS]
         if call.name not in names:
-            return Result(call, f"unsupported call: {call.name}", failed=True)
+            return CallResult(call, f"unsupported call: {call.name}", failed=True)
         if not call.custom and call.arguments is None:
-            return Result(call, f"failed to parse function arguments: {call.raw!r}", failed=True)
-        return Result(call, printed(stage.scenario, call.raw))
+            return CallResult(call, f"failed to parse function arguments: {call.raw!r}", failed=True)
+        return CallResult(call, command_output(run.scenario, call.raw))
 
-    async def answered(self, stage: Stage, turn: Turn, calls: Sequence[Heard]) -> None:
+    async def after_turn(self, run: ScenarioRun, turn: PolicyTurn, calls: Sequence[ClientCall]) -> None:
         """What else it does after a turn."""
         return
 
-    async def forget(self, stage: Stage) -> None:
+    async def forget(self, run: ScenarioRun) -> None:
         """Drops all but its first step and the last ones."""
-        self.steps[1:-_KEPT_STEPS] = [self.user(OMITTED)]
+        self.steps[1:-_LAST_STEPS] = [self.user_items(OMITTED)]
 
     @abstractmethod
-    def first(self) -> list[JsonObject]:
+    def opening_items(self) -> list[JsonObject]:
         """What stands before the first answer."""
 
     @abstractmethod
-    def body(self) -> JsonObject:
+    def request_body(self) -> JsonObject:
         """The next request."""
 
     @abstractmethod
-    def aside(self) -> JsonObject:
+    def side_request(self) -> JsonObject:
         """A request without tools, for a title."""
 
     @abstractmethod
-    def heard(self, reply: JsonObject) -> list[Heard]:
+    def calls_of(self, reply: JsonObject) -> list[ClientCall]:
         """The calls of an answer."""
 
     @abstractmethod
-    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+    def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         """What of an answer it sends back, and how."""
 
     @abstractmethod
-    def told(self, results: Sequence[Result]) -> list[JsonObject]:
+    def result_items(self, results: Sequence[CallResult]) -> list[JsonObject]:
         """Results of the calls."""
 
     @abstractmethod
-    def user(self, text: str) -> list[JsonObject]:
+    def user_items(self, text: str) -> list[JsonObject]:
         """What it says as the user."""
 
 
-def respelled(raw: str) -> str:
-    """Arguments that were parsed and written again: `{"a":1}`, each key once, no escapes; as they are if no JSON."""
+def respell(raw: str) -> str:
+    """Arguments parsed and written again: `{"a":1}`, each key once, no escapes; unchanged where they are no JSON."""
     try:
         return orjson.dumps(orjson.loads(raw)).decode()
     except orjson.JSONDecodeError:
         return raw
 
 
-class ClientSubject(NamedTuple):
-    """A client, made anew for each run."""
+def repair_json(raw: str) -> str:
+    """JSON as a lenient reader takes it: what is open is closed."""
+    for end in ("", "}", '"}'):
+        try:
+            return orjson.dumps(orjson.loads(raw + end)).decode()
+        except orjson.JSONDecodeError:
+            continue
+    return "{}"
 
-    cls: type[Client]
+
+def chat_call(call: ClientCall, arguments: str) -> JsonObject:
+    """A call in the form of Chat Completions."""
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+class ClientSubject(NamedTuple):
+    """A simulated client, made anew for each run."""
+
+    cls: type[SimulatedClient]
 
     @property
     def name(self) -> str:
@@ -162,5 +177,5 @@ class ClientSubject(NamedTuple):
     def dialect(self) -> Dialect:
         return self.cls.DIALECT
 
-    async def play(self, stage: Stage) -> None:
-        await self.cls().play(stage)
+    async def play(self, run: ScenarioRun) -> None:
+        await self.cls().play(run)

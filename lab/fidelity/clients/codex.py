@@ -1,8 +1,8 @@
 """Codex CLI, as measured at version 0.169.0."""
 
-from paddock.lab.fidelity.bench import MODEL, Stage
-from paddock.lab.fidelity.clients.base import Result, function
-from paddock.lab.fidelity.clients.speaking import ResponsesClient
+from paddock.lab.fidelity.bench import MODEL, ScenarioRun
+from paddock.lab.fidelity.clients.base import CallResult, function
+from paddock.lab.fidelity.clients.dialects import ResponsesClient
 from paddock.lab.fidelity.scenarios import PROMPT, SYSTEM, WORDS
 from paddock.types import JsonObject
 
@@ -32,27 +32,27 @@ class CodexCli(ResponsesClient):
         {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": _GRAMMAR},
     )
 
-    def first(self) -> list[JsonObject]:
+    def opening_items(self) -> list[JsonObject]:
         return [
             {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": SYSTEM}]},
-            *self.user(_ENVIRONMENT),
-            *self.user(PROMPT),
+            *self.user_items(_ENVIRONMENT),
+            *self.user_items(PROMPT),
         ]
 
-    def user(self, text: str) -> list[JsonObject]:
+    def user_items(self, text: str) -> list[JsonObject]:
         return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
 
-    def item(self, item: JsonObject) -> list[JsonObject]:
+    def sent_item(self, item: JsonObject) -> list[JsonObject]:
         return [{"encrypted_content": None, **item}] if item["type"] == "reasoning" else [item]
 
-    def output(self, result: Result) -> str:
+    def output(self, result: CallResult) -> str:
         if result.failed:
             return result.text
         return f"Chunk ID: 9f06d7\nWall time: 0.0000 seconds\nProcess exited with code 0\nOutput:\n{result.text}"
 
-    async def forget(self, stage: Stage) -> None:
-        asked = {"model": MODEL, "input": [*self.history, *self.user(_CHECKPOINT)], "tools": [], **self.PARAMS}
-        stage.branches_by_design += 1  # the request for a summary has other tools: none
-        await stage.side("responses", asked, WORDS)
-        self.fixed = [*self.first(), *self.user(_SUMMARY + WORDS)]
+    async def forget(self, run: ScenarioRun) -> None:
+        request = {"model": MODEL, "input": [*self.history, *self.user_items(_CHECKPOINT)], "tools": [], **self.PARAMS}
+        run.branches_by_design += 1  # the request for a summary has other tools: none
+        await run.answer_aside("responses", request, WORDS)
+        self.opening = [*self.opening_items(), *self.user_items(_SUMMARY + WORDS)]
         self.steps.clear()

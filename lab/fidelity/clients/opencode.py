@@ -4,24 +4,24 @@ from collections.abc import Sequence
 
 import orjson
 
-from paddock.lab.fidelity.clients.base import Heard, function, respelled
-from paddock.lab.fidelity.clients.speaking import ChatClient, MessagesClient, ResponsesClient
+from paddock.lab.fidelity.clients.base import ClientCall, function, respell
+from paddock.lab.fidelity.clients.dialects import ChatClient, MessagesClient, ResponsesClient
 from paddock.types import JsonObject
 
 _TOOLS = (function("bash", "command", "description"), function("read", "filePath"), function("write", "filePath"))
 _NAMES = [str(tool["name"]) for tool in _TOOLS]
 
 
-def _invalid(call: Heard) -> bool:
+def _invalid(call: ClientCall) -> bool:
     return call.name not in _NAMES or call.arguments is None
 
 
-def _rewritten(call: Heard) -> JsonObject:
+def _rewrite_call(call: ClientCall) -> JsonObject:
     """Name and arguments of a call in the history."""
     if _invalid(call):
         error = f"Model tried to call '{call.name}', which can't be done."
         return {"name": "invalid", "arguments": orjson.dumps({"tool": call.name, "error": error}).decode()}
-    return {"name": call.name, "arguments": respelled(call.raw)}
+    return {"name": call.name, "arguments": respell(call.raw)}
 
 
 class OpencodeResponses(ResponsesClient):
@@ -31,13 +31,13 @@ class OpencodeResponses(ResponsesClient):
     NAME = "opencode_cli"
     TOOLS = _TOOLS
 
-    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+    def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         by_id = {call.call_id: call for call in calls}
         found: list[JsonObject] = []
         for item in reply["output"]:
             if item["type"] == "function_call":
                 call = by_id[item["call_id"]]
-                found.append({"type": "function_call", "call_id": call.call_id, **_rewritten(call)})
+                found.append({"type": "function_call", "call_id": call.call_id, **_rewrite_call(call)})
             elif item["type"] == "message":
                 texts = [{"type": "output_text", "text": part["text"]} for part in item["content"]]
                 found.append({"role": "assistant", "content": texts})
@@ -52,14 +52,14 @@ class OpencodeChat(ChatClient):
     NAME = "opencode_cli"
     TOOLS = _TOOLS
 
-    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+    def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         said = reply["choices"][0]["message"]
         message: JsonObject = {"role": "assistant", "content": said.get("content") or ""}
         if said.get("reasoning_content"):
             message["reasoning_content"] = said["reasoning_content"]
         if calls:
             message["tool_calls"] = [
-                {"id": call.call_id, "type": "function", "function": _rewritten(call)} for call in calls
+                {"id": call.call_id, "type": "function", "function": _rewrite_call(call)} for call in calls
             ]
         return [message]
 
@@ -70,8 +70,8 @@ class OpencodeMessages(MessagesClient):
     NAME = "opencode_cli"
     TOOLS = _TOOLS
 
-    def block(self, block: JsonObject) -> JsonObject:
+    def sent_block(self, block: JsonObject) -> JsonObject:
         if block["type"] != "tool_use":
             return block
-        call = _rewritten(Heard(block["id"], block["name"], orjson.dumps(block["input"]).decode()))
+        call = _rewrite_call(ClientCall(block["id"], block["name"], orjson.dumps(block["input"]).decode()))
         return {**block, "name": call["name"], "input": orjson.loads(call["arguments"])}

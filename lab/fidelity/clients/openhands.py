@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from paddock.lab.fidelity.clients.base import Heard, Result, function
-from paddock.lab.fidelity.clients.speaking import ChatClient, ResponsesClient
+from paddock.lab.fidelity.clients.base import CallResult, ClientCall, chat_call, function
+from paddock.lab.fidelity.clients.dialects import ChatClient, ResponsesClient
 from paddock.types import JsonObject
 
 _TOOLS = (
@@ -16,7 +16,7 @@ _TOOLS = (
 _MALFORMED = "_openhands_malformed_tool_call"
 
 
-def _said_again(call: Heard) -> str:
+def _history_arguments(call: ClientCall) -> str:
     """Arguments in the history."""
     if call.arguments is not None:
         return call.raw
@@ -30,11 +30,11 @@ class OpenhandsChat(ChatClient):
     NAME = "openhands"
     TOOLS = _TOOLS
 
-    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+    def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         content = reply["choices"][0]["message"].get("content") or ""
         if not calls:
             return [{"role": "assistant", "content": content}]
-        entries = [_entry(call) for call in calls]
+        entries = [chat_call(call, _history_arguments(call)) for call in calls]
         if all(call.arguments is not None for call in calls):
             return [{"role": "assistant", "content": content, "tool_calls": entries}]
         texts = [content, *[""] * (len(entries) - 1)]
@@ -43,22 +43,14 @@ class OpenhandsChat(ChatClient):
             for text, entry in zip(texts, entries, strict=True)
         ]
 
-    def told(self, results: Sequence[Result]) -> list[JsonObject]:
-        told = super().told(results)
-        kept = self.steps[-1]
-        if len(kept) == 1:
-            return told
-        last = kept.pop()
-        self.steps[-1] = [item for pair in zip(kept, told, strict=False) for item in pair]
-        return [last, told[-1]]
-
-
-def _entry(call: Heard) -> JsonObject:
-    return {
-        "id": call.call_id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": _said_again(call)},
-    }
+    def result_items(self, results: Sequence[CallResult]) -> list[JsonObject]:
+        items = super().result_items(results)
+        answer_items = self.steps[-1]
+        if len(answer_items) == 1:
+            return items
+        last = answer_items.pop()
+        self.steps[-1] = [item for pair in zip(answer_items, items, strict=False) for item in pair]
+        return [last, items[-1]]
 
 
 class OpenhandsResponses(ResponsesClient):
@@ -68,7 +60,7 @@ class OpenhandsResponses(ResponsesClient):
     NAME = "openhands"
     TOOLS = _TOOLS
 
-    def item(self, item: JsonObject) -> list[JsonObject]:
+    def sent_item(self, item: JsonObject) -> list[JsonObject]:
         if item["type"] == "message":
             texts = [{"type": "output_text", "text": part["text"].strip()} for part in item["content"]]
             return [{"type": "message", "role": "assistant", "content": texts}]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from paddock.lab.fidelity import Combination, Language, Report, Subject
-    from paddock.lab.fidelity.tables import Row
+    from paddock.lab.fidelity import Combination, FidelityReport, FidelitySubject, Language
+    from paddock.lab.fidelity.tables import TableRow
 
 HELP = """harnesses:
   codeact, harness:NAME    a native harness, run for real (default: codeact, codex, opencode)
@@ -79,25 +79,34 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from paddock.errors import ConfigError
-    from paddock.lab.fidelity import BenchServer, NaiveServer, report, scenarios
+    from paddock.lab.fidelity import BenchServer, NaiveServer, find_scenarios, report
 
-    played = scenarios(args.scenario or ())
-    chosen, missing = _chosen(args)
+    scenarios = find_scenarios(args.scenario or ())
+    subjects, missing = _subjects(args)
     server_type = NaiveServer if args.naive else BenchServer
-    languages = _languages(args, chosen)
+    languages = _languages(args, subjects)
     with Console(stderr=True).status("") as status:  # seen on a terminal alone
 
-        def tell(one: "Combination") -> None:
-            status.update(f"{one.subject} {one.dialect} over {one.template}: {one.verdict}")
+        def show_progress(done: "Combination") -> None:
+            status.update(f"{done.subject} {done.dialect} over {done.template}: {done.verdict}")
 
-        found = asyncio.run(report(chosen, languages, played, server_type=server_type, missing=missing, tell=tell))
+        found = asyncio.run(
+            report(
+                subjects,
+                languages,
+                scenarios,
+                server_type=server_type,
+                missing=missing,
+                on_combination=show_progress,
+            )
+        )
     if args.json:
         import orjson
 
-        from paddock.lab.fidelity.tables import wire
+        from paddock.lab.fidelity.tables import as_json
 
         try:
-            Path(args.json).write_bytes(orjson.dumps(wire(found), option=orjson.OPT_INDENT_2))
+            Path(args.json).write_bytes(orjson.dumps(as_json(found), option=orjson.OPT_INDENT_2))
         except OSError as error:
             raise ConfigError(f"{args.json}: can't be written: {error.strerror}", kind="out_unwritable") from error
     _show(found)
@@ -110,28 +119,28 @@ def run(args: argparse.Namespace) -> int:
     return 1 if worse else 0
 
 
-def _chosen(args: argparse.Namespace) -> "tuple[list[Subject], dict[str, str]]":
+def _subjects(args: argparse.Namespace) -> "tuple[list[FidelitySubject], dict[str, str]]":
     """What can be tried; what can't, and why."""
     from paddock.errors import ConfigError
-    from paddock.lab.fidelity import programs, subjects, there
+    from paddock.lab.fidelity import available_subjects, find_subjects, program_subjects
 
-    named = subjects(args.subject) if args.subject or not args.programs else []
-    chosen, missing = there([*named, *(programs() if args.programs else [])])
-    if not chosen:
+    named = find_subjects(args.subject) if args.subject or not args.programs else []
+    subjects, missing = available_subjects([*named, *(program_subjects() if args.programs else [])])
+    if not subjects:
         raise ConfigError("nothing to try: " + "; ".join(missing.values()), kind="subject_missing")
-    return chosen, missing
+    return subjects, missing
 
 
-def _languages(args: argparse.Namespace, chosen: "Sequence[Subject]") -> "list[Language]":
+def _languages(args: argparse.Namespace, subjects: "Sequence[FidelitySubject]") -> "list[Language]":
     from paddock.lab.fidelity import OURS, ProgramSubject, language, language_names
 
     model = Path(args.model) if args.model else None
-    slow = any(isinstance(one, ProgramSubject) for one in chosen)
+    slow = any(isinstance(one, ProgramSubject) for one in subjects)
     names = args.template or ([""] if model else [OURS] if slow else language_names())
     return [language(name, model=model) for name in names]
 
 
-def _show(found: "Report") -> None:
+def _show(found: "FidelityReport") -> None:
     from rich.console import Console
 
     from paddock.lab.fidelity.tables import HEADER, TRAITS_HEADER, lines, rows, trait_rows
@@ -148,7 +157,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)  # noqa: T201 - this is the command's voice
 
 
-def _table(header: "Sequence[str]", rows: "Iterable[Row]", right: "Sequence[int]" = ()) -> object:
+def _table(header: "Sequence[str]", rows: "Iterable[TableRow]", right: "Sequence[int]" = ()) -> object:
     from rich.box import SIMPLE
     from rich.table import Table
 

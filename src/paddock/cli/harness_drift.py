@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.lab.wirelab import Subject, Transcripts
+    from paddock.lab.wirelab import WireRecord, WireSubject
     from paddock.sandbox import SandboxSettings
     from paddock.types import JsonObject
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
-    from paddock.lab.wirelab import find_subject, record, report, write
+    from paddock.lab.wirelab import find_subject, record, report, write_record
 
     subject = find_subject(args.name, version=args.version, dialect=args.dialect, block=_block(args.config))
     if args.record == HERE and (args.scenario or args.config):
@@ -58,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
         )
     before = None if args.record else _before(subject, args.against, args.scenario)
     settings = _settings(args.home)
-    after = asyncio.run(record(subject, args.scenario, settings=settings, tell=_say))
+    after = asyncio.run(record(subject, args.scenario, settings=settings, on_scenario=_say))
     if before is None:
         file = _golden(subject, after.version) if args.record == HERE else Path(args.record)
-        write(after, file)
+        write_record(after, file)
         _say(f"written: {file}")
         return 0
     told = report(before, after)
@@ -83,21 +83,21 @@ def _block(words: list[str]) -> "JsonObject":
     return block
 
 
-def _before(subject: "Subject", against: str | None, names: list[str]) -> "Transcripts":
-    from paddock.lab.wirelab import find_subject, read
+def _before(subject: "WireSubject", against: str | None, names: list[str]) -> "WireRecord":
+    from paddock.lab.wirelab import find_subject, read_record
 
     if against and Path(against).is_file():
-        found = read(Path(against))
+        found = read_record(Path(against))
     else:
-        found = read(_golden(subject, against or find_subject(subject.spec).program.version))
+        found = read_record(_golden(subject, against or find_subject(subject.spec).program.version))
     kept = {name: run for name, run in found.runs.items() if not names or name in names}
     return found.model_copy(update={"runs": kept})
 
 
-def _golden(subject: "Subject", version: str) -> Path:
-    from paddock.lab.wirelab import file_of
+def _golden(subject: "WireSubject", version: str) -> Path:
+    from paddock.lab.wirelab import record_file
 
-    return file_of(subject.folder, version, subject.dialect)
+    return record_file(subject.folder, version, subject.dialect)
 
 
 def _settings(home: Path | None) -> "SandboxSettings":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from paddock.lab.fidelity import BenchServer, Combination, Language, Subject, language, report, scenarios
+from paddock.lab.fidelity import BenchServer, Combination, FidelitySubject, Language, find_scenarios, language, report
 
 
 @pytest.fixture(scope="session")
@@ -13,33 +13,33 @@ def thinking() -> Language:
 
 
 @pytest.fixture(scope="session")
-def made() -> Callable[[str], Language]:
+def template_language() -> Callable[[str], Language]:
     """A template by its name."""
-    there: dict[str, Language] = {}
+    languages: dict[str, Language] = {}
 
     def get(name: str) -> Language:
-        if name not in there:
-            there[name] = language(name)
-        return there[name]
+        if name not in languages:
+            languages[name] = language(name)
+        return languages[name]
 
     return get
 
 
-Tried = Callable[..., "Combination"]
+RunSubject = Callable[..., "Combination"]
 
 
 @pytest.fixture
-def tried(thinking: Language) -> Tried:
+def run_subject(thinking: Language) -> RunSubject:
     """One subject through scenarios."""
 
     async def get(
-        subject: Subject,
+        subject: FidelitySubject,
         names: Sequence[str] = (),
         *,
         over: Language | None = None,
         server_type: type[BenchServer] = BenchServer,
     ) -> Combination:
-        found = await report([subject], [over or thinking], scenarios(names), server_type=server_type)
+        found = await report([subject], [over or thinking], find_scenarios(names), server_type=server_type)
         return found.combinations[0]
 
     return get  # type: ignore[return-value]

@@ -6,27 +6,30 @@ from typing import Any
 import orjson
 import pytest
 
-from paddock.lab.fidelity import Scenario, Stage, Turn, bench
+from paddock.lab.fidelity import PolicyTurn, Scenario, ScenarioRun, bench
 from paddock.lab.fidelity.clients import (
     CLIENTS,
     ChatClient,
-    Client,
+    ClientCall,
     ClientSubject,
-    Heard,
     MessagesClient,
     ResponsesClient,
+    SimulatedClient,
 )
+from paddock.lab.fidelity.clients.claude_code import ClaudeCode
 from paddock.lab.fidelity.clients.codex import CodexCli
+from paddock.lab.fidelity.clients.mini_swe_agent import MiniSweAgent
 from paddock.lab.fidelity.clients.opencode import OpencodeChat, OpencodeMessages, OpencodeResponses
 from paddock.lab.fidelity.clients.openhands import OpenhandsChat
-from paddock.lab.fidelity.clients.others import ClaudeCode, MiniSweAgent, PiResponses, QwenCode
+from paddock.lab.fidelity.clients.pi import PiResponses
+from paddock.lab.fidelity.clients.qwen_code import QwenCode
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
 
 @pytest.mark.parametrize("cls", CLIENTS, ids=lambda cls: f"{cls.NAME}-{cls.DIALECT}")
-async def test_every_client_is_exact(cls: type[Client], tried: Any) -> None:
-    found = await tried(ClientSubject(cls))
+async def test_every_client_is_exact(cls: type[SimulatedClient], run_subject: Any) -> None:
+    found = await run_subject(ClientSubject(cls))
     assert (found.verdict, found.worse, found.total.forks) == ("exact", [], 0)
     assert found.total.append_only == 1.0
     assert found.total.tokenising < 1.0
@@ -39,8 +42,8 @@ class Prunes(ChatClient):
 
     NAME = "prunes"
 
-    def body(self) -> JsonObject:
-        body = super().body()
+    def request_body(self) -> JsonObject:
+        body = super().request_body()
         results = [message for message in body["messages"] if message["role"] == "tool"]
         body["messages"] = [
             {**message, "content": "[pruned]"} if message in results[:-2] else message for message in body["messages"]
@@ -48,8 +51,8 @@ class Prunes(ChatClient):
         return body
 
 
-async def test_a_client_that_drops_results_early_forks(tried: Any) -> None:
-    found = await tried(ClientSubject(Prunes), ("loop",))
+async def test_a_client_that_drops_results_early_forks(run_subject: Any) -> None:
+    found = await run_subject(ClientSubject(Prunes), ("loop",))
     figures = found.total
     # Each request from the fourth on has another result emptied: it goes on from the turn before that one.
     assert (found.verdict, figures.forks, figures.append_only) == ("split", 10, 2 / 12)
@@ -62,13 +65,13 @@ class Renames(ChatClient):
 
     NAME = "renames"
 
-    def body(self) -> JsonObject:
-        text = orjson.dumps(super().body()).decode()
+    def request_body(self) -> JsonObject:
+        text = orjson.dumps(super().request_body()).decode()
         return dict(orjson.loads(text.replace('"call_', f'"mine_{len(self.steps)}_')))
 
 
-async def test_a_client_that_renames_calls_starts_anew_each_time(tried: Any) -> None:
-    found = await tried(ClientSubject(Renames), ("loop",))
+async def test_a_client_that_renames_calls_starts_anew_each_time(run_subject: Any) -> None:
+    found = await run_subject(ClientSubject(Renames), ("loop",))
     assert (found.verdict, found.total.calls, found.total.forks) == ("split", 13, 12)
     assert found.total.tokenising > 5
 
@@ -78,31 +81,36 @@ class NoIds(ChatClient):
 
     NAME = "no_ids"
 
-    def kept(self, reply: JsonObject, calls: Sequence[Heard]) -> list[JsonObject]:
+    def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         return [{"role": "assistant", "content": (reply["choices"][0]["message"].get("content") or "").strip()}]
 
 
-async def test_texts_alone_are_enough_to_continue(tried: Any, thinking: Any) -> None:
-    talk = Scenario("chat", tuple(Turn((), "Hm.", f"\n Step {nth}. \n") for nth in range(5)))
-    async with bench(thinking) as stand:
-        run = await stand.run(ClientSubject(NoIds), talk)
+async def test_texts_alone_are_enough_to_continue(run_subject: Any, thinking: Any) -> None:
+    talk = Scenario("chat", tuple(PolicyTurn((), "Hm.", f"\n Step {nth}. \n") for nth in range(5)))
+    async with bench(thinking) as runner:
+        run = await runner.run(ClientSubject(NoIds), talk)
     assert run is not None
     assert (run.verdict, run.figures.append_only, run.figures.calls) == ("exact", 1.0, 6)
 
 
-async def test_a_cut_answer_ends_codex_and_not_others(tried: Any) -> None:
-    codex = await tried(ClientSubject(CodexCli), ("cut",))
-    other = await tried(ClientSubject(MiniSweAgent), ("cut",))
+async def test_a_cut_answer_ends_codex_and_not_others(run_subject: Any) -> None:
+    codex = await run_subject(ClientSubject(CodexCli), ("cut",))
+    other = await run_subject(ClientSubject(MiniSweAgent), ("cut",))
     assert (codex.runs[0].requests, other.runs[0].requests) == (2, 4)
     assert codex.verdict == other.verdict == "exact"
 
 
-async def test_a_compaction_is_two_branches_more(tried: Any) -> None:
-    (run,) = (await tried(ClientSubject(CodexCli), ("forget",))).runs
-    assert (run.verdict, run.counted, run.branches_by_design, run.figures.forks) == ("split", "exact", 2, 2)
+async def test_a_compaction_is_two_branches_more(run_subject: Any) -> None:
+    (run,) = (await run_subject(ClientSubject(CodexCli), ("forget",))).runs
+    assert (run.verdict, run.verdict_in_combination, run.branches_by_design, run.figures.forks) == (
+        "split",
+        "exact",
+        2,
+        2,
+    )
 
 
-def answer(client: Client, *calls: tuple[str, str], thought: str = "") -> list[JsonObject]:
+def answer(client: SimulatedClient, *calls: tuple[str, str], thought: str = "") -> list[JsonObject]:
     """What a client keeps of an answer that says a word and makes calls."""
     items = [call_item(name, arguments, f"call_{nth}") for nth, (name, arguments) in enumerate(calls)]
     said: JsonObject
@@ -123,7 +131,7 @@ def answer(client: Client, *calls: tuple[str, str], thought: str = "") -> list[J
         ]
         message = {"role": "assistant", "content": " So. ", "tool_calls": entries}
         said = {"choices": [{"message": message | ({"reasoning_content": thought} if thought else {})}]}
-    return client.kept(said, client.heard(said))
+    return client.answer_items(said, client.calls_of(said))
 
 
 SPACED = '{ "command":  "ls \\u00e9", "command": "ls" }'
@@ -150,7 +158,7 @@ def test_opencode_keeps_reasoning_in_chat_and_marks_in_messages() -> None:
     assert message["tool_calls"][0]["function"]["arguments"] == '{"command":"ls"}'
     client = OpencodeMessages()
     client.steps.append(answer(client, ("bash", '{"command": "ls"}'), thought="Hm."))
-    last = client.body()["messages"][-1]["content"]
+    last = client.request_body()["messages"][-1]["content"]
     assert [("cache_control" in block, block["type"]) for block in last][-1] == (True, "tool_use")
     assert last[0] == {"type": "thinking", "thinking": "Hm.", "signature": "turn_1"}
 
@@ -164,15 +172,15 @@ def test_openhands_drops_reasoning_and_splits_malformed_turns() -> None:
     assert len(whole["tool_calls"]) == 2
 
 
-async def test_openhands_tells_each_result_after_its_own_call(tried: Any) -> None:
-    told: list[list[JsonObject]] = []
+async def test_openhands_tells_each_result_after_its_own_call(run_subject: Any) -> None:
+    items: list[list[JsonObject]] = []
 
-    class Watched(OpenhandsChat):
-        async def answered(self, stage: Stage, turn: Turn, calls: Sequence[Heard]) -> None:
-            told.append(list(self.steps[-1]))
+    class WatchedOpenhands(OpenhandsChat):
+        async def after_turn(self, run: ScenarioRun, turn: PolicyTurn, calls: Sequence[ClientCall]) -> None:
+            items.append(list(self.steps[-1]))
 
-    found = await tried(ClientSubject(Watched), ("malformed",))
-    assert [[message["role"] for message in step] for step in told] == [
+    found = await run_subject(ClientSubject(WatchedOpenhands), ("malformed",))
+    assert [[message["role"] for message in step] for step in items] == [
         ["assistant", "tool"],
         ["assistant", "tool"],
         ["assistant", "tool", "tool"],
@@ -198,15 +206,15 @@ def test_pi_repairs_what_is_no_json() -> None:
     assert call["arguments"] == '{"command":"ls"}'
 
 
-async def test_qwen_code_asks_again_and_tells_both(tried: Any) -> None:
+async def test_qwen_code_asks_again_and_tells_both(run_subject: Any) -> None:
     seen: list[list[JsonObject]] = []
 
-    class Watched(QwenCode):
-        async def answered(self, stage: Stage, turn: Turn, calls: Sequence[Heard]) -> None:
-            await super().answered(stage, turn, calls)
+    class WatchedQwenCode(QwenCode):
+        async def after_turn(self, run: ScenarioRun, turn: PolicyTurn, calls: Sequence[ClientCall]) -> None:
+            await super().after_turn(run, turn, calls)
             seen.append(list(self.steps[-1]))
 
-    found = await tried(ClientSubject(Watched), ("malformed",))
+    found = await run_subject(ClientSubject(WatchedQwenCode), ("malformed",))
     assert [message["role"] for message in seen[1]] == ["assistant", "assistant", "tool", "tool"]
     assert len({message["tool_call_id"] for message in seen[1][2:]}) == 1
     assert found.verdict == "exact"

@@ -23,8 +23,8 @@ async def test_200_turns_of_131072_tokens_are_tokenised_once(thinking: Language,
     thought = "<think>\n" + "Look at the next file, and at what calls it. " * 8 + "\n</think>\n\n"
     call = '<tool_call>\n{"name": "bash", "arguments": {"command": "cat notes.txt"}}\n</tool_call>'
     said = [*policy.encode(thought + call), policy.stops["<|im_end|>"]]
-    printed = policy.encode("  12: the sum of “a” and «b» is\t3  (naïve)\n" * 40)
-    output = policy.decode(printed[: TOKENS // TURNS - len(said)])
+    command_output = policy.encode("  12: the sum of “a” and «b» is\t3  (naïve)\n" * 40)
+    output = policy.decode(command_output[: TOKENS // TURNS - len(said)])
     engine = ScriptedEngine(policy, lambda _prompt: Sampled(said), chunk_ids=1 << 20)
     config = ExactConfig.model_validate({"turn_store": {"folder": str(tmp_path)}})
     server = ScriptedExactServer(config, engine=engine, prompter=thinking.prompter, vocabulary=vocabulary)

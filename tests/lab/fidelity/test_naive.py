@@ -6,16 +6,16 @@ import pytest
 
 from paddock.lab.fidelity import BenchServer, NaiveServer
 from paddock.lab.fidelity.clients import ClientSubject
+from paddock.lab.fidelity.clients.mini_swe_agent import MiniSweAgent
 from paddock.lab.fidelity.clients.opencode import OpencodeChat
-from paddock.lab.fidelity.clients.others import MiniSweAgent
 from paddock.lab.fidelity.native import NativeSubject
 from paddock.server.dialects import Answer
 from paddock.server.recording_server import PendingCall
 from paddock.types import Turn
 
 
-async def test_a_history_that_is_tokenised_anew_is_not_append_only(tried: Any) -> None:
-    found = await tried(NativeSubject("codex"), ("uncommon_ids",), server_type=NaiveServer)
+async def test_a_history_that_is_tokenised_anew_is_not_append_only(run_subject: Any) -> None:
+    found = await run_subject(NativeSubject("codex"), ("uncommon_ids",), server_type=NaiveServer)
     figures = found.total
     assert found.verdict == "split"
     assert figures.append_only == 0.0
@@ -23,9 +23,9 @@ async def test_a_history_that_is_tokenised_anew_is_not_append_only(tried: Any) -
     assert figures.dropped_whole_tokens > figures.sampled_tokens / 2
 
 
-async def test_its_work_grows_with_the_turns(tried: Any) -> None:
-    naive = (await tried(ClientSubject(MiniSweAgent), ("loop",), server_type=NaiveServer)).total
-    ours = (await tried(ClientSubject(MiniSweAgent), ("loop",))).total
+async def test_its_work_grows_with_the_turns(run_subject: Any) -> None:
+    naive = (await run_subject(ClientSubject(MiniSweAgent), ("loop",), server_type=NaiveServer)).total
+    ours = (await run_subject(ClientSubject(MiniSweAgent), ("loop",))).total
     assert ours.tokenising < 1.0
     assert naive.tokenising > 5.0
     assert naive.final_chars == ours.final_chars
@@ -41,10 +41,12 @@ async def test_its_work_grows_with_the_turns(tried: Any) -> None:
         ("trimmed", "talk"),
     ],
 )
-async def test_each_pathology_shows_in_the_naive_way_alone(template: str, scenario: str, tried: Any, made: Any) -> None:
+async def test_each_pathology_shows_in_the_naive_way_alone(
+    template: str, scenario: str, run_subject: Any, template_language: Any
+) -> None:
     subject = ClientSubject(OpencodeChat)
-    naive = await tried(subject, (scenario,), over=made(template), server_type=NaiveServer)
-    ours = await tried(subject, (scenario,), over=made(template))
+    naive = await run_subject(subject, (scenario,), over=template_language(template), server_type=NaiveServer)
+    ours = await run_subject(subject, (scenario,), over=template_language(template))
     assert (ours.verdict, ours.total.append_only) == ("exact", 1.0)
     assert naive.verdict == "split"
     assert naive.total.append_only < 1.0
@@ -71,8 +73,8 @@ class ShiftsLogProbs(BenchServer):
 
 
 @pytest.mark.parametrize("liar", [Retokenises, ShiftsLogProbs])
-async def test_a_record_that_the_engine_denies_is_masked(liar: type[BenchServer], tried: Any) -> None:
-    found = await tried(NativeSubject("codex"), ("uncommon_ids",), server_type=liar)
+async def test_a_record_that_the_engine_denies_is_masked(liar: type[BenchServer], run_subject: Any) -> None:
+    found = await run_subject(NativeSubject("codex"), ("uncommon_ids",), server_type=liar)
     assert found.verdict == "masked"
     assert found.total.unproven_tokens > 0
     assert found.total.dropped_tokens == found.total.sampled_tokens

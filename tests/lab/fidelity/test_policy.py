@@ -6,8 +6,8 @@ import pytest
 
 from paddock.conformance.harnesses.face import Face
 from paddock.errors import BugError
-from paddock.lab.fidelity import Do, Language, Turn
-from paddock.lab.fidelity.policy import FidelityPolicy, RawParser, own_stops, spelled, words
+from paddock.lab.fidelity import Language, PolicyCall, PolicyTurn
+from paddock.lab.fidelity.policy import FidelityPolicy, RawParser, answer_stops, answer_text, spell
 from paddock.lab.fidelity.scenarios import Spelling
 
 BASH = {"type": "function", "name": "bash", "parameters": {"properties": {"command": {"type": "string"}}}}
@@ -16,26 +16,26 @@ FACE = Face([BASH, {"type": "custom", "name": "patch"}])
 
 @pytest.mark.parametrize("spelling", ["plain", "spaced", "compact", "escaped", "twice", "broken"])
 def test_arguments_are_read_as_they_were_written(spelling: Spelling) -> None:
-    turn = Turn((Do(spelling=spelling, line="grep 'é'"),), thought="Hm.", text="Look:")
-    message = RawParser().whole(words(turn, FACE, 3), ())
+    turn = PolicyTurn((PolicyCall(spelling=spelling, line="grep 'é'"),), thought="Hm.", text="Look:")
+    message = RawParser().whole(answer_text(turn, FACE, 3), ())
     assert message["reasoning_content"] == "Hm."
     assert message["content"] == "Look:"
     (call,) = message["tool_calls"]
     assert call["function"]["name"] == "bash"
-    assert call["function"]["arguments"] == spelled({"command": "grep 'é' notes-3.txt"}, spelling)
+    assert call["function"]["arguments"] == spell({"command": "grep 'é' notes-3.txt"}, spelling)
 
 
 def test_spellings_say_the_same_but_the_broken_one() -> None:
     arguments = {"command": "ls é"}
     texts: list[Spelling] = ["plain", "spaced", "compact", "escaped", "twice"]
-    assert len({spelled(arguments, one) for one in texts}) == 5
-    assert all(json.loads(spelled(arguments, one)) == arguments for one in texts)
+    assert len({spell(arguments, one) for one in texts}) == 5
+    assert all(json.loads(spell(arguments, one)) == arguments for one in texts)
     with pytest.raises(json.JSONDecodeError):
-        json.loads(spelled(arguments, "broken"))
+        json.loads(spell(arguments, "broken"))
 
 
 def test_a_patch_is_of_the_custom_tool_and_an_unknown_call_of_none() -> None:
-    said = RawParser().whole(words(Turn((Do("patch"), Do("unknown"))), FACE, 0), ())
+    said = RawParser().whole(answer_text(PolicyTurn((PolicyCall("patch"), PolicyCall("unknown"))), FACE, 0), ())
     assert [call["function"]["name"] for call in said["tool_calls"]] == ["patch", "no_such_tool"]
 
 
@@ -45,8 +45,8 @@ def test_a_block_without_an_end_is_text() -> None:
 
 
 def test_uncommon_ids_spell_the_same_text(thinking: Language) -> None:
-    policy = FidelityPolicy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))
-    text = words(Turn(thought="I think that it is so.", uncommon=True), FACE, 0)
+    policy = FidelityPolicy(thinking.policy_vocabulary, answer_stops(thinking.prompter, thinking.policy_vocabulary))
+    text = answer_text(PolicyTurn(thought="I think that it is so.", uncommon=True), FACE, 0)
     policy.say(text)
     common = policy([])
     policy.say(text, uncommon=True)
@@ -58,4 +58,4 @@ def test_uncommon_ids_spell_the_same_text(thinking: Language) -> None:
 
 def test_a_policy_that_was_told_nothing_says_so(thinking: Language) -> None:
     with pytest.raises(BugError, match="nobody scripted"):
-        FidelityPolicy(thinking.policy_vocabulary, own_stops(thinking.prompter, thinking.policy_vocabulary))([])
+        FidelityPolicy(thinking.policy_vocabulary, answer_stops(thinking.prompter, thinking.policy_vocabulary))([])

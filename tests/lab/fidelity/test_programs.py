@@ -14,19 +14,19 @@ from paddock.lab.fidelity import (
     Language,
     NaiveServer,
     ProgramSubject,
-    Run,
-    Stage,
+    ScenarioResult,
+    ScenarioRun,
+    available_subjects,
     bench,
-    programs,
+    find_scenarios,
+    find_subjects,
+    program_subjects,
     report,
-    scenarios,
-    subjects,
-    there,
 )
 from paddock.lab.fidelity.bench import MODEL
 from paddock.lab.fidelity.native import NativeSubject
-from paddock.lab.fidelity.programs import LabHands, lab_of
-from paddock.lab.fidelity.tables import lines, wire
+from paddock.lab.fidelity.programs import ProgramToolset, lab_tools_of
+from paddock.lab.fidelity.tables import as_json, lines
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.settings import default_home
 from paddock.server.dialects import Dialect
@@ -34,38 +34,40 @@ from paddock.types import JsonObject
 
 
 def test_a_program_is_tried_in_all_its_dialects() -> None:
-    found = [(one.name, one.dialect) for one in subjects(["program:opencode_cli", "program:mini_swe_agent"])]
+    found = [(one.name, one.dialect) for one in find_subjects(["program:opencode_cli", "program:mini_swe_agent"])]
     opencode = [("program:opencode_cli", dialect) for dialect in ("chat", "responses", "messages")]
     assert sorted(found) == sorted(
         [*opencode, ("program:mini_swe_agent", "chat"), ("program:mini_swe_agent", "responses")]
     )
-    assert {one.spec for one in programs()} >= {"codex_cli", "opencode_cli", "mini_swe_agent", "openhands_sdk"}
-    assert not any(isinstance(one, ProgramSubject) for one in subjects()), "they take minutes: only where asked for"
+    assert {one.spec for one in program_subjects()} >= {"codex_cli", "opencode_cli", "mini_swe_agent", "openhands_sdk"}
+    assert not any(isinstance(one, ProgramSubject) for one in find_subjects()), (
+        "they take minutes: only where asked for"
+    )
 
 
 def test_our_own_code_is_no_program() -> None:
     with pytest.raises(ConfigError, match="it is no program"):
-        subjects(["program:codex"])
+        find_subjects(["program:codex"])
 
 
 async def test_one_that_is_not_installed_is_named_and_skipped(tmp_path: Path, thinking: Language) -> None:
     absent = ProgramSubject("codex_cli", "responses", SandboxSettings(home=tmp_path))
-    chosen, missing = there([absent, NativeSubject("codex")])
+    chosen, missing = available_subjects([absent, NativeSubject("codex")])
     assert [one.name for one in chosen] == ["harness:codex"]
-    found = await report(chosen, [thinking], scenarios(["cut"]), missing=missing)
+    found = await report(chosen, [thinking], find_scenarios(["cut"]), missing=missing)
     first, *_ = lines(found)
     assert first.startswith("program:codex_cli: skipped: harness codex_cli runs @openai/codex@")
     assert "paddock harness install codex_cli" in first
-    assert wire(found)["skipped"] == missing
+    assert as_json(found)["skipped"] == missing
 
 
 @pytest.mark.parametrize("name", ["title", "retry", "forget"])
 async def test_what_only_a_model_of_a_client_does_is_not_tried(thinking: Language, name: str) -> None:
-    async with bench(thinking) as stand:
-        assert await stand.run(ProgramSubject("codex_cli", "responses"), SCENARIOS[name]) is None
+    async with bench(thinking) as runner:
+        assert await runner.run(ProgramSubject("codex_cli", "responses"), SCENARIOS[name]) is None
 
 
-class Asks:
+class AsksOverPeer:
     """Asks over the stage's peer as a program does."""
 
     name = "program:asks"
@@ -74,26 +76,26 @@ class Asks:
     def __init__(self, *, stream: bool, twice: bool = False) -> None:
         self.stream = stream
         self.again = 2 if twice else 1
-        self.heard: list[str] = []
+        self.texts: list[str] = []
 
-    async def play(self, stage: Stage) -> None:
-        peer = stage.peer(lambda _dialect, body: LabHands(lab_of("codex_cli"), body["tools"]))
+    async def play(self, run: ScenarioRun) -> None:
+        peer = run.peer(lambda _dialect, body: ProgramToolset(lab_tools_of("codex_cli"), body["tools"]))
         body: JsonObject = {"model": MODEL, "input": "go", "stream": self.stream, "tools": []}
         for _ in range(self.again):
-            reply = await peer.call(RESPONSES, body, Call(), secret=stage.secret)
+            reply = await peer.call(RESPONSES, body, Call(), secret=run.secret)
             told = b"".join([event async for event in reply.events]) if isinstance(reply, EventStream) else str(reply)
             assert isinstance(told, bytes) is self.stream
-            self.heard.append(str(told))
+            self.texts.append(str(told))
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_program_is_answered_as_it_asks_and_the_same_twice(thinking: Language, stream: bool) -> None:
-    once, twice = Asks(stream=stream), Asks(stream=stream, twice=True)
-    async with bench(thinking) as stand:
-        runs = [await stand.run(subject, SCENARIOS["reasoning"]) for subject in (once, twice)]
+    once, twice = AsksOverPeer(stream=stream), AsksOverPeer(stream=stream, twice=True)
+    async with bench(thinking) as runner:
+        runs = [await runner.run(subject, SCENARIOS["reasoning"]) for subject in (once, twice)]
     first, second = (run.figures for run in runs if run is not None)
     assert (first.verdict, first.calls, second.calls) == ("exact", 1, 1)
-    assert all("exec_command" in heard and "notes-0.txt" in heard for heard in [*once.heard, *twice.heard])
+    assert all("exec_command" in text and "notes-0.txt" in text for text in [*once.texts, *twice.texts])
     assert 0 < first.tokenised_chars <= first.final_chars
     assert second.tokenised_chars == first.tokenised_chars, "what is known is not tokenised again"
 
@@ -103,11 +105,11 @@ def home() -> Iterator[Path]:
     yield from e2e.program_home()
 
 
-async def _tried(spec: str, home: Path, language: Language, *names: str, **over: Any) -> list[Run]:
+async def _tried(spec: str, home: Path, language: Language, *names: str, **over: Any) -> list[ScenarioResult]:
     e2e.require(spec)
     settings = SandboxSettings(home=home, runtime="bubblewrap", programs_of=default_home())
-    (subject, *_) = programs([spec])
-    found = await report([subject._replace(settings=settings)], [language], scenarios(names), **over)
+    (subject, *_) = program_subjects([spec])
+    found = await report([subject._replace(settings=settings)], [language], find_scenarios(names), **over)
     runs = found.combinations[0].runs
     assert [run.problem for run in runs] == [None for _ in names]
     return runs

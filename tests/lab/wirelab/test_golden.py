@@ -14,17 +14,17 @@ from paddock import harnesses
 from paddock.errors import ConfigError
 from paddock.lab.wirelab import (
     SCENARIOS,
-    Subject,
-    Transcripts,
-    dumped,
+    WireRecord,
+    WireSubject,
+    dump_record,
     find_subject,
-    is_told,
-    ours,
-    read,
+    is_recordable,
+    our_texts,
+    read_record,
     record,
     report,
 )
-from paddock.lab.wirelab.scenarios import chosen
+from paddock.lab.wirelab.scenarios import find_scenarios
 from paddock.sandbox.failures import RuntimeMissing
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -55,27 +55,27 @@ def strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def subject_of(found: Transcripts) -> Subject:
+def subject_of(found: WireRecord) -> WireSubject:
     return find_subject(found.program, version=found.version, dialect=found.dialect, block=found.settings)
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_no_prose_of_a_program_is_in_a_record(file: Path) -> None:
-    found = read(file)
+    found = read_record(file)
     tools = subject_of(found).tools
     scenarios = {one.name: one for one in SCENARIOS}
     for name, run in found.runs.items():
-        own = set(ours(scenarios[name], tools))
-        assert [text for one in run.requests for text in strings(one.body) if not is_told(text, own)] == []
+        own = set(our_texts(scenarios[name], tools))
+        assert [text for one in run.requests for text in strings(one.body) if not is_recordable(text, own)] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_a_record_has_all_scenarios_of_its_program_and_is_as_it_would_be_written(file: Path) -> None:
-    found = read(file)
+    found = read_record(file)
     tools = subject_of(found).tools
-    assert list(found.runs) == [one.name for one in chosen([], tools)]
+    assert list(found.runs) == [one.name for one in find_scenarios([], tools)]
     assert len(found.runs) >= (6 if tools.core_only else 20)
-    assert dumped(found) == file.read_text()
+    assert dump_record(found) == file.read_text()
 
 
 @pytest.mark.parametrize("name", sorted({file.parent.parent.name for file in HARNESSES.glob("*/golden/*.json")}))
@@ -90,17 +90,17 @@ def test_a_program_is_recorded_in_its_pinned_version_and_each_of_its_dialects(na
 @pytest.mark.sandbox
 @pytest.mark.parametrize("file", [marked(file) for file in FILES])
 async def test_a_program_sends_what_is_recorded(file: Path) -> None:
-    found = steady(read(file))
+    found = steady(read_record(file))
     subject = subject_of(found)
     try:
         sent = steady(await record(subject))
     except (ConfigError, RuntimeMissing) as error:
         pytest.skip(str(error))
     assert report(found, sent) == ""
-    assert dumped(sent) == dumped(found)
+    assert dump_record(sent) == dump_record(found)
 
 
-def steady(said: Transcripts) -> Transcripts:
+def steady(said: WireRecord) -> WireRecord:
     """Without what is another each time."""
     out = UNSTEADY.get((said.program, said.version), ())
     return said.model_copy(update={"runs": {name: run for name, run in said.runs.items() if name not in out}})

@@ -10,8 +10,8 @@ import pytest
 from tests.support.streams import read_responses_stream
 
 from paddock.http import SAID, Call
-from paddock.lab.wirelab.scenarios import Turn
-from paddock.lab.wirelab.script import MAX_CLOSINGS, Script
+from paddock.lab.wirelab.scenarios import ScriptedTurn
+from paddock.lab.wirelab.script import MAX_CLOSINGS, WireScript
 from paddock.sandbox.tunnel import ModelRequest
 from paddock.types import JsonObject, SaidSince
 from paddock.types.responses import call_item, message_item
@@ -20,18 +20,18 @@ PATHS = ["/v1/responses", "/v1/chat/completions", "/v1/messages"]
 ITEMS: list[JsonObject] = [message_item("lab-half"), call_item("run", '{"cmd": "echo lab-out"}')]
 
 
-def script_of(turns: Sequence[Turn]) -> Script:
-    return Script(turns, lambda _number: Turn([message_item("lab-end")]))
+def script_of(turns: Sequence[ScriptedTurn]) -> WireScript:
+    return WireScript(turns, lambda _number: ScriptedTurn([message_item("lab-end")]))
 
 
-class Got(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
     cut: bool
 
 
-async def ask(script: Script, path: str, *, stream: bool = False) -> Got:
+async def ask(script: WireScript, path: str, *, stream: bool = False) -> HttpAnswer:
     body = orjson.dumps({"model": "policy", "stream": stream, "input": "x", "messages": []})
     async with script(ModelRequest("POST", path, {}, body)) as answer:
         taken = b""
@@ -39,18 +39,18 @@ async def ask(script: Script, path: str, *, stream: bool = False) -> Got:
             async for data in answer.body:
                 taken += data
         except ConnectionError:
-            return Got(answer.status, answer.headers, taken, cut=True)
-        return Got(answer.status, answer.headers, taken, cut=False)
+            return HttpAnswer(answer.status, answer.headers, taken, cut=True)
+        return HttpAnswer(answer.status, answer.headers, taken, cut=False)
 
 
-async def said(script: Script) -> Sequence[Any]:
+async def said(script: WireScript) -> Sequence[Any]:
     return (await script.peer.call(SAID, SaidSince(known=0), Call(), secret="s")).turns
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_turns_are_answered_in_order_then_the_last_words(path: str, stream: bool) -> None:
-    script = script_of([Turn(ITEMS), Turn([message_item("lab-then")])])
+    script = script_of([ScriptedTurn(ITEMS), ScriptedTurn([message_item("lab-then")])])
     texts = [(await ask(script, path, stream=stream)).body for _ in range(3)]
     for words, text in zip((b"lab-half", b"lab-then", b"lab-end"), texts, strict=True):
         assert words in text
@@ -59,14 +59,21 @@ async def test_turns_are_answered_in_order_then_the_last_words(path: str, stream
 
 
 async def test_a_stream_is_one_that_a_careful_client_takes() -> None:
-    final = read_responses_stream((await ask(script_of([Turn(ITEMS)]), PATHS[0], stream=True)).body)
+    final = read_responses_stream((await ask(script_of([ScriptedTurn(ITEMS)]), PATHS[0], stream=True)).body)
     assert [item["type"] for item in final["output"]] == ["message", "function_call"]
     assert final["usage"]["total_tokens"] == 100
 
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_fault_is_answered_as_a_model_server_would_and_is_no_turn(path: str) -> None:
-    script = script_of([Turn(ITEMS, "rate"), Turn(ITEMS, "server"), Turn(ITEMS, "overflow"), Turn(ITEMS)])
+    script = script_of(
+        [
+            ScriptedTurn(ITEMS, "rate"),
+            ScriptedTurn(ITEMS, "server"),
+            ScriptedTurn(ITEMS, "overflow"),
+            ScriptedTurn(ITEMS),
+        ]
+    )
     limited, broken, long, fine = [await ask(script, path) for _ in range(4)]
     assert (limited.status, limited.headers["retry-after"]) == (429, "1")
     assert broken.status == 500
@@ -79,7 +86,7 @@ async def test_a_fault_is_answered_as_a_model_server_would_and_is_no_turn(path: 
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_stream_that_is_cut_or_fails_has_told_what_came_before(path: str) -> None:
-    script = script_of([Turn(ITEMS, "cut"), Turn(ITEMS, "failed")])
+    script = script_of([ScriptedTurn(ITEMS, "cut"), ScriptedTurn(ITEMS, "failed")])
     cut, failed = [await ask(script, path, stream=True) for _ in range(2)]
     assert b"lab-half" in cut.body
     assert b"lab-half" in failed.body
@@ -89,13 +96,13 @@ async def test_a_stream_that_is_cut_or_fails_has_told_what_came_before(path: str
 
 
 async def test_an_answer_at_its_limit_says_so_and_is_a_turn() -> None:
-    script = script_of([Turn(ITEMS, "limit")])
+    script = script_of([ScriptedTurn(ITEMS, "limit")])
     assert b'"incomplete"' in (await ask(script, PATHS[0])).body
     assert [turn.finish_reason for turn in await said(script)] == ["length"]
 
 
 async def test_a_call_that_hangs_says_so_and_gets_no_answer() -> None:
-    script = script_of([Turn(ITEMS, "hang")])
+    script = script_of([ScriptedTurn(ITEMS, "hang")])
     asking = asyncio.ensure_future(ask(script, PATHS[0]))
     await asyncio.wait_for(script.hangs.wait(), 60)
     assert not asking.done()

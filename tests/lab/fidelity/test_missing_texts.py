@@ -7,8 +7,9 @@ import pytest
 
 from paddock.lab.fidelity import BenchServer
 from paddock.lab.fidelity.clients import ClientSubject
-from paddock.lab.fidelity.clients.others import ClaudeCode, MiniSweAgent
-from paddock.lab.fidelity.telling import untold
+from paddock.lab.fidelity.clients.claude_code import ClaudeCode
+from paddock.lab.fidelity.clients.mini_swe_agent import MiniSweAgent
+from paddock.lab.fidelity.missing_texts import missing_texts
 from paddock.server.recording_server import PendingCall
 from paddock.types import JsonObject
 
@@ -34,7 +35,7 @@ def output(text: str) -> JsonObject:
     ],
 )
 def test_texts_are_looked_for_in_order(items: Sequence[JsonObject], prompt: str, missing: list[str]) -> None:
-    assert untold(items, prompt) == missing
+    assert missing_texts(items, prompt) == missing
 
 
 class LosesTheFirst(BenchServer):
@@ -47,8 +48,10 @@ class LosesTheFirst(BenchServer):
 
 
 @pytest.mark.parametrize(("cls", "scenario"), [(MiniSweAgent, "parallel"), (ClaudeCode, "loop")])
-async def test_a_server_that_loses_a_result_fails_though_its_ids_are_exact(cls: Any, scenario: str, tried: Any) -> None:
-    (run,) = (await tried(ClientSubject(cls), (scenario,), server_type=LosesTheFirst)).runs
+async def test_a_server_that_loses_a_result_fails_though_its_ids_are_exact(
+    cls: Any, scenario: str, run_subject: Any
+) -> None:
+    (run,) = (await run_subject(ClientSubject(cls), (scenario,), server_type=LosesTheFirst)).runs
     assert (run.figures.verdict, run.verdict) == ("exact", "failed")
     assert run.problem is not None
     assert "was not told" in run.problem

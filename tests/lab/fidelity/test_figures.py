@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.lab.fidelity import Figures, Logged, measure
-from paddock.lab.fidelity.measuring import distinct_tokens
+from paddock.lab.fidelity import Figures, LoggedCall, measure
+from paddock.lab.fidelity.figures import distinct_tokens
 from paddock.types import Turn, TurnRecord
 from paddock.types.responses import message_item
 
@@ -29,7 +29,7 @@ def recorded(*turns: Turn) -> TurnRecord:
     return TurnRecord(engine="exact", turns=list(turns))
 
 
-def figures(record: TurnRecord, *log: Logged, chars: int = 0) -> Figures:
+def figures(record: TurnRecord, *log: LoggedCall, chars: int = 0) -> Figures:
     return measure(record, log, tokenised_chars=chars, decode=lambda ids: "x" * len(ids))
 
 
@@ -37,9 +37,9 @@ FIRST = turn("1", None, [1, 2, 3], [4, 5], [-0.1, -0.2])
 SECOND = turn("2", "1", [6], [7], [-0.3])
 OTHER = turn("3", "1", [8, 9], [10], [-0.4])
 LOG = [
-    Logged([1, 2, 3], [4, 5], [-0.1, -0.2]),
-    Logged([1, 2, 3, 4, 5, 6], [7], [-0.3]),
-    Logged([1, 2, 3, 4, 5, 8, 9], [10], [-0.4]),
+    LoggedCall([1, 2, 3], [4, 5], [-0.1, -0.2]),
+    LoggedCall([1, 2, 3, 4, 5, 6], [7], [-0.3]),
+    LoggedCall([1, 2, 3, 4, 5, 8, 9], [10], [-0.4]),
 ]
 
 
@@ -72,7 +72,7 @@ def test_a_branch_is_split_and_its_prefix_counts_once() -> None:
 
 def test_prefixes_that_two_roots_share_count_once_too() -> None:
     again = turn("2", None, [1, 2, 3, 9], [7], [-0.3])
-    found = figures(recorded(FIRST, again), LOG[0], Logged([1, 2, 3, 9], [7], [-0.3]))
+    found = figures(recorded(FIRST, again), LOG[0], LoggedCall([1, 2, 3, 9], [7], [-0.3]))
     assert (found.sample_tokens, found.distinct_tokens, found.forks) == (5 + 5, 5 + 2, 1)
 
 
@@ -115,13 +115,13 @@ def test_distinct_tokens_are_the_nodes_of_a_tree() -> None:
 def test_a_log_that_differs_anywhere_is_never_exact(data: Any) -> None:
     length = data.draw(st.integers(1, 5))
     turns: list[Turn] = []
-    log: list[Logged] = []
+    log: list[LoggedCall] = []
     before: list[int] = []
     for nth in range(length):
         new, said = (data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4)) for _ in range(2))
         log_probs = [-0.5 - at for at, _ in enumerate(said)]
         turns.append(turn(str(nth), str(nth - 1) if nth else None, new, said, log_probs))
-        log.append(Logged([*before, *new], said, log_probs))
+        log.append(LoggedCall([*before, *new], said, log_probs))
         before += [*new, *said]
     assert figures(recorded(*turns), *log).verdict == "exact"
     which = data.draw(st.integers(0, length - 1))

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from paddock.lab.wirelab import Asked, Run, Transcripts, differences, file_of, find_subject, read, report
+from paddock.lab.wirelab import (
+    RecordedRequest,
+    ScenarioRecord,
+    WireRecord,
+    differences,
+    find_subject,
+    read_record,
+    record_file,
+    report,
+)
 from paddock.types import JsonObject
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -26,16 +35,16 @@ BODY: JsonObject = {
 }
 
 
-def transcripts(*bodies: JsonObject, version: str = "1.0", **ended: Any) -> Transcripts:
+def transcripts(*bodies: JsonObject, version: str = "1.0", **ended: Any) -> WireRecord:
     """One scenario for each body."""
     runs = {
-        f"s{nth}": Run(
+        f"s{nth}": ScenarioRecord(
             ended=ended or {"ended": "finished"},
-            requests=[Asked(method="POST", path="/v1/responses", headers=["host"], body=body)],
+            requests=[RecordedRequest(method="POST", path="/v1/responses", headers=["host"], body=body)],
         )
         for nth, body in enumerate(bodies)
     }
-    return Transcripts(program="toy", version=version, dialect="responses", runs=runs)
+    return WireRecord(program="toy", version=version, dialect="responses", runs=runs)
 
 
 def changed(*path: str | int, value: Any) -> JsonObject:
@@ -115,7 +124,7 @@ def test_the_same_difference_in_many_scenarios_is_told_once() -> None:
 
 def test_how_a_run_ended_and_what_is_asked_beside_are_differences() -> None:
     before, after = transcripts(BODY, BODY), transcripts(BODY, ended="context_limit")
-    after.runs["s0"].requests.append(Asked(method="HEAD", path="/v1", headers=[], body=None))
+    after.runs["s0"].requests.append(RecordedRequest(method="HEAD", path="/v1", headers=[], body=None))
     assert [(one.first.kind, one.first.path.exact) for one in differences(before, after)] == [
         ("changed", "ended"),
         ("added", "request"),
@@ -125,7 +134,7 @@ def test_how_a_run_ended_and_what_is_asked_beside_are_differences() -> None:
 
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda file: file.stem)
 def test_a_stored_report_is_that_of_the_stored_record(file: Path) -> None:
-    record = read(file)
+    record = read_record(file)
     subject = find_subject(record.program, dialect=record.dialect)
-    golden = read(file_of(subject.folder, subject.program.version, record.dialect))
+    golden = read_record(record_file(subject.folder, subject.program.version, record.dialect))
     assert report(golden, record) == file.with_suffix(".txt").read_text()

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from paddock.lab.wirelab.tapping import Sent
+from paddock.lab.wirelab.tap import TappedRequest
 from paddock.types import JsonObject
 
 SHA_DIGITS = 12
@@ -41,34 +41,34 @@ _EPOCHS = ((1.5e9, 3e9), (1.5e12, 3e12))
 
 
 class Normaliser:
-    """Of one scenario: the same id has the same name in all of its requests."""
+    """Normalises the requests of one scenario: the same id has the same name in all of them."""
 
     def __init__(
         self,
         *,
-        ours: Iterable[str],
+        our_texts: Iterable[str],
         volatile: Sequence[str] = (),
         late: Sequence[str] = (),
-        places: Mapping[str, str] | None = None,
+        replacements: Mapping[str, str] | None = None,
     ) -> None:
-        """`late`: keys that are left out. `places`: what stands for a folder or a version, by its text."""
+        """`late`: keys that are left out. `replacements`: what stands for a folder or a version, by its text."""
         self._late = frozenset(late)
-        self._ours = frozenset(ours)
-        parts = sorted((text for text in self._ours if _is_part(text)), key=len, reverse=True)
+        self._our_texts = frozenset(our_texts)
+        parts = sorted((text for text in self._our_texts if _is_part(text)), key=len, reverse=True)
         self._own = re.compile("|".join([*(re.escape(text) for text in parts), OURS.pattern]))
         self._volatile = [re.compile(pattern) for pattern in volatile]
-        self._places = places or {}
+        self._replacements = replacements or {}
         self._ids: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
-    def request(self, sent: Sent) -> JsonObject:
+    def request(self, sent: TappedRequest) -> JsonObject:
         try:
             body = self._value("", json.loads(sent.body), ordered=False) if sent.body else None
         except ValueError:
             body = {"bytes": len(sent.body)}
         return {
             "method": sent.method,
-            "path": self._scrubbed("", sent.path),
+            "path": self._replace_volatile("", sent.path),
             "headers": sorted(sent.headers),
             "body": body,
         }
@@ -90,13 +90,13 @@ class Normaliser:
         return value
 
     def _text(self, key: str, text: str) -> Any:
-        if text in self._ours:
+        if text in self._our_texts:
             return text
         if _ID_KEY.search(key) and text and not _UUID.search(text):
             return self._id(key, text)
         if text.startswith("{") and isinstance(inner := _json(text), dict):
             return self._inner(key, text, inner)
-        clean = self._scrubbed(key, text)
+        clean = self._replace_volatile(key, text)
         if key not in _PROSE_KEYS and WORD.fullmatch(clean):
             return clean
         parts = list(self._parts(clean))
@@ -104,9 +104,9 @@ class Normaliser:
 
     def _inner(self, key: str, text: str, value: JsonObject) -> JsonObject:
         """Arguments that were written anew: in which order and, unless it is the shortest, in how many characters."""
-        told = {"json": self._value(key, value, ordered=key == _ARGUMENTS)}
+        inner = {"json": self._value(key, value, ordered=key == _ARGUMENTS)}
         short = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return told if key != _ARGUMENTS or text == short else {**told, "characters": len(text)}
+        return inner if key != _ARGUMENTS or text == short else {**inner, "characters": len(text)}
 
     def _parts(self, text: str) -> Iterator[Any]:
         at = 0
@@ -118,14 +118,14 @@ class Normaliser:
         if at < len(text) or not text:
             yield _prose(text[at:])
 
-    def _scrubbed(self, key: str, text: str) -> str:
-        for place, name in self._places.items():
-            text = text.replace(place, name)
+    def _replace_volatile(self, key: str, text: str) -> str:
+        for original, name in self._replacements.items():
+            text = text.replace(original, name)
         text = _UUID.sub(lambda found: self._id(key, found.group()), text)
         for pattern, name in _VOLATILE:
             text = pattern.sub(name, text)
         for pattern in self._volatile:
-            text = pattern.sub(_named, text)
+            text = pattern.sub(_without_group, text)
         return text
 
     def _id(self, key: str, text: str) -> str:
@@ -136,9 +136,9 @@ class Normaliser:
         return self._ids[text]
 
 
-def is_told(text: str, ours: Iterable[str] = ()) -> bool:
+def is_recordable(text: str, our_texts: Iterable[str] = ()) -> bool:
     """Whether a text may stand in a record: it is ours, or a word, or no words at all."""
-    return text in ours or bool(WORD.fullmatch(text) or OURS.fullmatch(text)) or not _has_words(text)
+    return text in our_texts or bool(WORD.fullmatch(text) or OURS.fullmatch(text)) or not _has_words(text)
 
 
 def _is_part(text: str) -> bool:
@@ -155,7 +155,7 @@ def _prose(text: str) -> Any:
     return {"prose": len(text), "sha": hashlib.sha256(text.encode(errors="replace")).hexdigest()[:SHA_DIGITS]}
 
 
-def _named(found: re.Match[str]) -> str:
+def _without_group(found: re.Match[str]) -> str:
     if not found.re.groups:
         return "<>"
     start, end = (at - found.start() for at in found.span(1))

@@ -23,11 +23,20 @@ from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, new_secret
-from paddock.lab.wirelab.normalising import Normaliser
-from paddock.lab.wirelab.records import Run, Transcripts, repeated
-from paddock.lab.wirelab.scenarios import FILES, PROMPT, SYSTEM, Scenario, chosen, closing, ours, played
-from paddock.lab.wirelab.script import MODEL, Script
-from paddock.lab.wirelab.tapping import Sent, Tap
+from paddock.lab.wirelab.normal_form import Normaliser
+from paddock.lab.wirelab.records import ScenarioRecord, WireRecord, merge_repeats
+from paddock.lab.wirelab.scenarios import (
+    FILES,
+    PROMPT,
+    SYSTEM,
+    WireScenario,
+    closing_turn,
+    find_scenarios,
+    numbered_turns,
+    our_texts,
+)
+from paddock.lab.wirelab.script import MODEL, WireScript
+from paddock.lab.wirelab.tap import Tap, TappedRequest
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
@@ -39,12 +48,12 @@ from paddock.types import JsonObject
 
 IMAGE = "paddock/wirelab-3"
 PORT = 4242
-"""Of the tunnel, inside."""
+"""Of the tunnel, inside the sandbox."""
 TIME_S = 300.0
 """For one scenario: only what hangs meets it."""
 
 
-class Subject(NamedTuple):
+class WireSubject(NamedTuple):
     """A program in one version, one dialect and one set of settings."""
 
     spec: str
@@ -74,7 +83,7 @@ class Subject(NamedTuple):
 
 def find_subject(
     spec: str, *, version: str | None = None, dialect: str | None = None, block: JsonObject | None = None
-) -> Subject:
+) -> WireSubject:
     """A program's harness. `version` None: the one it has by default; `dialect` None: its first."""
     cls = harness_class(spec)
     tools = getattr(cls, "lab", None)
@@ -84,19 +93,19 @@ def find_subject(
     if dialect not in tools.dialects:
         raise ConfigError(f"harness {spec}: speaks {', '.join(tools.dialects)}, not {dialect}", kind="dialect_unknown")
     named = {"version": version} if version else {}
-    return Subject(spec, cls, tools, dialect, {**(block or {}), **named})
+    return WireSubject(spec, cls, tools, dialect, {**(block or {}), **named})
 
 
 async def record(
-    subject: Subject,
+    subject: WireSubject,
     names: Sequence[str] = (),
     *,
     settings: SandboxSettings | None = None,
-    tell: Callable[[str], None] = lambda _name: None,
-) -> Transcripts:
-    """What the program sends, in the scenarios of those names, or all. `settings`: of sandboxes; None: a home below
-    this machine's, with its programs."""
-    scenarios = chosen(names, subject.tools)
+    on_scenario: Callable[[str], None] = lambda _name: None,
+) -> WireRecord:
+    """What the program sends in the scenarios of those names, or in all. `settings` are those of sandboxes; None: a
+    home below this machine's, with its programs. `on_scenario` is called with the name of each before it runs."""
+    scenarios = find_scenarios(names, subject.tools)
     program = subject.program
     settings = settings or probe_settings(SandboxSettings())
     installed = ProgramStore(settings.programs_home).find(program)
@@ -108,39 +117,42 @@ async def record(
     provider = await open_provider(settings)
     try:
         for scenario in scenarios:
-            tell(scenario.name)
+            on_scenario(scenario.name)
             runs[scenario.name] = await _play(subject, installed, scenario, provider, image)
     finally:
         await provider.close()
     block = {key: value for key, value in subject.block.items() if key != "version"}
-    return Transcripts(
-        program=program.name, version=program.version, dialect=subject.dialect, settings=block, runs=runs
-    )
+    return WireRecord(program=program.name, version=program.version, dialect=subject.dialect, settings=block, runs=runs)
 
 
 async def _play(
-    subject: Subject, installed: InstalledProgram, scenario: Scenario, provider: Provider, image: str
-) -> Run:
+    subject: WireSubject, installed: InstalledProgram, scenario: WireScenario, provider: Provider, image: str
+) -> ScenarioRecord:
     tools, program = subject.tools, subject.program
     changes = (tools.compact or {}) if scenario.needs == "compact" else {}
     located = installed if program.where == "outside" else None
-    script = Script(played(scenario, tools), partial(closing, tools))
-    sent: list[Sent] = []
-    async with _sandbox(provider, program, image) as room, _model(provider, room, script, sent) as model:
-        workspace = SandboxWorkspace(provider, room, workdir=WORKDIR)
-        ended = await _ended(subject.make(located, **changes), workspace, model, script)
-    places = {
+    script = WireScript(numbered_turns(scenario, tools), partial(closing_turn, tools))
+    sent: list[TappedRequest] = []
+    async with (
+        _sandbox(provider, program, image) as sandbox_id,
+        _model(provider, sandbox_id, script, sent) as model,
+    ):
+        workspace = SandboxWorkspace(provider, sandbox_id, workdir=WORKDIR)
+        ended = await _ending(subject.make(located, **changes), workspace, model, script)
+    replacements = {
         str(installed.folder): "<program>",
         f"{program.mounted}": "<program>",
         f"{program.mounted.parent / 'home'}": "<home>",
         program.version: "<version>",
     }
-    normaliser = Normaliser(ours=ours(scenario, tools), volatile=tools.volatile, late=tools.late, places=places)
-    return Run(ended=ended, requests=repeated([normaliser.request(one) for one in sent]))
+    normaliser = Normaliser(
+        our_texts=our_texts(scenario, tools), volatile=tools.volatile, late=tools.late, replacements=replacements
+    )
+    return ScenarioRecord(ended=ended, requests=merge_repeats([normaliser.request(one) for one in sent]))
 
 
-async def _ended(harness: Harness, workspace: SandboxWorkspace, model: RolloutModel, script: Script) -> JsonObject:
-    """How its run did. One whose model hangs is cancelled."""
+async def _ending(harness: Harness, workspace: SandboxWorkspace, model: RolloutModel, script: WireScript) -> JsonObject:
+    """How the harness's run ended. One whose model hangs is cancelled."""
     task = Task(prompt=PROMPT, system=SYSTEM, visible={"instance_id": "lab-1", "problem_statement": PROMPT})
     running = asyncio.ensure_future(harness.run(task, workspace, model, RunLimits(time_s=TIME_S), lambda _step: None))
     hanging = asyncio.ensure_future(script.hangs.wait())
@@ -150,8 +162,8 @@ async def _ended(harness: Harness, workspace: SandboxWorkspace, model: RolloutMo
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             return {"cancelled": True}
-        left = running.result()
-        return {"ended": left.ended, "turns": left.turns, "malformed": dict(sorted(left.malformed.items()))}
+        exit_ = running.result()
+        return {"ended": exit_.ended, "turns": exit_.turns, "malformed": dict(sorted(exit_.malformed.items()))}
     except PaddockError as error:
         return {"failed": error.kind}
     finally:
@@ -172,9 +184,11 @@ async def _sandbox(provider: Provider, program: Program, image: str) -> AsyncIte
 
 
 @asynccontextmanager
-async def _model(provider: Provider, room: str, script: Script, sent: list[Sent]) -> AsyncIterator[RolloutModel]:
+async def _model(
+    provider: Provider, sandbox_id: str, script: WireScript, sent: list[TappedRequest]
+) -> AsyncIterator[RolloutModel]:
     async def tunnel(wish: TunnelWish) -> Tunnel:
-        listener = await provider.tunnel(room, port=PORT) if wish.api_key is None else loopback_listener()
+        listener = await provider.tunnel(sandbox_id, port=PORT) if wish.api_key is None else loopback_listener()
         return Tunnel(Tap(listener, sent), script, **wish._asdict())
 
     async with RolloutModel(script.peer, Call(), secret=new_secret(), name=MODEL, open_tunnel=tunnel) as model:

@@ -14,7 +14,7 @@ from paddock.tokens import Sample, samples
 from paddock.types import TurnRecord
 
 
-class Logged(NamedTuple):
+class LoggedCall(NamedTuple):
     """One call of the engine, as it was made."""
 
     prompt: list[int]
@@ -30,27 +30,27 @@ class Proof(NamedTuple):
     unproven_tokens: int
 
 
-def prove(found: Sequence[Sample], log: Sequence[Logged]) -> Proof:
+def prove(found: Sequence[Sample], log: Sequence[LoggedCall]) -> Proof:
     by_length: dict[int, list[int]] = {}
     for nth, call in enumerate(log):
         by_length.setdefault(len(call.prompt), []).append(nth)
     proven: set[int] = set()
     unproven = 0
     for sample in found:
-        left = sum(sample.loss_mask)
+        remaining = sum(sample.loss_mask)
         for start, end in _trained(sample):
             candidates = (nth for nth in by_length.get(start, ()) if nth not in proven)
             proof = next((nth for nth in candidates if _is(log[nth], sample, start, end)), None)
             if proof is not None and all(sample.loss_mask[start:end]):
                 proven.add(proof)
-                left -= end - start
-        unproven += left
+                remaining -= end - start
+        unproven += remaining
     return Proof(frozenset(proven), unproven)
 
 
 def measure(
     record: TurnRecord,
-    log: Sequence[Logged],
+    log: Sequence[LoggedCall],
     *,
     tokenised_chars: int,
     decode: Callable[[Sequence[int]], str],
@@ -100,7 +100,7 @@ def _trained(sample: Sample) -> list[tuple[int, int]]:
     return list(places.values())
 
 
-def _is(call: Logged, sample: Sample, start: int, end: int) -> bool:
+def _is(call: LoggedCall, sample: Sample, start: int, end: int) -> bool:
     return (
         call.sampled == sample.ids[start:end]
         and call.log_probs == sample.log_probs[start:end]
@@ -108,11 +108,11 @@ def _is(call: Logged, sample: Sample, start: int, end: int) -> bool:
     )
 
 
-def _sampled(log: Sequence[Logged], proof: Proof) -> int:
+def _sampled(log: Sequence[LoggedCall], proof: Proof) -> int:
     return sum(len(log[nth].sampled) for nth in proof.calls)
 
 
-def _continues(after: Logged, before: Logged) -> bool:
+def _continues(after: LoggedCall, before: LoggedCall) -> bool:
     end = len(before.prompt)
     whole = end + len(before.sampled)
     return after.prompt[:end] == before.prompt and after.prompt[end:whole] == before.sampled

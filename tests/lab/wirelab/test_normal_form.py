@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.lab.wirelab import Normaliser, is_told
-from paddock.lab.wirelab.tapping import Sent
+from paddock.lab.wirelab import Normaliser, is_recordable
+from paddock.lab.wirelab.tap import TappedRequest
 from paddock.types import JsonObject
 
 OURS = ["lab-task: please look.\n", "/testbed", '{"cmd": "echo lab-out"}', "call_lab1", "item_lab1"]
@@ -49,12 +49,12 @@ def body(*, thread: str, turn: str, day: str, clock: int, home: str, chunk: str,
 
 def normal(sent: JsonObject, home: str = "/opt/home", version: str = "1.2.3") -> JsonObject:
     normaliser = Normaliser(
-        ours=OURS,
+        our_texts=OURS,
         volatile=(r"Chunk ID: (\S+)", r"Wall time: ([\d.]+)"),
         late=("late",),
-        places={home: "<home>", version: "<version>"},
+        replacements={home: "<home>", version: "<version>"},
     )
-    request = normaliser.request(Sent("POST", "/v1/responses", ("Host", "x-own"), json.dumps(sent).encode()))
+    request = normaliser.request(TappedRequest("POST", "/v1/responses", ("Host", "x-own"), json.dumps(sent).encode()))
     assert request["headers"] == ["Host", "x-own"]
     return dict(request["body"])
 
@@ -162,10 +162,10 @@ def test_ids_keep_what_they_have_in_common() -> None:
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_no_text_of_others_comes_through(system: str, described: str) -> None:
     found = normal({**FIRST, "instructions": system, "tools": [{"name": "run", "description": described}]})
-    assert [text for text in strings(found) if not is_told(text, OURS)] == []
+    assert [text for text in strings(found) if not is_recordable(text, OURS)] == []
 
 
 def test_a_body_that_is_no_json_is_told_by_its_size() -> None:
-    request = Normaliser(ours=()).request(Sent("POST", "/v1/responses", (), b"{no"))
+    request = Normaliser(our_texts=()).request(TappedRequest("POST", "/v1/responses", (), b"{no"))
     assert request["body"] == {"bytes": 3}
-    assert Normaliser(ours=()).request(Sent("HEAD", "/v1", (), b""))["body"] is None
+    assert Normaliser(our_texts=()).request(TappedRequest("HEAD", "/v1", (), b""))["body"] is None

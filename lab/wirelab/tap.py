@@ -11,8 +11,8 @@ import h11
 from paddock.sandbox.protocol import Connection, Listener
 
 
-class Sent(NamedTuple):
-    """One request."""
+class TappedRequest(NamedTuple):
+    """One request, as it came."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Sent(NamedTuple):
 class Tap:
     """A listener that writes down what comes."""
 
-    def __init__(self, listener: Listener, sent: list[Sent]) -> None:
+    def __init__(self, listener: Listener, sent: list[TappedRequest]) -> None:
         self._listener = listener
         self._sent = sent
 
@@ -35,14 +35,14 @@ class Tap:
 
     async def connections(self) -> AsyncIterator[Connection]:
         async for connection in self._listener.connections():
-            yield _Tapped(connection, self._sent)
+            yield _TappedConnection(connection, self._sent)
 
     async def close(self) -> None:
         await self._listener.close()
 
 
-class _Tapped:
-    def __init__(self, connection: Connection, sent: list[Sent]) -> None:
+class _TappedConnection:
+    def __init__(self, connection: Connection, sent: list[TappedRequest]) -> None:
         self._connection = connection
         self._sent = sent
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
@@ -79,6 +79,6 @@ class _Tapped:
                 return
 
 
-def _sent(head: h11.Request, body: bytes) -> Sent:
+def _sent(head: h11.Request, body: bytes) -> TappedRequest:
     names = tuple(name.decode("latin-1") for name, _ in head.headers)
-    return Sent(head.method.decode(), head.target.decode("latin-1"), names, body)
+    return TappedRequest(head.method.decode(), head.target.decode("latin-1"), names, body)

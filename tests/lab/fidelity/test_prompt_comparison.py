@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from tests.support.families import FAMILIES
 
-from paddock.lab.fidelity import BenchServer, Language, Report, language
+from paddock.lab.fidelity import BenchServer, FidelityReport, Language, language
 from paddock.lab.fidelity.clients import ClientSubject
-from paddock.lab.fidelity.clients.others import MiniSweAgent, QwenCode
+from paddock.lab.fidelity.clients.mini_swe_agent import MiniSweAgent
+from paddock.lab.fidelity.clients.qwen_code import QwenCode
 from paddock.lab.fidelity.native import NativeSubject
-from paddock.lab.fidelity.policy import own_stops
-from paddock.lab.fidelity.tables import lines, wire
+from paddock.lab.fidelity.policy import answer_stops
+from paddock.lab.fidelity.tables import as_json, lines
 from paddock.server.recording_server import PendingCall
 from paddock.testing.vocabularies import write_model_folder
 
@@ -21,15 +22,15 @@ PLAIN = ("loop", "malformed", "talk", "spelling", "retry", "nudged", "cut")
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Language]:
-    there: dict[str, Language] = {}
+    languages: dict[str, Language] = {}
 
     def get(name: str) -> Language:
-        if name not in there:
+        if name not in languages:
             folder: Path = tmp_path_factory.mktemp("models") / name
             one = FAMILIES[name]
             write_model_folder(folder, marks=one.marks, chat_template=one.source)
-            there[name] = language("", model=folder)
-        return there[name]
+            languages[name] = language("", model=folder)
+        return languages[name]
 
     return get
 
@@ -51,9 +52,9 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Language
     ],
 )
 async def test_a_family_is_exact_where_its_own_stops_are_sampled(
-    name: str, differing: dict[str, list[str]], tried: Any, family: Any
+    name: str, differing: dict[str, list[str]], run_subject: Any, family: Any
 ) -> None:
-    found = await tried(ClientSubject(MiniSweAgent), PLAIN, over=family(name))
+    found = await run_subject(ClientSubject(MiniSweAgent), PLAIN, over=family(name))
     assert {run.scenario: run.differences for run in found.runs if run.verdict != "exact"} == differing
     assert all(run.verdict == "differs" for run in found.worse)
     assert (found.total.dropped_tokens, found.total.append_only) == (0, 1.0)
@@ -61,7 +62,7 @@ async def test_a_family_is_exact_where_its_own_stops_are_sampled(
 
 def test_a_policy_ends_its_answers_as_the_template_does(family: Any, thinking: Language) -> None:
     def texts(one: Language) -> list[str]:
-        return [one.vocabulary.decode([each]) for each in own_stops(one.prompter, one.policy_vocabulary)]
+        return [one.vocabulary.decode([each]) for each in answer_stops(one.prompter, one.policy_vocabulary)]
 
     assert texts(family("role_marks")) == ["<|user|>", "<|observation|>"]
     assert texts(family("channels")) == ["<|return|>", "<|call|>"]
@@ -94,7 +95,7 @@ class Adds(BenchServer):
 
 
 @pytest.mark.parametrize(
-    ("server_type", "words"),
+    ("server_type", "message"),
     [
         (Forgets, "the prompt has nothing where the template writes"),
         (Begins, "where the template writes nothing"),
@@ -103,26 +104,26 @@ class Adds(BenchServer):
 )
 @pytest.mark.parametrize("template", ["thinking", "merged_results", "stripped_reasoning"])
 async def test_a_server_whose_prompts_are_not_the_templates_is_found_out(
-    server_type: type[BenchServer], words: str, template: str, tried: Any, made: Any
+    server_type: type[BenchServer], message: str, template: str, run_subject: Any, template_language: Any
 ) -> None:
-    over = made(template)
+    over = template_language(template)
     for subject in (ClientSubject(QwenCode), NativeSubject("codex")):
-        found = await tried(subject, ("loop", "reasoning"), over=over, server_type=server_type)
+        found = await run_subject(subject, ("loop", "reasoning"), over=over, server_type=server_type)
         assert (found.verdict, [run.figures.verdict for run in found.runs]) == ("differs", ["exact", "exact"])
-        assert all(words in each for run in found.runs for each in run.differences)
+        assert all(message in each for run in found.runs for each in run.differences)
 
 
-async def test_what_differs_is_in_the_report(tried: Any, family: Any) -> None:
-    one = await tried(ClientSubject(MiniSweAgent), ("nudged", "loop"), over=family("role_marks"))
-    found = Report(combinations=[one], templates=[], wall_s=1.0)
-    words = "the prompt has '<|observation|>' where the template writes nothing"
+async def test_what_differs_is_in_the_report(run_subject: Any, family: Any) -> None:
+    one = await run_subject(ClientSubject(MiniSweAgent), ("nudged", "loop"), over=family("role_marks"))
+    found = FidelityReport(combinations=[one], templates=[], wall_s=1.0)
+    message = "the prompt has '<|observation|>' where the template writes nothing"
     assert list(lines(found)) == [
-        f"client:mini_swe_agent over role_marks: {words} (nudged)",
+        f"client:mini_swe_agent over role_marks: {message} (nudged)",
         "1 combinations, 2 runs in 1.0 s: 1 differs",
     ]
-    runs = wire(found)["combinations"][0]["runs"]
+    runs = as_json(found)["combinations"][0]["runs"]
     assert [(run["scenario"], run["verdict"], run["differences"]) for run in runs] == [
-        ("nudged", "differs", [words]),
+        ("nudged", "differs", [message]),
         ("loop", "exact", []),
     ]
     assert found.worse_than("split") == [one]

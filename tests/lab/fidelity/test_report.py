@@ -10,25 +10,25 @@ from paddock.errors import ConfigError
 from paddock.lab.fidelity import (
     SCENARIOS,
     Combination,
+    FidelityReport,
     Figures,
-    Report,
-    Run,
+    PolicyTurn,
     Scenario,
-    Stage,
+    ScenarioResult,
+    ScenarioRun,
     TemplateTraits,
-    Turn,
     Verdict,
     bench,
+    find_scenarios,
+    find_subjects,
     language,
     language_names,
     report,
-    scenarios,
-    subjects,
     worst,
 )
 from paddock.lab.fidelity.native import NativeSubject
-from paddock.lab.fidelity.tables import HEADER, lines, rows, trait_rows, wire
-from paddock.lab.fidelity.workspace import ScriptedWorkspace, printed
+from paddock.lab.fidelity.tables import HEADER, as_json, lines, rows, trait_rows
+from paddock.lab.fidelity.workspace import ScriptedWorkspace, command_output
 from paddock.testing.templates import MADE
 from paddock.testing.vocabularies import write_model_folder
 from paddock.tokens import PromptTraits
@@ -40,11 +40,11 @@ def figures(verdict: Verdict = "exact", **changed: int) -> Figures:
     return Figures(verdict=verdict, **{**counts, **plain, "distinct_tokens": 20, "final_chars": 100, **changed})
 
 
-def ran(scenario: str, found: Figures, *, by_design: int = 0, problem: str | None = None) -> Run:
-    return Run(scenario=scenario, requests=4, branches_by_design=by_design, problem=problem, figures=found)
+def ran(scenario: str, found: Figures, *, by_design: int = 0, problem: str | None = None) -> ScenarioResult:
+    return ScenarioResult(scenario=scenario, requests=4, branches_by_design=by_design, problem=problem, figures=found)
 
 
-def combined(template: str, *runs: Run, subject: str = "harness:x") -> Combination:
+def combined(template: str, *runs: ScenarioResult, subject: str = "harness:x") -> Combination:
     return Combination(subject=subject, dialect="responses", template=template, runs=list(runs))
 
 
@@ -56,9 +56,9 @@ def test_the_worst_run_decides() -> None:
 
 
 def test_branches_that_a_client_means_are_no_fault_but_more_are() -> None:
-    assert ran("title", figures("split", branches=2), by_design=1).counted == "exact"
-    assert ran("title", figures("split", branches=3), by_design=1).counted == "split"
-    assert ran("title", figures("masked", branches=2), by_design=1).counted == "masked"
+    assert ran("title", figures("split", branches=2), by_design=1).verdict_in_combination == "exact"
+    assert ran("title", figures("split", branches=3), by_design=1).verdict_in_combination == "split"
+    assert ran("title", figures("masked", branches=2), by_design=1).verdict_in_combination == "masked"
     assert ran("loop", figures(), problem="refused").verdict == "failed"
 
 
@@ -78,7 +78,7 @@ def test_alike_templates_share_a_row() -> None:
     good, bad = ran("a", figures()), ran("a", figures("split", branches=3, continuing=0))
     names = ["one", "two", "three"]
     traits = [TemplateTraits(template=name, traits=PromptTraits()) for name in names]
-    whole = Report(
+    whole = FidelityReport(
         combinations=[
             combined("one", good),
             combined("one", good, subject="client:y"),
@@ -107,53 +107,53 @@ def test_alike_templates_share_a_row() -> None:
 
 
 def test_the_wire_form_has_each_run_and_the_rates() -> None:
-    whole = Report(combinations=[combined("one", ran("a", figures()))], templates=[], wall_s=0.1)
-    (one,) = wire(whole)["combinations"]
+    whole = FidelityReport(combinations=[combined("one", ran("a", figures()))], templates=[], wall_s=0.1)
+    (one,) = as_json(whole)["combinations"]
     assert (one["verdict"], one["append_only"], one["forks"]) == ("exact", 1.0, 0)
     assert [(run["scenario"], run["verdict"], run["calls"]) for run in one["runs"]] == [("a", "exact", 4)]
 
 
 def test_everything_is_tried_unless_named() -> None:
-    everything = subjects()
+    everything = find_subjects()
     assert {one.name for one in everything} >= {"harness:codex", "client:codex_cli", "client:claude_code"}
-    assert [one.dialect for one in subjects(["client:opencode_cli"])] == ["chat", "responses", "messages"]
-    assert [one.name for one in subjects(["codex", "harness:codeact"])] == ["harness:codex", "harness:codeact"]
-    assert scenarios() == list(SCENARIOS.values())
-    assert scenarios(["cut"]) == [SCENARIOS["cut"]]
+    assert [one.dialect for one in find_subjects(["client:opencode_cli"])] == ["chat", "responses", "messages"]
+    assert [one.name for one in find_subjects(["codex", "harness:codeact"])] == ["harness:codex", "harness:codeact"]
+    assert find_scenarios() == list(SCENARIOS.values())
+    assert find_scenarios(["cut"]) == [SCENARIOS["cut"]]
     assert language_names() == ["thinking", *MADE]
 
 
 @pytest.mark.parametrize(
-    ("ask", "words"),
+    ("ask", "message"),
     [
-        (lambda: subjects(["client:codex"]), "nearest: `codex_cli`"),
-        (lambda: scenarios(["loops"]), "nearest: `loop`"),
+        (lambda: find_subjects(["client:codex"]), "nearest: `codex_cli`"),
+        (lambda: find_scenarios(["loops"]), "nearest: `loop`"),
         (lambda: language("thinkin"), "nearest: `thinking`"),
     ],
 )
-def test_a_name_that_is_none_is_an_error_with_the_nearest(ask: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_a_name_that_is_none_is_an_error_with_the_nearest(ask: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         ask()
 
 
 async def test_a_harness_that_asks_from_a_sandbox_is_refused(thinking: Any) -> None:
-    class Program(NativeSubject):
+    class AsksFromSandbox(NativeSubject):
         def _harness(self, block: Any) -> Any:
-            class Asks:
+            class AsksEndpoint:
                 async def run(self, task: Any, workspace: Any, model: Any, limits: Any, report: Any) -> Any:
                     await model.endpoint()
 
-            return Asks()
+            return AsksEndpoint()
 
-    async with bench(thinking) as stand:
+    async with bench(thinking) as runner:
         with pytest.raises(ConfigError, match="no native one"):
-            await stand.run(Program("program"), SCENARIOS["loop"])
+            await runner.run(AsksFromSandbox("program"), SCENARIOS["loop"])
 
 
 class Fails(NativeSubject):
     """A harness that breaks."""
 
-    async def play(self, stage: Stage) -> None:
+    async def play(self, run: ScenarioRun) -> None:
         raise self._error() if self.spec == "raises" else NotApplicable("no shell")
 
     def _error(self) -> Exception:
@@ -161,21 +161,21 @@ class Fails(NativeSubject):
 
 
 async def test_a_harness_that_breaks_is_a_failed_run(thinking: Any) -> None:
-    async with bench(thinking) as stand:
-        run = await stand.run(Fails("raises"), SCENARIOS["loop"])
+    async with bench(thinking) as runner:
+        run = await runner.run(Fails("raises"), SCENARIOS["loop"])
     assert run is not None
     assert (run.verdict, run.problem) == ("failed", "KeyError: 'gone'")
 
 
 async def test_a_harness_that_nothing_can_be_tried_with_is_refused(thinking: Any) -> None:
     with pytest.raises(ConfigError, match="none of the scenarios"):
-        await report([Fails("skips")], [thinking], scenarios())
+        await report([Fails("skips")], [thinking], find_scenarios())
 
 
 async def test_a_harness_that_is_stopped_by_a_limit_is_a_failed_run(thinking: Any) -> None:
-    async with bench(thinking) as stand:
-        many = Scenario("many", (Turn(),) * 100)
-        run = await stand.run(NativeSubject("codex"), many)
+    async with bench(thinking) as runner:
+        many = Scenario("many", (PolicyTurn(),) * 100)
+        run = await runner.run(NativeSubject("codex"), many)
     assert run is not None
     assert (run.verdict, run.problem) == ("failed", "it ended as turn_limit")
 
@@ -195,15 +195,15 @@ def test_a_model_without_a_template_needs_one(tmp_path: Path) -> None:
 
 
 async def test_a_scripted_workspace_prints_by_file_and_runs_nothing(tmp_path: Path) -> None:
-    scenario = Scenario("s", (Turn(output_chars=10), Turn(output_chars=400)))
+    scenario = Scenario("s", (PolicyTurn(output_chars=10), PolicyTurn(output_chars=400)))
     space = ScriptedWorkspace(scenario)
-    assert printed(scenario, "cat notes-0.txt").count("\n") == 1
-    assert 300 < len(printed(scenario, "cat notes-1.txt")) < 600
-    assert printed(scenario, "cat notes-2.txt") == printed(scenario, "ls") == ""
-    made = tmp_path / "made"
-    assert (await space.exec(["touch", str(made)])).output == b""
-    line = await (await space.shell()).run(f"touch {made}; cat notes-0.txt")
-    assert (line.output.decode(), made.exists()) == (printed(scenario, "notes-0.txt"), False)
+    assert command_output(scenario, "cat notes-0.txt").count("\n") == 1
+    assert 300 < len(command_output(scenario, "cat notes-1.txt")) < 600
+    assert command_output(scenario, "cat notes-2.txt") == command_output(scenario, "ls") == ""
+    template_language = tmp_path / "made"
+    assert (await space.exec(["touch", str(template_language)])).output == b""
+    line = await (await space.shell()).run(f"touch {template_language}; cat notes-0.txt")
+    assert (line.output.decode(), template_language.exists()) == (command_output(scenario, "notes-0.txt"), False)
     await space.write("a", b"x")
     assert await space.read("a") == b"x"
     with pytest.raises(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A built prompt beside the template's own rendering of the same conversation.
+"""A prompt that the server built, beside the template's own rendering of the same conversation.
 
 Law     a first prompt is the template's text, whole. A continued one is the record and what is new: what stands behind
         an answer's last word (the stop that was sampled, then the new ids) is to be what the template writes behind it,
@@ -22,7 +22,7 @@ _OTHER: JsonObject = {"role": "user", "content": "O7a3b5c1d8e"}
 _SHOWN_CHARS = 60
 
 
-class Continued(NamedTuple):
+class ContinuedPrompt(NamedTuple):
     """A prompt that goes on from a recorded turn."""
 
     before: Sequence[JsonObject]
@@ -36,36 +36,36 @@ class Continued(NamedTuple):
     """What the prompt has behind it."""
 
 
-class Comparing:
-    """Of one template. `vocabulary`: not the server's, whose work is counted."""
+class PromptComparison:
+    """Compares prompts with what one template writes. `vocabulary` is not the server's, whose work is counted."""
 
     def __init__(self, prompter: Prompter, vocabulary: Vocabulary) -> None:
         self._prompter = prompter
         self._vocabulary = vocabulary
 
-    def whole(
+    def compare_first(
         self,
         messages: Sequence[JsonObject],
         tools: Sequence[JsonObject] | None,
         arguments: Mapping[str, Any],
         prompt: Sequence[int],
     ) -> str | None:
-        """What differs; None: nothing."""
+        """What differs between a first prompt and the template's text; None where nothing does."""
         written = self._prompter.text(messages, tools, arguments)
         if written == self._vocabulary.decode(prompt):
             return None
         ids = self._vocabulary.encode(written)
         return None if ids == list(prompt) else self._difference(prompt, ids)
 
-    def continued(
-        self, told: Continued, tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
+    def compare_continued(
+        self, prompt: ContinuedPrompt, tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
     ) -> str | None:
-        """What differs; None: nothing, or the template refuses the whole conversation, so that there is no other."""
-        head = [*told.before, _marked(told.answer)]
-        written = self._tail([*head, *told.follows], tools, arguments)
+        """What differs; None where nothing does, or the template refuses the whole conversation."""
+        head = [*prompt.before, _with_mark(prompt.answer)]
+        written = self._tail([*head, *prompt.follows], tools, arguments)
         if written is None:
             return None
-        built = [*(each for each in told.last_ids[-1:] if each in self._vocabulary.stop_ids), *told.new_ids]
+        built = [*(token for token in prompt.last_ids[-1:] if token in self._vocabulary.stop_ids), *prompt.new_ids]
         others = [self._tail([*head, *follower], tools, arguments) for follower in ([_OTHER], [])]
 
         def is_answers(own: str) -> bool:
@@ -83,7 +83,7 @@ class Comparing:
     def _tail(
         self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
     ) -> str | None:
-        """What is written behind the mark; None: refused, or the mark is not written."""
+        """What the template writes behind the mark; None where it refuses, or leaves the mark out."""
         if not self._prompter.knows_developer:
             messages = [{**one, "role": "system"} if one["role"] == "developer" else one for one in messages]
         try:
@@ -93,19 +93,20 @@ class Comparing:
         return tail if found else None
 
     def _difference(self, built: Sequence[int], written: Sequence[int]) -> str:
-        """In words."""
+        """How token ids of the prompt differ from the template's, in words."""
         same = _common(reversed(built), reversed(written))
         built, written = built[: len(built) - same], written[: len(written) - same]
         before = _common(built, written)
-        return f"the prompt has {self._shown(built[before:])} where the template writes {self._shown(written[before:])}"
+        ours, theirs = self._excerpt(built[before:]), self._excerpt(written[before:])
+        return f"the prompt has {ours} where the template writes {theirs}"
 
-    def _shown(self, ids: Sequence[int]) -> str:
+    def _excerpt(self, ids: Sequence[int]) -> str:
         text = self._vocabulary.decode(ids)
         return repr(text if len(text) <= _SHOWN_CHARS else f"...{text[-_SHOWN_CHARS:]}") if text else "nothing"
 
 
-def _marked(answer: JsonObject) -> JsonObject:
-    """It says the mark last."""
+def _with_mark(answer: JsonObject) -> JsonObject:
+    """The answer with the mark in place of what it says last."""
     calls = answer.get("tool_calls")
     if not calls:
         return {**answer, "content": _MARK}
@@ -115,5 +116,5 @@ def _marked(answer: JsonObject) -> JsonObject:
 
 
 def _common(one: Iterable[int], other: Iterable[int]) -> int:
-    """Length of what both begin with."""
+    """How many items both begin with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,7 +1,7 @@
 """In what the requests of two versions of a program differ: each difference once, with the scenarios that have it.
 
 Path    of a field as one would write it: `body.input[2].output`. A difference that is the same but for where in a list
-        its item stands, or for the number of an id, is one; it is told as it came first.
+        its item stands, or for the number of an id, is one; it is reported as it came first.
 Order   of the keys counts within `tools` alone, as in a record.
 """
 
@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from paddock.lab.wirelab.matching import label, pairs
-from paddock.lab.wirelab.records import Asked, Run, Transcripts
+from paddock.lab.wirelab.alignment import label, pairs
+from paddock.lab.wirelab.records import RecordedRequest, ScenarioRecord, WireRecord
 
 Kind = Literal["added", "removed", "changed"]
 SHOWN = 160
@@ -19,70 +19,70 @@ SHOWN = 160
 _NUMBERED = re.compile(r"((?:item|call|handle)_lab|<[a-z-]+:)\d+")
 
 
-class Path(NamedTuple):
+class FieldPath(NamedTuple):
     """Where a field is."""
 
     exact: str
     loose: str
     """With what items are in place of their positions."""
 
-    def key(self, name: str) -> "Path":
-        return Path(f"{self.exact}.{name}", f"{self.loose}.{name}")
+    def key(self, name: str) -> "FieldPath":
+        return FieldPath(f"{self.exact}.{name}", f"{self.loose}.{name}")
 
-    def item(self, nth: int, kind: str) -> "Path":
-        return Path(f"{self.exact}[{nth}{' ' + kind if kind else ''}]", f"{self.loose}[{kind or nth}]")
+    def item(self, nth: int, kind: str) -> "FieldPath":
+        return FieldPath(f"{self.exact}[{nth}{' ' + kind if kind else ''}]", f"{self.loose}[{kind or nth}]")
 
-    def but(self, words: str) -> "Path":
-        return Path(self.exact + words, self.loose + words)
+    def but(self, words: str) -> "FieldPath":
+        return FieldPath(self.exact + words, self.loose + words)
 
 
 class Difference(NamedTuple):
-    """One, in one request."""
+    """What one request has otherwise."""
 
     kind: Kind
-    path: Path
+    path: FieldPath
     before: str
     """As JSON; empty where there was nothing."""
     after: str
 
     @property
     def same_as(self) -> tuple[str, ...]:
-        """What is told once."""
+        """Equal for differences that a report has once."""
         return (self.kind, self.path.loose, _NUMBERED.sub(r"\1", self.before), _NUMBERED.sub(r"\1", self.after))
 
 
-class Found(NamedTuple):
+class Drift(NamedTuple):
     """A difference, and where it is."""
 
     first: Difference
-    places: dict[str, list[int]]
+    requests: dict[str, list[int]]
     """Numbers (from 1) of requests by scenario; empty: it is the run's own."""
 
 
-def differences(before: Transcripts, after: Transcripts) -> list[Found]:
+def differences(before: WireRecord, after: WireRecord) -> list[Drift]:
     """Those in most scenarios first."""
-    found: dict[tuple[str, ...], Found] = {}
+    drifts: dict[tuple[str, ...], Drift] = {}
     for name in [*before.runs, *(name for name in after.runs if name not in before.runs)]:
         for number, one in _of_runs(before.runs.get(name), after.runs.get(name)):
-            numbers = found.setdefault(one.same_as, Found(one, {})).places.setdefault(name, [])
+            numbers = drifts.setdefault(one.same_as, Drift(one, {})).requests.setdefault(name, [])
             if number and number not in numbers:
                 numbers.append(number)
-    return sorted(found.values(), key=lambda one: (-len(one.places), one.first.path.loose, one.first))
+    return sorted(drifts.values(), key=lambda one: (-len(one.requests), one.first.path.loose, one.first))
 
 
-def report(before: Transcripts, after: Transcripts) -> str:
-    """The differences as text, each told once; empty where there is none."""
-    found = differences(before, after)
-    if not found:
+def report(before: WireRecord, after: WireRecord) -> str:
+    """The differences as text, each once; empty where there is none."""
+    drifts = differences(before, after)
+    if not drifts:
         return ""
     both = [name for name in before.runs if name in after.runs]
-    lines = [f"{_title(after)} against {_title(before)}: {len(found)} differences over scenarios: {len(both)}"]
-    for one in found:
-        lines += [_line(one.first), f"    in {_places(one.places, both)}"]
+    lines = [f"{_title(after)} against {_title(before)}: {len(drifts)} differences over scenarios: {len(both)}"]
+    for one in drifts:
+        lines += [_line(one.first), f"    in {_requests(one.requests, both)}"]
     return "\n".join(lines) + "\n"
 
 
-def _title(one: Transcripts) -> str:
+def _title(one: WireRecord) -> str:
     return f"{one.program} {one.version} ({one.dialect})"
 
 
@@ -91,12 +91,12 @@ def _line(one: Difference) -> str:
     return f"{one.kind:<8} {one.path.exact}: {values}"
 
 
-def _places(places: Mapping[str, Sequence[int]], both: Sequence[str]) -> str:
-    if len(both) > 1 and set(both) <= set(places):
+def _requests(requests: Mapping[str, Sequence[int]], both: Sequence[str]) -> str:
+    if len(both) > 1 and set(both) <= set(requests):
         return "all"
     return ", ".join(
         f"{name} ({' '.join(str(number) for number in numbers)})" if numbers else name
-        for name, numbers in places.items()
+        for name, numbers in requests.items()
     )
 
 
@@ -104,7 +104,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
 
 
-def _of_runs(before: Run | None, after: Run | None) -> Iterator[tuple[int, Difference]]:
+def _of_runs(before: ScenarioRecord | None, after: ScenarioRecord | None) -> Iterator[tuple[int, Difference]]:
     if before is None or after is None:
         found = before or after
         assert found is not None
@@ -117,18 +117,18 @@ def _of_runs(before: Run | None, after: Run | None) -> Iterator[tuple[int, Diffe
         yield from ((nth + 1, one) for one in _of_requests(was, now))
 
 
-def _of_requests(before: Asked | None, after: Asked | None) -> Iterator[Difference]:
+def _of_requests(before: RecordedRequest | None, after: RecordedRequest | None) -> Iterator[Difference]:
     if before is None or after is None:
         found = before or after
         assert found is not None
-        told = f"{found.method} {found.path}"
-        yield _alone("removed" if after is None else "added", _path("request"), told)
+        request = f"{found.method} {found.path}"
+        yield _alone("removed" if after is None else "added", _path("request"), request)
         return
     for key in ("method", "path", "headers", "times", "body"):
         yield from _compare(_path(key), getattr(before, key), getattr(after, key), ordered=False)
 
 
-def _compare(path: Path, before: Any, after: Any, *, ordered: bool) -> Iterator[Difference]:
+def _compare(path: FieldPath, before: Any, after: Any, *, ordered: bool) -> Iterator[Difference]:
     if isinstance(before, dict) and isinstance(after, dict) and not _is_prose(before) and not _is_prose(after):
         yield from _compare_objects(path, before, after, ordered=ordered)
     elif isinstance(before, list) and isinstance(after, list):
@@ -137,13 +137,13 @@ def _compare(path: Path, before: Any, after: Any, *, ordered: bool) -> Iterator[
         yield from _compare_values(path, before, after)
 
 
-def _compare_values(path: Path, before: Any, after: Any) -> Iterator[Difference]:
+def _compare_values(path: FieldPath, before: Any, after: Any) -> Iterator[Difference]:
     if _text(before) != _text(after):
         yield Difference("changed", path, _text(before), _text(after))
 
 
 def _compare_objects(
-    path: Path, before: dict[str, Any], after: dict[str, Any], *, ordered: bool
+    path: FieldPath, before: dict[str, Any], after: dict[str, Any], *, ordered: bool
 ) -> Iterator[Difference]:
     for key in [*before, *(key for key in after if key not in before)]:
         inner = path.key(key)
@@ -158,7 +158,7 @@ def _compare_objects(
         yield Difference("changed", path.but(" (order of keys)"), _text(was), _text(now))
 
 
-def _compare_lists(path: Path, before: list[Any], after: list[Any], *, ordered: bool) -> Iterator[Difference]:
+def _compare_lists(path: FieldPath, before: list[Any], after: list[Any], *, ordered: bool) -> Iterator[Difference]:
     if all(isinstance(one, str) for one in (*before, *after)):
         yield from _compare_words(path, before, after)
         return
@@ -170,15 +170,15 @@ def _compare_lists(path: Path, before: list[Any], after: list[Any], *, ordered: 
             yield _alone("removed", path.item(was, label(before[was])), before[was])
         elif was is not None and now is not None:
             yield from _compare(path.item(now, label(after[now])), before[was], after[now], ordered=ordered)
-    kept = [was for was, now in matched if was is not None and now is not None]
-    if kept != sorted(kept):
-        names = [label(before[was]) for was in kept]
+    common = [was for was, now in matched if was is not None and now is not None]
+    if common != sorted(common):
+        names = [label(before[was]) for was in common]
         yield Difference(
-            "changed", path.but(" (order)"), _text([label(before[was]) for was in sorted(kept)]), _text(names)
+            "changed", path.but(" (order)"), _text([label(before[was]) for was in sorted(common)]), _text(names)
         )
 
 
-def _compare_words(path: Path, before: list[str], after: list[str]) -> Iterator[Difference]:
+def _compare_words(path: FieldPath, before: list[str], after: list[str]) -> Iterator[Difference]:
     yield from (_alone("removed", path.but("[]"), one) for one in before if one not in after)
     yield from (_alone("added", path.but("[]"), one) for one in after if one not in before)
     was, now = [one for one in before if one in after], [one for one in after if one in before]
@@ -186,15 +186,15 @@ def _compare_words(path: Path, before: list[str], after: list[str]) -> Iterator[
         yield Difference("changed", path.but(" (order)"), _text(was), _text(now))
 
 
-def _path(name: str) -> Path:
-    return Path(name, name)
+def _path(name: str) -> FieldPath:
+    return FieldPath(name, name)
 
 
 def _is_prose(one: dict[str, Any]) -> bool:
     return one.keys() == {"prose", "sha"}
 
 
-def _alone(kind: Kind, path: Path, value: Any) -> Difference:
+def _alone(kind: Kind, path: FieldPath, value: Any) -> Difference:
     return Difference(kind, path, _text(value), "") if kind == "removed" else Difference(kind, path, "", _text(value))
 
 

@@ -10,48 +10,48 @@ from collections.abc import Callable, Mapping, Sequence
 
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError
-from paddock.lab.fidelity.bench import Bench, BenchServer, Subject, bench
+from paddock.lab.fidelity.bench import Bench, BenchServer, FidelitySubject, bench
 from paddock.lab.fidelity.clients import CLIENTS, ClientSubject
 from paddock.lab.fidelity.languages import Language
 from paddock.lab.fidelity.native import NativeSubject
-from paddock.lab.fidelity.programs import ProgramSubject, programs
-from paddock.lab.fidelity.records import Combination, Report, TemplateTraits
+from paddock.lab.fidelity.programs import ProgramSubject, program_subjects
+from paddock.lab.fidelity.records import Combination, FidelityReport, TemplateTraits
 from paddock.lab.fidelity.scenarios import SCENARIOS, Scenario
 
 NATIVE = ("codeact", "codex", "opencode")
 _HARNESS, _CLIENT, _PROGRAM = "harness:", "client:", "program:"
 
 
-def subjects(names: Sequence[str] = ()) -> list[Subject]:
-    """Of `harness:NAME`, a harness's bare name, `program:NAME` or `client:NAME` (in all their dialects); of none all
-    native ones and all clients, but no program: these take minutes."""
+def find_subjects(names: Sequence[str] = ()) -> list[FidelitySubject]:
+    """The subjects of names: `harness:NAME`, a harness's bare name, `program:NAME` or `client:NAME` (in all their
+    dialects). Without names all native harnesses and all clients, but no program: these take minutes."""
     if not names:
         return [*map(NativeSubject, NATIVE), *map(ClientSubject, CLIENTS)]
-    found: list[Subject] = []
+    subjects: list[FidelitySubject] = []
     for name in names:
         if name.startswith(_CLIENT):
-            found += _clients(name.removeprefix(_CLIENT))
+            subjects += _clients(name.removeprefix(_CLIENT))
         elif name.startswith(_PROGRAM):
-            found += programs([name.removeprefix(_PROGRAM)])
+            subjects += program_subjects([name.removeprefix(_PROGRAM)])
         else:
-            found.append(NativeSubject(name.removeprefix(_HARNESS)))
-    return found
+            subjects.append(NativeSubject(name.removeprefix(_HARNESS)))
+    return subjects
 
 
-def there(chosen: Sequence[Subject]) -> tuple[list[Subject], dict[str, str]]:
-    """Those that can be tried here; the names of the others, and what is missing."""
+def available_subjects(subjects: Sequence[FidelitySubject]) -> tuple[list[FidelitySubject], dict[str, str]]:
+    """The subjects that can be tried here; the names of the others, each with what is missing."""
     missing: dict[str, str] = {}
-    for subject in chosen:
+    for subject in subjects:
         if isinstance(subject, ProgramSubject):
             try:
                 subject.installed()
             except ConfigError as error:
                 missing[subject.name] = error.message
-    return [one for one in chosen if one.name not in missing], missing
+    return [subject for subject in subjects if subject.name not in missing], missing
 
 
-def scenarios(names: Sequence[str] = ()) -> list[Scenario]:
-    """By name; all of none."""
+def find_scenarios(names: Sequence[str] = ()) -> list[Scenario]:
+    """The scenarios of those names; all of them without names."""
     unknown = next((name for name in names if name not in SCENARIOS), None)
     if unknown is not None:
         raise ConfigError(
@@ -61,37 +61,37 @@ def scenarios(names: Sequence[str] = ()) -> list[Scenario]:
 
 
 async def report(
-    chosen: Sequence[Subject],
+    subjects: Sequence[FidelitySubject],
     languages: Sequence[Language],
-    played: Sequence[Scenario],
+    scenarios: Sequence[Scenario],
     *,
     server_type: type[BenchServer] = BenchServer,
     missing: Mapping[str, str] | None = None,
-    tell: Callable[[Combination], None] = lambda _one: None,
-) -> Report:
-    """`missing`: of `there`. `tell`: called with each combination when it is done."""
+    on_combination: Callable[[Combination], None] = lambda _one: None,
+) -> FidelityReport:
+    """`missing`: of `available_subjects`. `on_combination`: called with each combination when it is done."""
     started = time.perf_counter()
     combinations = []
     for language in languages:
-        async with bench(language, server_type=server_type) as stand:
-            for subject in chosen:
-                one = await _combination(stand, subject, played)
-                combinations.append(one)
-                tell(one)
+        async with bench(language, server_type=server_type) as runner:
+            for subject in subjects:
+                combination = await _combination(runner, subject, scenarios)
+                combinations.append(combination)
+                on_combination(combination)
                 await asyncio.sleep(0)
     traits = [TemplateTraits(template=one.name, traits=one.prompter.traits) for one in languages]
     wall_s = time.perf_counter() - started
-    return Report(combinations=combinations, templates=traits, skipped=dict(missing or {}), wall_s=wall_s)
+    return FidelityReport(combinations=combinations, templates=traits, skipped=dict(missing or {}), wall_s=wall_s)
 
 
-async def _combination(stand: Bench, subject: Subject, played: Sequence[Scenario]) -> Combination:
-    runs = [run for scenario in played if (run := await stand.run(subject, scenario)) is not None]
+async def _combination(runner: Bench, subject: FidelitySubject, scenarios: Sequence[Scenario]) -> Combination:
+    runs = [run for scenario in scenarios if (run := await runner.run(subject, scenario)) is not None]
     if not runs:
         raise ConfigError(f"{subject.name}: none of the scenarios can be tried with it", kind="subject_invalid")
-    return Combination(subject=subject.name, dialect=subject.dialect, template=stand.language.name, runs=runs)
+    return Combination(subject=subject.name, dialect=subject.dialect, template=runner.language.name, runs=runs)
 
 
-def _clients(name: str) -> list[Subject]:
+def _clients(name: str) -> list[FidelitySubject]:
     found = [ClientSubject(cls) for cls in CLIENTS if name == cls.NAME]
     if not found:
         known = list(dict.fromkeys(cls.NAME for cls in CLIENTS))

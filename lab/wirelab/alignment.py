@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paddock.lab.wirelab.normalising import OURS
+from paddock.lab.wirelab.normal_form import OURS
 
 Pair = tuple[int | None, int | None]
 """Indices before and after; None: it is in the other list alone."""
