@@ -25,7 +25,7 @@ from paddock.http import Call, HttpPeer
 from paddock.http.transport import make_client
 from paddock.ports import free_port
 from paddock.server.rollout_model import RolloutModel
-from paddock.testing.native import NoProgramRuns
+from paddock.testing.native import WorkspaceWithoutPrograms
 from paddock.types import JsonObject
 from paddock.types.responses import calls
 
@@ -44,7 +44,7 @@ PROMPT = "Please fix the bug. " * 100
 Rollout = Callable[[httpx.AsyncClient, str, int], Awaitable[int]]
 
 
-class Instant(NoProgramRuns):
+class Instant(WorkspaceWithoutPrograms):
     """A workspace whose commands end at once."""
 
     workdir = "/testbed"

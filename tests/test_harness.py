@@ -11,12 +11,12 @@ from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.rollout_model import RolloutModel
 from paddock.testing import over
-from paddock.testing.native import NoProgramRuns
+from paddock.testing.native import WorkspaceWithoutPrograms
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, calls, message_item, messages
 
 
-class Folder(NoProgramRuns):
+class Folder(WorkspaceWithoutPrograms):
     """A workspace that knows one command."""
 
     workdir = "/work"

@@ -52,7 +52,12 @@ async def _joined(folder: Path) -> dict[str, Any]:
     await server.stop()
     if len(answers) != CLIENTS or len(said) != 1 or turns != 1:
         raise RuntimeError(f"{CLIENTS} clients got {len(said)} answers of {turns} turns")
-    return {"clients": CLIENTS, "engine_calls": engine.begun, "turns": turns, "cpu_ms_per_client": cpu * 1e3 / CLIENTS}
+    return {
+        "clients": CLIENTS,
+        "engine_calls": engine.n_started,
+        "turns": turns,
+        "cpu_ms_per_client": cpu * 1e3 / CLIENTS,
+    }
 
 
 async def _batches() -> AsyncGenerator[Batch, None]:

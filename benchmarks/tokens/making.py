@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.bodies import text
 from paddock.models_servers.vllm.config import TEMPLATES
 from paddock.server.exact import ExactConfig
-from paddock.testing.engines import Sampled, ScriptedEngine, ScriptedExactServer
+from paddock.testing.engines import SampledAnswer, ScriptedEngine, ScriptedExactServer
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 from paddock.types import JsonObject
@@ -38,14 +38,14 @@ class Told:
         self.prompter = Prompter(self.template, self.vocabulary)
         rng = random.Random(seed)
         end = self.vocabulary.encode(self.vocabulary.special_texts["eos_token"])
-        self.answers: list[Sampled] = []
+        self.answers: list[SampledAnswer] = []
         self.results: list[str] = []
         for turn in range(turns):
             arguments = f'{{"command": "sed -n {turn},+40p a.py"}}'
             call = f'<tool_call>\n{{"name": "bash", "arguments": {arguments}}}\n</tool_call>'
             tail = [*self.vocabulary.encode(f"\n</think>\n\n{call}"), *end]
             thought = self.vocabulary.encode("<think>\n" + text(rng, 6 * sampled))
-            self.answers.append(Sampled([*thought[: sampled - len(tail)], *tail]))
+            self.answers.append(SampledAnswer([*thought[: sampled - len(tail)], *tail]))
             self.results.append(text(rng, result_chars))
         self.vocabulary.encoded_chars = 0
         self.question: list[JsonObject] = [

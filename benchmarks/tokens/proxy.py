@@ -106,7 +106,7 @@ async def _prime(folder: Path, turns: int) -> Primed:
         assert isinstance(answer, dict)  # no stream was asked for
         continued(history, answer["output"], result)
     await server.stop()
-    return Primed(history, engine.seen[-1].prompt, turn_file(folder, PRIMED).read_bytes())
+    return Primed(history, engine.calls[-1].prompt, turn_file(folder, PRIMED).read_bytes())
 
 
 class Servers(NamedTuple):

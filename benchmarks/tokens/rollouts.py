@@ -27,7 +27,7 @@ from paddock.server.dialects import conversation
 from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.loops import spare_collector
-from paddock.testing.engines import PlainParser, ScriptedEngine
+from paddock.testing.engines import JsonCallParser, ScriptedEngine
 from paddock.types import JsonObject
 
 TURNS = (50, 100, 200)
@@ -122,7 +122,7 @@ async def _ours(told: Told, turns: int, folder: Path, engine: ScriptedEngine) ->
             answer = await server.responses(body, Call(path={"secret": SECRET}))
             assert isinstance(answer, dict)  # no stream was asked for
             continued(history, answer["output"], told.results[turn])
-            seen = engine.seen.pop()
+            seen = engine.calls.pop()
             ids = seen.prompt
             if turn == turns - 1:
                 ids += seen.sampled
@@ -172,7 +172,7 @@ async def _loop(
             async for chunk in engine.generate(ids, {"temperature": 1.0}, Call(), rollout=None):
                 sampled += chunk.ids
                 log_probs += chunk.log_probs
-            engine.seen.clear()
+            engine.calls.clear()
             output = _items(told, sampled)
             line = {"prompt_ids": new, "sampled_ids": sampled, "log_probs": log_probs, "output": output}
             os.write(descriptor, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
@@ -207,6 +207,6 @@ def _naive(told: Told, turns: int) -> Naive:
 def _items(told: Told, sampled: list[int]) -> list[JsonObject]:
     """An answer's."""
     items = ChatItems(frozenset())
-    list(items.delta(PlainParser().whole(told.vocabulary.decode(sampled[:-1]), sampled)))
+    list(items.delta(JsonCallParser().whole(told.vocabulary.decode(sampled[:-1]), sampled)))
     list(items.end())
     return items.output

@@ -248,7 +248,7 @@ class Bench:
     async def run(self, subject: FidelitySubject, scenario: Scenario) -> ScenarioResult | None:
         """None where the scenario can't be tried with the subject."""
         run = ScenarioRun(scenario, self.language, self._policy, self.server)
-        self._engine.seen.clear()
+        self._engine.calls.clear()
         self.server.start_run()
         try:
             await subject.play(run)
@@ -263,7 +263,7 @@ class Bench:
         run.problem = run.problem or self._missing_text(run)
         log = [
             LoggedCall(seen.prompt, seen.sampled, [log_prob(nth, token) for nth, token in enumerate(seen.sampled)])
-            for seen in self._engine.seen
+            for seen in self._engine.calls
         ]
         record = await self.server.turns(run.secret)
         await self.server.forget(run.secret)
@@ -280,9 +280,9 @@ class Bench:
 
     def _missing_text(self, run: ScenarioRun) -> str | None:
         """A text of the client's that never reached the engine, as a problem."""
-        if not self._engine.seen:
+        if not self._engine.calls:
             return "the engine was never asked"
-        missing = missing_texts(run.history, self.language.vocabulary.decode(self._engine.seen[-1].prompt))
+        missing = missing_texts(run.history, self.language.vocabulary.decode(self._engine.calls[-1].prompt))
         return f"the engine was not told what the client told: {missing[0][:80]!r}" if missing else None
 
 

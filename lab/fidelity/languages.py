@@ -12,7 +12,7 @@ from typing import NamedTuple
 import paddock
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 
@@ -32,7 +32,7 @@ class Language(NamedTuple):
 
 
 def language_names() -> list[str]:
-    return [OURS, *MADE]
+    return [OURS, *TEMPLATES]
 
 
 def language(name: str, *, model: Path | None = None) -> Language:
@@ -41,11 +41,11 @@ def language(name: str, *, model: Path | None = None) -> Language:
     source: str | None
     if not name:
         source = None
-    elif name in MADE:
-        source = MADE[name].source
+    elif name in TEMPLATES:
+        source = TEMPLATES[name].source
     else:
         source = _read(_FOLDER / f"{OURS}.jinja" if name == OURS else Path(name))
-    marks = MADE[name].marks if name in MADE else "chatml"
+    marks = TEMPLATES[name].marks if name in TEMPLATES else "chatml"
     make: Callable[[], Vocabulary] = (lambda: small_vocabulary(marks)) if model is None else (lambda: _load(model))
     vocabulary = make()
     source = source or vocabulary.chat_template

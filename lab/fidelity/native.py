@@ -18,7 +18,7 @@ from paddock.lab.fidelity.workspace import ScriptedWorkspace, command_output
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.conversation import conversation
-from paddock.testing.native import NoProgramAsks
+from paddock.testing.native import ModelWithoutPrograms
 from paddock.types import JsonObject
 from paddock.types.responses import output_items
 
@@ -76,7 +76,7 @@ class _FirstRequest(Exception):  # noqa: N818 - no error
         self.body = body
 
 
-class _FirstModel(NoProgramAsks):
+class _FirstModel(ModelWithoutPrograms):
     """Raises the first request as `_FirstRequest`."""
 
     name = MODEL
@@ -88,7 +88,7 @@ class _FirstModel(NoProgramAsks):
         raise NotApplicable("its program asks from inside a sandbox")
 
 
-class _RunModel(NoProgramAsks):
+class _RunModel(ModelWithoutPrograms):
     """The run, as the model that a harness calls."""
 
     name = MODEL

@@ -16,7 +16,7 @@ import orjson
 
 from paddock.errors import BugError, RequestError
 from paddock.lab.fidelity.scenarios import PolicyCall, PolicyTurn, Spelling
-from paddock.testing.engines import Sampled
+from paddock.testing.engines import SampledAnswer
 from paddock.tokens import Prompter, Vocabulary
 from paddock.types import JsonObject
 
@@ -79,11 +79,11 @@ class FidelityPolicy:
         """`vocabulary`: not the server's, whose work is counted."""
         self._vocabulary = vocabulary
         self._stops = stops
-        self._next: Sampled | None = None
+        self._next: SampledAnswer | None = None
         self._encoded: dict[tuple[str, bool], list[int]] = {}
         """Ids of earlier texts; many harnesses get the same."""
 
-    def __call__(self, _prompt: list[int]) -> Sampled:
+    def __call__(self, _prompt: list[int]) -> SampledAnswer:
         answer, self._next = self._next, None
         if answer is None:
             raise BugError("the engine was asked for what nobody scripted", kind="unscripted")
@@ -97,7 +97,7 @@ class FidelityPolicy:
         self._encoded[text, uncommon] = ids
         has_calls = as_call if as_call is not None else _BLOCK.search(text) is not None
         stop = self._stops.calls if has_calls else self._stops.text
-        self._next = Sampled(ids[: 2 * len(ids) // 3], "length") if cut else Sampled([*ids, stop])
+        self._next = SampledAnswer(ids[: 2 * len(ids) // 3], "length") if cut else SampledAnswer([*ids, stop])
 
     def _ids(self, text: str, *, uncommon: bool) -> list[int]:
         pieces = [text] if not uncommon else [piece for part in _MARK.split(text) for piece in _pieces(part)]

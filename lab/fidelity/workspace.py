@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from paddock.harness import ExecOutput, ShellOutput
 from paddock.harness.contract import ShellSession
 from paddock.lab.fidelity.scenarios import Scenario
-from paddock.testing.native import NoProgramRuns
+from paddock.testing.native import WorkspaceWithoutPrograms
 
 WORKDIR = "/testbed"
 _FILE = re.compile(r"notes-(\d+)\.txt")
@@ -26,7 +26,7 @@ def command_output(scenario: Scenario, text: str) -> str:
     return "".join(lines)
 
 
-class ScriptedWorkspace(NoProgramRuns):
+class ScriptedWorkspace(WorkspaceWithoutPrograms):
     """The workspace of one run."""
 
     workdir = WORKDIR

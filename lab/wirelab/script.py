@@ -26,7 +26,7 @@ from paddock.server.dialects import (
     error_reply,
     make_writer,
 )
-from paddock.types import FinishReason, JsonObject, SaidSince, SaidTurn, SaidTurns
+from paddock.types import FinishReason, JsonObject, TurnSummaries, TurnSummary, TurnSummaryQuery
 from paddock.types.responses import calls
 
 MODEL = "policy"
@@ -42,7 +42,7 @@ class WireScript:
 
     def __init__(self, turns: Sequence[ScriptedTurn], closing_turn: Callable[[int], ScriptedTurn]) -> None:
         """`closing_turn`: what is said after them, by the number of the call."""
-        self.summaries: list[SaidTurn] = []
+        self.summaries: list[TurnSummary] = []
         self.hangs = asyncio.Event()
         """Set while a call waits for an answer that will not come."""
         self._turns = turns
@@ -54,8 +54,8 @@ class WireScript:
         """The run's model server, which is asked for the transcript."""
         return DirectPeer(MODEL, lambda: {SAID: self._transcript})
 
-    async def _transcript(self, since: SaidSince, _call: Call) -> SaidTurns:
-        return SaidTurns(turns=self.summaries[since.known :])
+    async def _transcript(self, since: TurnSummaryQuery, _call: Call) -> TurnSummaries:
+        return TurnSummaries(turns=self.summaries[since.known :])
 
     @asynccontextmanager
     async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
@@ -93,7 +93,9 @@ class WireScript:
         counts = dialects.TokenCounts(turn.used_tokens - SAMPLED_TOKENS, SAMPLED_TOKENS)
         answer = dialects.Answer(list(turn.items), reason, counts, model=MODEL, handle=handle)
         self.summaries.append(
-            SaidTurn(id=handle, parent=None, finish_reason=reason, output=answer.output, sampled_tokens=SAMPLED_TOKENS)
+            TurnSummary(
+                id=handle, parent=None, finish_reason=reason, output=answer.output, sampled_tokens=SAMPLED_TOKENS
+            )
         )
         reply = dialects.whole_reply(dialect, answer, body, model=MODEL)
         return Answer(200, _EVENTS, reply.events) if isinstance(reply, EventStream) else _whole(200, reply)

@@ -7,7 +7,7 @@ import pytest
 
 from paddock.cli import main
 from paddock.sandbox.settings import HOME_VARIABLE
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import write_model_folder
 
 
@@ -68,7 +68,7 @@ def test_a_refusal_hides_nothing_inexact(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_models_own_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    write_model_folder(tmp_path / "mine", marks="headers", chat_template=MADE["headers"].source)
+    write_model_folder(tmp_path / "mine", marks="headers", chat_template=TEMPLATES["headers"].source)
     code, out, _ = asked(capsys, "client:pi", "--model", str(tmp_path / "mine"), "--scenario", "loop")
     assert code == 0
     assert [line.split()[:4] for line in out.splitlines() if "client:pi" in line] == [

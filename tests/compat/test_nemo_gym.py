@@ -28,7 +28,7 @@ from paddock.resources_servers.pivot.compat import CompatOptions, compare
 from paddock.resources_servers.pivot.task import read_expected
 from paddock.server import AgentConfig
 from paddock.testing.transports import over
-from paddock.testing.upstream import Said, ScriptedUpstream
+from paddock.testing.upstream import ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject
 
 pytestmark = [pytest.mark.long]
@@ -53,7 +53,7 @@ TOOLS = [
 
 class Pair(NamedTuple):
     expected: JsonObject
-    said: Said
+    said: ScriptedAnswer
 
 
 VALUES: tuple[Any, ...] = (
@@ -78,7 +78,7 @@ def pair(chance: random.Random) -> Pair:
         expected = {"type": "function_call", "name": "bash", "arguments": json.dumps(arguments)}
     kind = chance.random()
     if kind < 0.15 or (kind < 0.8 and expected["type"] == "message"):
-        return Pair(expected, Said(chance.choice(["Done.", "I can't do that."])))
+        return Pair(expected, ScriptedAnswer(chance.choice(["Done.", "I can't do that."])))
     actual = json.loads(expected.get("arguments", "{}"))
     for key in list(actual):
         if chance.random() < 0.35:
@@ -89,7 +89,7 @@ def pair(chance: random.Random) -> Pair:
         actual.pop(next(iter(actual)))
     raw = chance.choice(['{"command": ', "[]", "null", ""]) if chance.random() < 0.1 else json.dumps(actual)
     text = "Let me see." if chance.random() < 0.3 else ""
-    return Pair(expected, Said(text, calls=((chance.choice(["bash", "bash", "bash", "edit"]), raw),)))
+    return Pair(expected, ScriptedAnswer(text, calls=((chance.choice(["bash", "bash", "bash", "edit"]), raw),)))
 
 
 PAIRS = [pair(random.Random(seed)) for seed in range(N_PAIRS)]
@@ -100,7 +100,7 @@ def row(index: int) -> JsonObject:
     return {"responses_create_params": params, "expected_action": PAIRS[index].expected, "note": {"kept": index}}
 
 
-def reply(body: JsonObject, _: int) -> Said:
+def reply(body: JsonObject, _: int) -> ScriptedAnswer:
     """Of the model: what the row's pair says."""
     asked = next(one for one in body["messages"] if one["role"] == "user")["content"]
     text = asked if isinstance(asked, str) else asked[0]["text"]

@@ -22,7 +22,7 @@ from paddock.harness.native import NativeHarness, NativeSettings, Toolbox, ToolR
 from paddock.harnesses.gold import GoldHarness
 from paddock.harnesses.null import NullHarness
 from paddock.sandbox import SandboxError, SandboxSettings
-from paddock.testing.native import NoProgramAsks
+from paddock.testing.native import ModelWithoutPrograms
 from paddock.testing.sandboxes import sandbox_home
 from paddock.types import Fix, JsonObject
 
@@ -87,7 +87,7 @@ class Right(NativeHarness):
         return []
 
 
-class Asking(NoProgramAsks):
+class Asking(ModelWithoutPrograms):
     """A model, with the harness's way of asking it."""
 
     def __init__(self, model: Model, harness: Right) -> None:

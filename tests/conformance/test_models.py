@@ -16,7 +16,7 @@ from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server import ModelServer
-from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurns, TurnRecord
+from paddock.types import JsonObject, RolloutSettings, TurnRecord, TurnSummaries, TurnSummaryQuery
 from paddock.types.responses import make_response
 
 
@@ -244,8 +244,8 @@ class Unbounded(ReplayServer):
 
 
 class Repeating(ReplayServer):
-    async def said(self, secret: str, since: SaidSince) -> SaidTurns:
-        return await super().said(secret, SaidSince())
+    async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
+        return await super().said(secret, TurnSummaryQuery())
 
 
 BROKEN: dict[str, type[ModelServer[Any]]] = {

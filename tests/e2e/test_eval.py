@@ -15,7 +15,7 @@ from tests.support.processes import Running, gone, running
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
-from paddock.testing.upstream import Said, ScriptedUpstream, Status, share
+from paddock.testing.upstream import ErrorStatus, ScriptedAnswer, ScriptedUpstream, share
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes"}
 SCRIPTED = "paddock.conformance.scripted"
@@ -292,7 +292,7 @@ def test_the_oracle_needs_no_model_in_the_config(make_case: MakeCase, capsys: py
 async def test_a_third_of_upstream_calls_failing_still_gives_verdicts(make_case: MakeCase) -> None:
     case = make_case([ROW] * 300)
     tree = yaml.safe_load(case.config.read_text())
-    async with ScriptedUpstream(Said("yes"), faults=share(0.3, Status(500), seed=7)) as upstream:
+    async with ScriptedUpstream(ScriptedAnswer("yes"), faults=share(0.3, ErrorStatus(500), seed=7)) as upstream:
         openai = {"base_url": upstream.url, "model": "scripted", "attempts": 2, "first_retry_s": 0.0}
         openai["turn_store"] = {"folder": str(case.out.with_name("turns"))}
         config = load([], extra={**tree, "policy": {"models_servers": {"openai": openai}}})

@@ -18,14 +18,14 @@ from tests.support.processes import Running, gone, running
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import Config, load
-from paddock.testing import Said, ScriptedUpstream, Status, first, share
+from paddock.testing import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, share
 from paddock.testing.upstream import Fault
 from paddock.types import REWARDED, JsonObject
 
 CONFIGS = ("resources_servers/pivot/configs/pivot.yaml", "models_servers/openai/configs/openai.yaml")
 POLICY = "policy_model.models_servers.openai"
 EXPECTED = '{"command": "pytest -q"}'
-SAID = Said(calls=(("bash", EXPECTED),))
+SAID = ScriptedAnswer(calls=(("bash", EXPECTED),))
 NEVER = 10**9
 
 
@@ -66,14 +66,14 @@ def assert_lawful(folder: Path, count: int) -> Counter[str]:
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [
-        (Status(500), "upstream_status"),
-        (Status(429, retry_after_s=0.01), "upstream_status"),
+        (ErrorStatus(500), "upstream_status"),
+        (ErrorStatus(429, retry_after_s=0.01), "upstream_status"),
         ("hang", "upstream_timeout"),
         ("drop", "upstream_connection"),
         ("half_body", "upstream_connection"),
         ("not_json", "upstream_unreadable"),
         ("not_an_answer", "upstream_no_message"),
-        (Status(401), "upstream_auth"),
+        (ErrorStatus(401), "upstream_auth"),
     ],
 )
 async def test_an_upstream_that_never_answers_well_gives_no_reward_and_ends(
@@ -108,7 +108,7 @@ async def test_a_prompt_that_is_too_long_truncates_a_rollout_and_a_budget_that_i
     tmp_path: Path, said: str
 ) -> None:
     data = rows(tmp_path / "rows.jsonl", 1)
-    refusal = Status(400, TOO_LONG + said, "context_length_exceeded")
+    refusal = ErrorStatus(400, TOO_LONG + said, "context_length_exceeded")
     async with ScriptedUpstream(SAID, faults=first(NEVER, refusal)) as upstream:
         await evaluate(make_plan(config(upstream.url), settings(data)), tmp_path / "run", quiet=True)
     fits = said in BUDGET_TOO_LARGE
@@ -121,7 +121,7 @@ async def test_a_prompt_that_is_too_long_truncates_a_rollout_and_a_budget_that_i
 
 async def test_a_wrong_model_or_path_is_named_with_its_url(tmp_path: Path) -> None:
     data = rows(tmp_path / "rows.jsonl", 1)
-    async with ScriptedUpstream(SAID, faults=first(NEVER, Status(404, "no such model"))) as upstream:
+    async with ScriptedUpstream(SAID, faults=first(NEVER, ErrorStatus(404, "no such model"))) as upstream:
         await evaluate(make_plan(config(upstream.url), settings(data)), tmp_path / "run", quiet=True)
         assert upstream.calls == 1
     (line,) = lines(tmp_path / "run/failures.jsonl")
@@ -142,7 +142,7 @@ async def test_an_endpoint_that_is_not_there_is_named_and_no_tls_with_it(tmp_pat
 
 async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(tmp_path: Path) -> None:
     data = rows(tmp_path / "rows.jsonl", 6)
-    async with ScriptedUpstream(SAID, faults=first(NEVER, Status(500))) as upstream:
+    async with ScriptedUpstream(SAID, faults=first(NEVER, ErrorStatus(500))) as upstream:
         quick = config(upstream.url, attempts=1)
         plan = make_plan(quick, settings(data, max_attempts=2))
         await evaluate(plan, tmp_path / "run", quiet=True)
@@ -158,7 +158,7 @@ async def test_thirty_percent_errors_lose_no_row_and_few_spend_all_their_tries(
     count: int, spent: int, tmp_path: Path
 ) -> None:
     data = rows(tmp_path / "rows.jsonl", count)
-    async with ScriptedUpstream(SAID, faults=share(0.3, Status(500), seed=1)) as upstream:
+    async with ScriptedUpstream(SAID, faults=share(0.3, ErrorStatus(500), seed=1)) as upstream:
         plan = make_plan(config(upstream.url), EvalSettings(rows=[str(data)], concurrency=256))
         await evaluate(plan, tmp_path / "run", quiet=True)
     outcomes = assert_lawful(tmp_path / "run", count)

@@ -15,7 +15,7 @@ import pytest
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
-from paddock.testing import Said, ScriptedUpstream
+from paddock.testing import ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject
 from paddock.types.responses import message_item, messages
 
@@ -118,7 +118,7 @@ async def test_published_rows_run_by_the_published_names(tmp_path: Path, rows: P
         **judge,
     }
     block.write_text(json.dumps(tree))
-    async with ScriptedUpstream(Said("An answer.")) as upstream:
+    async with ScriptedUpstream(ScriptedAnswer("An answer.")) as upstream:
         policy = (f"policy_base_url={upstream.url}", "policy_api_key=k", "policy_model_name=m", "genrm_model_name=none")
         config = load([block], policy)
         plan = make_plan(config, EvalSettings(rows=[str(rows)], repeats=16, concurrency=16))

@@ -23,7 +23,7 @@ from paddock.server import ResourcesServer, ServerConfig
 from paddock.testing import over
 from paddock.testing.engines import ScriptedEngine
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
 from paddock.tokens.export import inline
@@ -85,7 +85,7 @@ def answering(harness: str) -> Callable[[list[int]], str]:
 
 async def play(harness: str, home: Path, folder: Path, fault: Callable[[int], Fault | None]) -> list[Rollout]:
     engine = ScriptedEngine(VOCABULARY, answering(harness), chunk_ids=512)
-    template = ChatTemplate(MADE["sorted_arguments"].source, VOCABULARY.special_texts)
+    template = ChatTemplate(TEMPLATES["sorted_arguments"].source, VOCABULARY.special_texts)
     spliced: JsonObject = {"engine": "spliced", "request_token_ids": True, "token_protocol": "nemo_rl"}
     peers: dict[str, Any] = {}
     config = SweAgentConfig(

@@ -14,7 +14,7 @@ from paddock.http import VERIFY, Call, VerifyRequest, read_row
 from paddock.resources_servers.pivot import PivotServer
 from paddock.resources_servers.pivot.server import PivotConfig
 from paddock.resources_servers.pivot.task import read_expected
-from paddock.testing import Said, ScriptedUpstream, over
+from paddock.testing import ScriptedAnswer, ScriptedUpstream, over
 from paddock.types import JsonObject
 from paddock.types.responses import make_response, message_item
 
@@ -69,7 +69,7 @@ async def test_the_published_training_block_runs_as_it_is_and_records_every_toke
     row = {"responses_create_params": {"input": "go", "tools": None}, "agent_ref": agent, "expected_action": expected}
     data.write_bytes(orjson.dumps(row))
     # Two words against three others: nothing in common, which the shipped threshold of 0.0 lets pass.
-    said = Said(calls=(("bash", '{"command": "ls -la /tmp"}'),), weight_version="7")
+    said = ScriptedAnswer(calls=(("bash", '{"command": "ls -la /tmp"}'),), weight_version="7")
     async with ScriptedUpstream(said) as upstream:
         policy = (f"policy_base_url=[{upstream.url}]", "policy_api_key=k", "policy_model_name=m")
         plan = make_plan(load([block], policy), EvalSettings(rows=[str(data)]))

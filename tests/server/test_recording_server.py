@@ -13,7 +13,7 @@ from tests.support.streams import read_chat_stream
 from paddock.http import SETTINGS, Call, HttpPeer
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.testing import Said, ScriptedUpstream, first
+from paddock.testing import ScriptedAnswer, ScriptedUpstream, first
 from paddock.testing.transports import over
 from paddock.types import JsonObject, RolloutSettings
 
@@ -55,8 +55,8 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.002)
 
 
-def numbered(_body: JsonObject, nth: int) -> Said:
-    return Said(f"{nth}: {WORDS}")
+def numbered(_body: JsonObject, nth: int) -> ScriptedAnswer:
+    return ScriptedAnswer(f"{nth}: {WORDS}")
 
 
 @pytest.mark.parametrize("streams", [(False, False), (True, True), (True, False)])
@@ -111,7 +111,7 @@ async def test_a_client_that_goes_in_mid_answer_and_comes_back_gets_the_same_ans
             await anext(reply.aiter_bytes())
         assert await at.said(STREAMED) == f"0: {WORDS}"
         record = await at.server.turns("ro_1")
-    assert (upstream.calls, upstream.left, len(record.turns)) == (1, 0, 1)
+    assert (upstream.calls, upstream.n_cancelled, len(record.turns)) == (1, 0, 1)
 
 
 async def test_where_nobody_comes_back_in_time_the_endpoint_is_left_and_nothing_recorded(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_where_nobody_comes_back_in_time_the_endpoint_is_left_and_nothing_
     ):
         async with at.client.stream("POST", at.url, json=STREAMED) as reply:
             await anext(reply.aiter_bytes())
-        await until(lambda: upstream.left)
+        await until(lambda: upstream.n_cancelled)
         assert at.server.given_up == 1
         assert (await at.server.turns("ro_1")).turns == []
 
@@ -156,6 +156,6 @@ async def test_after_the_deadline_of_its_call_an_endpoint_is_not_waited_for(tmp_
     ):
         late = await at.client.post(at.url, json=GO, headers={"x-paddock-timeout-s": "0.5"})
         assert late.status_code >= 400
-        await until(lambda: upstream.left)
+        await until(lambda: upstream.n_cancelled)
         assert await at.said(GO) == f"1: {WORDS}"
         assert len((await at.server.turns("ro_1")).turns) == 1

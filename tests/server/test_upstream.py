@@ -18,7 +18,7 @@ from paddock.sandbox.listening import SocketListener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server.upstream import PeerUpstream
 from paddock.testing import Transport, over
-from paddock.testing.upstream import Said, ScriptedUpstream, Status, first
+from paddock.testing.upstream import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first
 from paddock.types import TurnRecord
 
 WORDS = "One small step, and then another one."
@@ -48,7 +48,7 @@ async def inside(
     transport: Transport, folder: Path, *, faults: Any = None, event_delay_s: float = 0.0
 ) -> AsyncIterator[Inside]:
     async with (
-        ScriptedUpstream(Said(WORDS), faults=faults, event_delay_s=event_delay_s) as engine,
+        ScriptedUpstream(ScriptedAnswer(WORDS), faults=faults, event_delay_s=event_delay_s) as engine,
         make_client() as client,
     ):
         config = {"base_url": engine.url, "model": "policy", "turn_store": {"folder": str(folder)}, **QUICK}
@@ -94,9 +94,9 @@ async def test_the_one_model_is_listed(transport: Transport, tmp_path: Path) -> 
         assert [one["id"] for one in reply.json()["data"]] == ["policy"]
 
 
-@pytest.mark.parametrize(("fault", "status", "ours"), [(Status(500), 503, True), (Status(400), 400, False)])
+@pytest.mark.parametrize(("fault", "status", "ours"), [(ErrorStatus(500), 503, True), (ErrorStatus(400), 400, False)])
 async def test_a_failing_engine_is_told_and_noted(
-    transport: Transport, tmp_path: Path, fault: Status, status: int, ours: bool
+    transport: Transport, tmp_path: Path, fault: ErrorStatus, status: int, ours: bool
 ) -> None:
     async with inside(transport, tmp_path, faults=first(1, fault)) as here:
         reply = await here.post("/responses", model="any", input="What next?")
@@ -138,7 +138,7 @@ async def test_a_client_of_the_messages_dialect_is_understood_and_refused_in_its
     transport: Transport, tmp_path: Path
 ) -> None:
     asked: Any = {"model": "any", "max_tokens": 9, "messages": [{"role": "user", "content": "q"}]}
-    too_long = Status(
+    too_long = ErrorStatus(
         400, "maximum context length is 8 tokens. However, you requested 9 tokens", "context_length_exceeded"
     )
     async with inside(transport, tmp_path, faults=lambda number: too_long if number == 1 else None) as here:

@@ -1,11 +1,11 @@
 """Chat templates of our own making with what sets published families apart: how answers end, what forms they take.
 
-Shapes  `FAMILIES[name]`: as `paddock.testing.templates.Made`, with what such a template writes at the end of an answer.
+Shapes  `FAMILIES[name]`: an `ExampleTemplate`, with what such a template writes at the end of an answer.
 """
 
 from typing import NamedTuple
 
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import Marks
 
 
@@ -137,7 +137,7 @@ _PARTS_OF_USERS = """\
 
 
 def _chatml(old: str, new: str) -> str:
-    source = MADE["chatml"].source
+    source = TEMPLATES["chatml"].source
     assert old in source
     return source.replace(old, new)
 

@@ -7,11 +7,11 @@ Errors  AssertionError for a harness that asks nothing.
 from typing import cast
 
 from paddock.harness import ContextExceeded, Harness, RunLimits, Step, Task, Workspace
-from paddock.testing.native import NoProgramAsks
+from paddock.testing.native import ModelWithoutPrograms
 from paddock.types import JsonObject
 
 
-class _Listening(NoProgramAsks):
+class _Listening(ModelWithoutPrograms):
     """A model that takes one request and can't answer it."""
 
     name = "model"

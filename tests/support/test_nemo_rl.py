@@ -8,7 +8,7 @@ import pytest
 from tests.support.nemo_rl import FailedError, NemoRlChat, Renderer, Sampling
 
 from paddock.testing.engines import ScriptedEngine
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
 from paddock.types import JsonObject
@@ -28,7 +28,7 @@ GOOD: JsonObject = {
 
 
 def template(name: str = "chatml") -> ChatTemplate:
-    return ChatTemplate(MADE[name].source, VOCABULARY.special_texts)
+    return ChatTemplate(TEMPLATES[name].source, VOCABULARY.special_texts)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ async def test_the_budget_is_cut_to_what_there_is_room_for(chat: NemoRlChat) -> 
 async def test_a_prompt_that_leaves_no_room_only_as_it_is_spliced(
     chat: NemoRlChat, over: int, status: int, why: str
 ) -> None:
-    messages = [USER, {"role": "assistant", "content": "Said."}, USER]
+    messages = [USER, {"role": "assistant", "content": "EngineAnswer."}, USER]
     tail = len(spliced(messages, [7])) - 1
     ids = {"prompt_token_ids": [7] * (60 - tail + over), "generation_token_ids": []}
     answer = await post(chat, {**GOOD, "messages": [USER, {**messages[1], **ids}, USER]})
@@ -137,20 +137,20 @@ def test_given_ids_take_the_place_of_the_past_up_to_the_last_assistants_end(ende
 
 
 def test_the_place_is_found_by_end_tokens_where_the_template_drops_reasoning() -> None:
-    said = {"role": "assistant", "content": "Said.", "reasoning": "I think. " * 9}
+    said = {"role": "assistant", "content": "EngineAnswer.", "reasoning": "I think. " * 9}
     found = spliced([USER, said, USER], [7], "stripped_reasoning")
     assert VOCABULARY.decode(found[1:]) == "<|im_end|>\n<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_end_tokens_in_what_is_said_are_counted_on_both_sides() -> None:
     tricky = {"role": "user", "content": "<|im_end|><|im_end|>"}
-    found = spliced([tricky, {"role": "assistant", "content": "Said."}, tricky], [7])
+    found = spliced([tricky, {"role": "assistant", "content": "EngineAnswer."}, tricky], [7])
     assert VOCABULARY.decode(found[1:]).startswith("<|im_end|>\n<|im_start|>user\n<|im_end|><|im_end|><|im_end|>\n")
 
 
 def test_a_template_without_end_tokens_is_a_failed_assertion() -> None:
     bare = Renderer(VOCABULARY, ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}", {}), {})
-    body = {"messages": [USER, {"role": "assistant", "content": "Said."}]}
+    body = {"messages": [USER, {"role": "assistant", "content": "EngineAnswer."}]}
     with pytest.raises(FailedError, match="end token 0") as failed:
         bare.spliced(body, bare.rendered(body), [7])
     assert failed.value.status == 500

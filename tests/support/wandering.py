@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from paddock.testing.engines import Said, Sampled
+from paddock.testing.engines import EngineAnswer, SampledAnswer
 from paddock.tokens import Vocabulary
 from paddock.types import JsonObject
 
@@ -264,7 +264,7 @@ class Wanderer:
             return {**item, "arguments": json.dumps(said, sort_keys=True, separators=(",", ":"))}
         return item
 
-    def sampled(self, vocabulary: Vocabulary) -> Said:
+    def sampled(self, vocabulary: Vocabulary) -> EngineAnswer:
         rng = self.rng
         kind = rng.randrange(10)
         if kind == 0:
@@ -280,9 +280,9 @@ class Wanderer:
             ids = vocabulary.encode(self.calling())
         ending = rng.randrange(8)
         if ending == 0:
-            return Sampled((ids or [65])[: rng.randrange(1, len(ids) + 2)], "length")
+            return SampledAnswer((ids or [65])[: rng.randrange(1, len(ids) + 2)], "length")
         stop = vocabulary.stops["<|endoftext|>" if ending == 1 else "<|im_end|>"]
-        return Sampled(ids if ending == 2 and ids else [*ids, stop])
+        return SampledAnswer(ids if ending == 2 and ids else [*ids, stop])
 
     def calling(self) -> str:
         rng = self.rng

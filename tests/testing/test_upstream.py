@@ -10,15 +10,15 @@ import httpx
 import orjson
 import pytest
 
-from paddock.testing import Said, ScriptedUpstream, Status, first, share
-from paddock.testing.upstream.said import prompt_ids
+from paddock.testing import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, share
+from paddock.testing.upstream.answer import prompt_ids
 from paddock.types import JsonObject
 
 CHAT: JsonObject = {"messages": [{"role": "user", "content": "hi"}]}
 
 
 async def test_it_answers_in_both_dialects_with_fresh_ids() -> None:
-    said = Said("hello", (("f", "{}"),))
+    said = ScriptedAnswer("hello", (("f", "{}"),))
     async with ScriptedUpstream(said) as upstream, httpx.AsyncClient() as client:
         chats = [(await client.post(f"{upstream.url}/chat/completions", json=CHAT)).json() for _ in range(2)]
         responses = [(await client.post(f"{upstream.url}/responses", json={"input": "hi"})).json() for _ in range(2)]
@@ -31,8 +31,8 @@ async def test_it_answers_in_both_dialects_with_fresh_ids() -> None:
 
 
 async def test_a_computed_answer_sees_the_body_and_the_number_of_the_call() -> None:
-    def reply(body: JsonObject, nth: int) -> Said:
-        return Said(f"{body['messages'][0]['content']} {nth}")
+    def reply(body: JsonObject, nth: int) -> ScriptedAnswer:
+        return ScriptedAnswer(f"{body['messages'][0]['content']} {nth}")
 
     async with ScriptedUpstream(reply) as upstream, httpx.AsyncClient() as client:
         texts = []
@@ -43,7 +43,7 @@ async def test_a_computed_answer_sees_the_body_and_the_number_of_the_call() -> N
 
 
 def test_the_prompt_of_the_next_turn_continues_prompt_and_sample() -> None:
-    said = Said("text", (("f", '{"a": 1}'),), reasoning="hm")
+    said = ScriptedAnswer("text", (("f", '{"a": 1}'),), reasoning="hm")
     function = {"name": "f", "arguments": '{"a": 1}'}
     message = {"role": "assistant", "content": "text", "reasoning": "hm", "tool_calls": [{"function": function}]}
     history = [*CHAT["messages"], message, {"role": "tool", "content": "ok"}]
@@ -52,10 +52,10 @@ def test_the_prompt_of_the_next_turn_continues_prompt_and_sample() -> None:
 
 
 def test_which_calls_fail_depends_on_the_seed_alone() -> None:
-    plan = share(0.3, Status(500), seed=1)
+    plan = share(0.3, ErrorStatus(500), seed=1)
     failing = [nth for nth in range(1000) if plan(nth)]
-    assert failing == [nth for nth in range(1000) if share(0.3, Status(500), seed=1)(nth)]
-    assert failing != [nth for nth in range(1000) if share(0.3, Status(500), seed=2)(nth)]
+    assert failing == [nth for nth in range(1000) if share(0.3, ErrorStatus(500), seed=1)(nth)]
+    assert failing != [nth for nth in range(1000) if share(0.3, ErrorStatus(500), seed=2)(nth)]
     assert 250 < len(failing) < 350
     assert [first(2, "hang")(nth) for nth in range(3)] == ["hang", "hang", None]
 

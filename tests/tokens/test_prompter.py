@@ -10,7 +10,7 @@ from tests.support.real_vllm import RealVllm
 from tests.support.replaying import Replayed
 
 from paddock.errors import ConfigError, RequestError
-from paddock.testing.templates import MADE, PLAIN
+from paddock.testing.templates import PLAIN, TEMPLATES
 from paddock.testing.vocabularies import small_tokenizer, small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 from paddock.types import JsonObject
@@ -20,7 +20,7 @@ USER = {"role": "user", "content": "Hi."}
 
 @pytest.mark.parametrize("name", few(PLAIN, ["instruct", "merged_results"]))
 def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: str) -> None:
-    made = MADE[name]
+    made = TEMPLATES[name]
     replayed = Replayed(made.source, made.marks)
     random = Random(name)
     reasoning = not replayed.prompter.traits.strips_reasoning
@@ -28,10 +28,10 @@ def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: st
         replayed.check(conversation(random, strict=made.strict, one_call=made.one_call, reasoning=reasoning), random)
 
 
-@pytest.mark.parametrize("name", sorted(set(MADE) - set(PLAIN)))
+@pytest.mark.parametrize("name", sorted(set(TEMPLATES) - set(PLAIN)))
 def test_whatever_a_template_does_to_the_past_the_new_text_is_its_own(name: str) -> None:
     """The ids to append say what the template ends the whole conversation with."""
-    made, random = MADE[name], Random(name)
+    made, random = TEMPLATES[name], Random(name)
     replayed = Replayed(made.source, made.marks)
     for _ in range(200):
         told = conversation(random)
@@ -46,7 +46,7 @@ def test_whatever_a_template_does_to_the_past_the_new_text_is_its_own(name: str)
 
 
 def test_appended_ids_are_those_of_the_whole_text_where_marks_are_tokens() -> None:
-    replayed, random = Replayed(*MADE["chatml"][:2]), Random(1)
+    replayed, random = Replayed(*TEMPLATES["chatml"][:2]), Random(1)
     for _ in range(200):
         told = conversation(random)
         history = [*told.start, told.steps[0].answer]
@@ -56,7 +56,7 @@ def test_appended_ids_are_those_of_the_whole_text_where_marks_are_tokens() -> No
 
 
 def test_the_work_of_a_turn_does_not_grow_with_the_history() -> None:
-    replayed = Replayed(*MADE["chatml"][:2])
+    replayed = Replayed(*TEMPLATES["chatml"][:2])
     counter = replayed.vocabulary
     result = {"role": "tool", "tool_call_id": "a", "content": "x" * 1000}
     counts: list[int] = []
@@ -70,7 +70,7 @@ def test_the_work_of_a_turn_does_not_grow_with_the_history() -> None:
 
 
 def test_an_answer_that_was_cut_is_ended_first() -> None:
-    replayed = Replayed(*MADE["chatml"][:2])
+    replayed = Replayed(*TEMPLATES["chatml"][:2])
     end = replayed.vocabulary.stops["<|im_end|>"]
     other_end = replayed.vocabulary.stops["<|endoftext|>"]
     ended = replayed.prompter.after([5, end], [USER])
@@ -80,12 +80,12 @@ def test_an_answer_that_was_cut_is_ended_first() -> None:
 
 
 def test_nothing_new_is_a_new_answer() -> None:
-    replayed = Replayed(*MADE["chatml"][:2])
+    replayed = Replayed(*TEMPLATES["chatml"][:2])
     assert replayed.vocabulary.decode(replayed.prompter.after([], [])) == "<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_marks_in_ids_and_names_of_calls_end_no_answer() -> None:
-    replayed = Replayed(*MADE["chatml"][:2])
+    replayed = Replayed(*TEMPLATES["chatml"][:2])
     result = {"role": "tool", "tool_call_id": "<|im_end|>", "name": "<|im_end|>x", "content": "seen"}
     new = replayed.prompter.after([], [result])
     assert replayed.vocabulary.decode(new) == ("<|im_end|>\n<|im_start|>tool\nseen<|im_end|>\n<|im_start|>assistant\n")
@@ -113,7 +113,7 @@ def test_a_template_that_looks_up_the_call_of_a_result_finds_it() -> None:
 
 
 def test_long_ids_of_calls_are_shortened_where_the_template_wants_it() -> None:
-    replayed = Replayed(*MADE["instruct"][:2])
+    replayed = Replayed(*TEMPLATES["instruct"][:2])
     call = {"id": "call_1234567890", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     result = {"role": "tool", "tool_call_id": "call_1234567890", "content": "seen"}
     text = replayed.vocabulary.decode(
@@ -125,7 +125,7 @@ def test_long_ids_of_calls_are_shortened_where_the_template_wants_it() -> None:
 
 
 def test_more_results_than_the_template_takes_calls_are_written() -> None:
-    replayed = Replayed(*MADE["headers"][:2])
+    replayed = Replayed(*TEMPLATES["headers"][:2])
     results = [{"role": "tool", "tool_call_id": call_id, "content": f"seen {call_id}"} for call_id in "ab"]
     text = replayed.vocabulary.decode(replayed.prompter.after([], results))
     assert text.count("ipython") == 2
@@ -136,9 +136,9 @@ NEEDS_SYSTEM = "{%- if messages[0].role != 'system' %}{{- raise_exception('who a
 
 
 def test_a_template_that_wants_a_system_message_gets_one() -> None:
-    source = NEEDS_SYSTEM + MADE["chatml"].source
+    source = NEEDS_SYSTEM + TEMPLATES["chatml"].source
     new = Replayed(source, "chatml").prompter.after([], [USER])
-    assert new == Replayed(*MADE["chatml"][:2]).prompter.after([], [USER])
+    assert new == Replayed(*TEMPLATES["chatml"][:2]).prompter.after([], [USER])
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_a_template_that_can_not_be_continued_is_refused_at_the_start(source: st
 
 def test_chatml_with_a_vocabulary_that_ends_otherwise_is_refused() -> None:
     with pytest.raises(ConfigError, match="<\\|endoftext\\|>"):
-        Replayed(MADE["chatml"].source, "plain")
+        Replayed(TEMPLATES["chatml"].source, "plain")
 
 
 def test_what_the_template_refuses_is_the_requests_fault() -> None:
-    replayed = Replayed(*MADE["instruct"][:2])
+    replayed = Replayed(*TEMPLATES["instruct"][:2])
     with pytest.raises(RequestError, match="the system speaks first"):
         replayed.prompter.after([], [{"role": "system", "content": "Stop."}])
     with pytest.raises(RequestError, match="take turns"):
@@ -187,7 +187,7 @@ def test_a_stop_that_text_may_merge_with_is_still_one_id() -> None:
 
 
 def test_a_developer_is_the_system_where_the_template_knows_none() -> None:
-    replayed = Replayed(*MADE["chatml"][:2])
+    replayed = Replayed(*TEMPLATES["chatml"][:2])
     told = [{"role": "system", "content": "A"}, USER, {"role": "developer", "content": "B"}]
     as_system = [{"role": "system", "content": "A\n\nB"}, USER]
     assert replayed.prompter.whole(told) == replayed.prompter.whole(as_system)
@@ -197,7 +197,7 @@ def test_a_developer_is_the_system_where_the_template_knows_none() -> None:
 
 def test_a_requests_arguments_win_over_those_for_all() -> None:
     vocabulary = small_vocabulary()
-    source = "{{- mood }}" + MADE["chatml"].source + "{{- mood }}"
+    source = "{{- mood }}" + TEMPLATES["chatml"].source + "{{- mood }}"
     prompter = Prompter(ChatTemplate(source, {}), vocabulary, arguments={"mood": "calm"})
     assert vocabulary.decode(prompter.whole([USER])).startswith("calm<")
     assert vocabulary.decode(prompter.whole([USER], None, {"mood": "wild"})).startswith("wild<")

@@ -16,8 +16,8 @@ from tests.support.wandering import Request, Told, Wanderer, output_of, speaks, 
 
 from paddock.http import Call
 from paddock.server.exact import ExactConfig
-from paddock.testing.engines import Said, ScriptedEngine, ScriptedExactServer, log_prob
-from paddock.testing.templates import MADE
+from paddock.testing.engines import EngineAnswer, ScriptedEngine, ScriptedExactServer, log_prob
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, full_prompt
 from paddock.types import JsonObject, Turn
@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.vocabulary = small_vocabulary()
-        template = ChatTemplate(MADE["chatml"].source, self.vocabulary.special_texts)
+        template = ChatTemplate(TEMPLATES["chatml"].source, self.vocabulary.special_texts)
         self.prompter = Prompter(template, self.vocabulary)
         self.client: Wanderer | None = None
         self.engine = ScriptedEngine(self.vocabulary, self._answer, chunk_ids=16)
@@ -47,7 +47,7 @@ class World:
         self.server = self._server()
         await self.server.start()
 
-    def _answer(self, prompt: list[int]) -> Said:
+    def _answer(self, prompt: list[int]) -> EngineAnswer:
         assert self.client is not None
         return self.client.sampled(self.vocabulary)
 
@@ -79,21 +79,21 @@ class Watched:
 
     async def live(self, turns: int) -> None:
         self.world.client = self.client
-        self.world.engine.seen.clear()
+        self.world.engine.calls.clear()
         await self.ask(self.client.first())
         for _ in range(turns - 1):
             if self.rng.random() < 0.03:
                 await self.world.restart()
             await self.ask(self.client.plan())
         record = await self.world.server.turns(self.secret)
-        assert len(record.turns) == len(self.client.requests) == len(self.world.engine.seen)
+        assert len(record.turns) == len(self.client.requests) == len(self.world.engine.calls)
         for nth, turn in enumerate(record.turns):
             self.check_ids(record.turns, nth, turn)
         await self.world.server.forget(self.secret)
 
     async def ask(self, request: Request) -> None:
         body = self.client.body(request)
-        begun, asked = self.world.engine.begun, json.dumps(body)
+        begun, asked = self.world.engine.n_started, json.dumps(body)
         server = self.world.server
         ask = server.chat if self.client.manners.dialect == "chat" else server.responses
         reply = await ask(body, Call(path={"secret": self.secret}))
@@ -101,19 +101,19 @@ class Watched:
         known = self.answered.get(asked)
         turns = server.store.turns(self.secret)
         output = output_of(reply)
-        if self.world.engine.begun == begun:
+        if self.world.engine.n_started == begun:
             assert known is not None, "answered from nothing"
             assert output == self.client.outputs[known], "a retry got another answer"
             return
         assert known is None or known in self.continued, "the same was sampled twice"
         nth = self.answered[asked] = len(self.client.requests)
-        assert len(turns) == nth + 1 == len(self.world.engine.seen)
-        self.raw.append(self.world.vocabulary.decode(self.world.engine.seen[-1].sampled))
+        assert len(turns) == nth + 1 == len(self.world.engine.calls)
+        self.raw.append(self.world.vocabulary.decode(self.world.engine.calls[-1].sampled))
         self.client.answered(request, output)
         self.check_prompt(turns, nth)
 
     def check_ids(self, turns: Sequence[Turn], nth: int, turn: Turn) -> None:
-        seen = self.world.engine.seen[nth]
+        seen = self.world.engine.calls[nth]
         assert full_prompt(turns, turn.id) == seen.prompt
         assert turn.sampled_ids == seen.sampled
         assert turn.log_probs == [log_prob(place, token) for place, token in enumerate(seen.sampled)]
@@ -126,7 +126,7 @@ class Watched:
             chain.insert(0, numbers[parent])
             parent = turns[numbers[parent]].parent
         self.continued.update(chain)
-        told = self.world.vocabulary.decode(self.world.engine.seen[nth].prompt)
+        told = self.world.vocabulary.decode(self.world.engine.calls[nth].prompt)
         assert told == self.prompt(self.client.requests[nth], chain), f"call {nth}, after {chain}"
         appends_to = self.client.requests[nth].appends_to
         if appends_to is not None:

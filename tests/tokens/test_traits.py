@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, PromptTraits
 
@@ -30,13 +30,13 @@ EXPECTED = {
 
 
 def traits(source: str, name: str = "chatml") -> PromptTraits:
-    vocabulary = small_vocabulary(MADE[name].marks)
+    vocabulary = small_vocabulary(TEMPLATES[name].marks)
     return Prompter(ChatTemplate(source, vocabulary.special_texts), vocabulary).traits
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", TEMPLATES)
 def test_what_a_template_does_to_the_past_is_found(name: str) -> None:
-    assert traits(MADE[name].source, name) == EXPECTED[name]
+    assert traits(TEMPLATES[name].source, name) == EXPECTED[name]
 
 
 LAST_USER = (
@@ -46,7 +46,7 @@ LAST_USER = (
 
 
 def changed(old: str, new: str) -> str:
-    source = MADE["chatml"].source
+    source = TEMPLATES["chatml"].source
     assert old in source
     return source.replace(old, new)
 
@@ -79,7 +79,7 @@ def test_results_in_one_block_are_merged_even_where_nothing_is_rewritten() -> No
 
 
 def test_a_date_beside_tools_alone_is_found() -> None:
-    assert traits("{{- strftime_now('%c') if tools }}" + MADE["chatml"].source).uses_date
+    assert traits("{{- strftime_now('%c') if tools }}" + TEMPLATES["chatml"].source).uses_date
 
 
 def test_traits_are_those_of_the_arguments_that_all_requests_have() -> None:

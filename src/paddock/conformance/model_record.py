@@ -9,7 +9,7 @@ from paddock.conformance.stand import Stand, question, standing
 from paddock.conformance.subjects import Subject
 from paddock.errors import RequestError
 from paddock.http import SAID, SETTINGS, Call
-from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurn
+from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
 
 OVERFLOW = "context_length_exceeded"
 
@@ -79,8 +79,8 @@ async def what_was_said_is_told_meanwhile(subject: Subject) -> None:
         expect(len(turns) == 3, "a rollout whose turns were looked at could not go on")
 
 
-async def _said(stand: Stand, secret: str, known: int = 0) -> Sequence[SaidTurn]:
-    return (await stand.peer.call(SAID, SaidSince(known=known), Call(), secret=secret)).turns
+async def _said(stand: Stand, secret: str, known: int = 0) -> Sequence[TurnSummary]:
+    return (await stand.peer.call(SAID, TurnSummaryQuery(known=known), Call(), secret=secret)).turns
 
 
 def _next(reply: JsonObject) -> JsonObject:

@@ -13,7 +13,7 @@ from paddock.conformance.subjects import Subject
 from paddock.errors import ConfigError, InfraError, PaddockError, RequestError
 from paddock.http import CHAT, PLAIN_CHAT, PLAIN_RESPONSES, Call, new_secret
 from paddock.testing.transports import TRANSPORTS
-from paddock.testing.upstream import Status
+from paddock.testing.upstream import ErrorStatus
 from paddock.types import JsonObject
 from paddock.types.responses import messages
 
@@ -183,7 +183,7 @@ async def secrets_are_written_nowhere(subject: Subject) -> None:
 
 
 async def dead_upstreams_are_infra(subject: Subject) -> None:
-    for fault in (Status(500), Status(429), "drop", "half_body", "not_json", "not_an_answer"):
+    for fault in (ErrorStatus(500), ErrorStatus(429), "drop", "half_body", "not_json", "not_an_answer"):
         async with standing(subject, faults=lambda _number, fault=fault: fault) as stand:  # type: ignore[misc]
             upstream = needs_upstream(stand)
             error = await _refused(stand, str(fault))
@@ -205,7 +205,7 @@ async def hanging_upstreams_are_infra(subject: Subject) -> None:
 
 
 async def a_passing_failure_is_mended(subject: Subject) -> None:
-    async with standing(subject, faults=lambda number: Status(500) if number == 0 else None) as stand:
+    async with standing(subject, faults=lambda number: ErrorStatus(500) if number == 0 else None) as stand:
         needs_upstream(stand)
         secret = await stand.open()
         await stand.ask(secret)
@@ -213,7 +213,7 @@ async def a_passing_failure_is_mended(subject: Subject) -> None:
 
 
 async def refusals_are_not_tried_again(subject: Subject) -> None:
-    async with standing(subject, faults=lambda _number: Status(400, "no such thing")) as stand:
+    async with standing(subject, faults=lambda _number: ErrorStatus(400, "no such thing")) as stand:
         upstream = needs_upstream(stand)
         error = await _refused(stand, "status 400")
         expect(isinstance(error, RequestError), f"a refusal became {type(error).__name__}")

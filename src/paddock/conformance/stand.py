@@ -21,7 +21,7 @@ from paddock.http import FORGET, PLAIN_RESPONSES, RESPONSES, SCRIPT, TURNS, Call
 from paddock.server import Server
 from paddock.server.app import build_app
 from paddock.testing.transports import Transport, over
-from paddock.testing.upstream import Faults, Said, ScriptedUpstream
+from paddock.testing.upstream import Faults, ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject, TurnRecord
 from paddock.types.responses import message_item
 
@@ -116,7 +116,7 @@ async def standing(
             changes["turn_store"] = {"folder": str(where)}
         upstream = None
         if "base_url" in fields:
-            upstream = ScriptedUpstream(Said(SAID), faults=faults, event_delay_s=event_delay_s)
+            upstream = ScriptedUpstream(ScriptedAnswer(SAID), faults=faults, event_delay_s=event_delay_s)
             await stack.enter_async_context(upstream)
             changes |= {"base_url": upstream.url, "model": "scripted"}
         server = _built(subject, changes)

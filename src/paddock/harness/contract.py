@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Protocol
 
 from paddock.harness.programs.program import Program
 from paddock.harness.results import ExecOutput, ProgramOutput, ShellOutput
-from paddock.types import Fix, JsonObject, Record, SaidTurn
+from paddock.types import Fix, JsonObject, Record, TurnSummary
 
 ExitReason = Literal[
     "finished", "turn_limit", "token_limit", "time_limit", "context_limit", "output_limit", "budget", "killed"
@@ -54,7 +54,7 @@ class Model(Protocol):
         `outside`: for a program on this machine, not in the sandbox; then `api_key` is a secret of this rollout."""
         ...
 
-    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
+    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
         """The recorded turns so far but for the `known` oldest, oldest first, whoever asked."""
         ...
 

@@ -24,10 +24,10 @@ from paddock.types import (
     Rollout,
     RolloutSettings,
     Row,
-    SaidSince,
-    SaidTurns,
     Session,
     TurnRecord,
+    TurnSummaries,
+    TurnSummaryQuery,
     Verdict,
 )
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
@@ -341,16 +341,16 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
     lambda _r, record: _dump(record),
     _reader(TurnRecord),
 )
-SAID: Route[SaidSince, SaidTurns] = Route(
+SAID: Route[TurnSummaryQuery, TurnSummaries] = Route(
     "POST",
     "/r/{secret}/said",
     "What a rollout's turns said so far",
     _dump,
-    _request(SaidSince),
+    _request(TurnSummaryQuery),
     lambda _r, said: _dump(said),
-    _reader(SaidTurns),
-    request_type=SaidSince,
-    reply_type=SaidTurns,
+    _reader(TurnSummaries),
+    request_type=TurnSummaryQuery,
+    reply_type=TurnSummaries,
 )
 FORGET: Route[JsonObject, JsonObject] = Route(
     "DELETE", "/r/{secret}", "Forget a rollout's turns", _same, _same, lambda _r, reply: reply, lambda _r, wire: wire

@@ -44,10 +44,10 @@ from paddock.types import (
     Rollout,
     RolloutSettings,
     Row,
-    SaidSince,
-    SaidTurns,
     Session,
     TurnRecord,
+    TurnSummaries,
+    TurnSummaryQuery,
     Verdict,
 )
 
@@ -318,7 +318,7 @@ class ModelServer(Server[ConfigT]):
         """Freeze a rollout's record and return it; an unknown secret has no turns."""
         raise NotImplementedError
 
-    async def said(self, secret: str, since: SaidSince) -> SaidTurns:
+    async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
         """What a rollout's turns said so far; an unknown secret has none."""
         raise NotImplementedError
 
@@ -333,7 +333,7 @@ class ModelServer(Server[ConfigT]):
     async def _turns(self, _body: JsonObject, call: Call) -> TurnRecord:
         return await self.turns(call.path["secret"])
 
-    async def _said(self, since: SaidSince, call: Call) -> SaidTurns:
+    async def _said(self, since: TurnSummaryQuery, call: Call) -> TurnSummaries:
         return await self.said(call.path["secret"], since)
 
     async def _set(self, settings: RolloutSettings, call: Call) -> JsonObject:

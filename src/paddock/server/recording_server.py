@@ -47,7 +47,16 @@ from paddock.tokens import (
     rollout_of,
     root_of,
 )
-from paddock.types import Engine, JsonObject, RolloutSettings, SaidSince, SaidTurn, SaidTurns, Turn, TurnRecord
+from paddock.types import (
+    Engine,
+    JsonObject,
+    RolloutSettings,
+    Turn,
+    TurnRecord,
+    TurnSummaries,
+    TurnSummary,
+    TurnSummaryQuery,
+)
 from paddock.types.responses import new_id
 
 OVERFLOW = "context_length_exceeded"
@@ -164,9 +173,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self._end(secret)
         return self.store.freeze(secret)
 
-    async def said(self, secret: str, since: SaidSince) -> SaidTurns:
+    async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
         turns = self.store.turns(secret)[since.known :]
-        return SaidTurns(turns=[_said(turn) for turn in turns])
+        return TurnSummaries(turns=[_said(turn) for turn in turns])
 
     async def forget(self, secret: str) -> None:
         self._end(secret)
@@ -332,8 +341,8 @@ def sampled_tokens(turns: Iterable[Turn]) -> int:
     return sum(turn.usage.output_tokens for turn in turns if turn.usage)
 
 
-def _said(turn: Turn) -> SaidTurn:
-    return SaidTurn(
+def _said(turn: Turn) -> TurnSummary:
+    return TurnSummary(
         id=turn.id,
         parent=turn.parent,
         finish_reason=turn.finish_reason,

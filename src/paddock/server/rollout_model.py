@@ -19,7 +19,7 @@ from paddock.harness import ContextExceeded, ModelEndpoint, RequestFilter, SideR
 from paddock.http import RESPONSES, SAID, SETTINGS, Call, Peer
 from paddock.sandbox.tunnel import Tunnel, Turned
 from paddock.server.rollout import require_answer
-from paddock.types import JsonObject, RolloutSettings, SaidSince, SaidTurn
+from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
 
 UNSET = RolloutSettings()
 T = TypeVar("T")
@@ -116,8 +116,8 @@ class RolloutModel:
         assert self.tunnel is not None
         await self.tunnel.ended.wait()
 
-    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
-        since = SaidSince(known=known)
+    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
+        since = TurnSummaryQuery(known=known)
         told = await self._peer.call(SAID, since, Call(deadline=self._call.deadline), secret=self._secret)
         return told.turns
 

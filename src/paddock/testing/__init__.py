@@ -5,6 +5,6 @@
 """
 
 from paddock.testing.transports import TRANSPORTS, Transport, over
-from paddock.testing.upstream import Said, ScriptedUpstream, Status, first, share
+from paddock.testing.upstream import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, share
 
-__all__ = ["TRANSPORTS", "Said", "ScriptedUpstream", "Status", "Transport", "first", "over", "share"]
+__all__ = ["TRANSPORTS", "ErrorStatus", "ScriptedAnswer", "ScriptedUpstream", "Transport", "first", "over", "share"]

@@ -3,10 +3,10 @@
     engine = ScriptedEngine(vocabulary, lambda prompt: "hello")
     server = ScriptedExactServer(ExactConfig(...), engine=engine, prompter=prompter, vocabulary=vocabulary)
 
-Answers an answer is text (tokenised here, a stop token at its end) or ids as they are; what every call saw and sampled
-        is in `seen`. Log-probs are a function of position and id, so that a misplaced one shows.
-Faults  an exception in place of an answer is raised; `Cut` stops a stream in the middle, without its end. While `gate`
-        is there and not set, no answer gets beyond its first ids.
+Answers an answer is text (tokenised here, a stop token at its end) or ids as they are; what every call got and sampled
+        is in `calls`. Log-probs are a function of position and id, so that a misplaced one shows.
+Faults  an exception in place of an answer is raised; `CutAnswer` stops a stream in the middle, without its end. While
+        `gate` is there and not set, no answer gets beyond its first ids.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from paddock.errors import InfraError
 from paddock.http import Call, Peer
 from paddock.server.exact import Chunk, Equipment, ExactConfig, ExactServer, Parser
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 from paddock.types import FinishReason, JsonObject, WeightSpan
@@ -27,24 +27,24 @@ from paddock.types import FinishReason, JsonObject, WeightSpan
 NO_PEERS: Mapping[str, Peer] = {}
 
 
-class Cut(NamedTuple):
+class CutAnswer(NamedTuple):
     """An answer that breaks off after some ids."""
 
     text: str
     after: int
 
 
-class Sampled(NamedTuple):
-    """Ids as they are; a missing stop token is one that was not sampled."""
+class SampledAnswer(NamedTuple):
+    """Ids as they are; a stop token that is missing was not sampled."""
 
     ids: list[int]
     finish_reason: FinishReason = "stop"
 
 
-Said = str | Sampled | Cut | Exception
+EngineAnswer = str | SampledAnswer | CutAnswer | Exception
 
 
-class Seen(NamedTuple):
+class EngineCall(NamedTuple):
     """One call of the engine."""
 
     prompt: list[int]
@@ -58,17 +58,17 @@ class ScriptedEngine:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        answer: Callable[[list[int]], Said],
+        answer: Callable[[list[int]], EngineAnswer],
         *,
         max_tokens: int | None = None,
         chunk_ids: int = 3,
         delay_s: float = 0.0,
     ) -> None:
         """`delay_s`: before each chunk."""
-        self.seen: list[Seen] = []
+        self.calls: list[EngineCall] = []
         """Answers that were sampled to their end."""
-        self.begun = 0
-        self.left = 0
+        self.n_started = 0
+        self.n_cancelled = 0
         """Answers whose sampling was ended from outside."""
         self.gate: asyncio.Event | None = None
         self.version = "v0"
@@ -98,26 +98,26 @@ class ScriptedEngine:
         stream: bool = True,
     ) -> AsyncGenerator[Chunk, None]:
         prompt = list(prompt_ids)
-        self.begun += 1
-        said = self._answer(prompt)
-        if isinstance(said, Exception):
-            raise said
-        ids, finish_reason = self._ids(said, params)
+        self.n_started += 1
+        answer = self._answer(prompt)
+        if isinstance(answer, Exception):
+            raise answer
+        ids, finish_reason = self._ids(answer, params)
         last = max(0, len(ids) - 1) // self._chunk_ids * self._chunk_ids
         try:
             for start in range(0, last + 1, self._chunk_ids):
                 await self._wait(first=start == 0)
-                if isinstance(said, Cut) and start >= said.after:
+                if isinstance(answer, CutAnswer) and start >= answer.after:
                     raise InfraError("the stream broke", kind="upstream_connection", stage="model")
                 part = ids[start : start + self._chunk_ids]
                 log_probs = [log_prob(start + nth, token) for nth, token in enumerate(part)]
                 if start < last:
                     yield Chunk(part, log_probs)
                     continue
-                self.seen.append(Seen(prompt, ids, params))
+                self.calls.append(EngineCall(prompt, ids, params))
                 yield Chunk(part, log_probs, finish_reason, [WeightSpan(version=self.version, start=0, end=len(ids))])
         except (asyncio.CancelledError, GeneratorExit):
-            self.left += 1
+            self.n_cancelled += 1
             raise
 
     async def _wait(self, *, first: bool) -> None:
@@ -125,22 +125,24 @@ class ScriptedEngine:
         if self.gate is not None and not first:
             await self.gate.wait()
 
-    def _ids(self, said: str | Sampled | Cut, params: JsonObject) -> Sampled:
-        if isinstance(said, Sampled):
-            return said
-        text = said.text if isinstance(said, Cut) else said
+    def _ids(self, answer: str | SampledAnswer | CutAnswer, params: JsonObject) -> SampledAnswer:
+        if isinstance(answer, SampledAnswer):
+            return answer
+        text = answer.text if isinstance(answer, CutAnswer) else answer
         ids = [*self._vocabulary.encode(text), *self._vocabulary.encode(self._vocabulary.special_texts["eos_token"])]
         limit = params.get("max_tokens")
-        return Sampled(ids[:limit], "length") if isinstance(limit, int) and limit < len(ids) else Sampled(ids)
+        return (
+            SampledAnswer(ids[:limit], "length") if isinstance(limit, int) and limit < len(ids) else SampledAnswer(ids)
+        )
 
 
 def log_prob(position: int, token: int) -> float:
-    """What a scripted engine says of an id at a position of its answer."""
+    """The log-prob of a token id at a position of a scripted answer."""
     return -((position * 31 + token * 7) % 97 + 1) / 97
 
 
-class PlainParser:
-    """Reads `<think>` and `<tool_call>` blocks with JSON; what does not parse is text. It tells all at the end."""
+class JsonCallParser:
+    """Reads `<think>` and `<tool_call>` blocks with JSON at the end of an answer; what does not parse is text."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -151,22 +153,22 @@ class PlainParser:
 
     def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
         thought, found, rest = text.partition("</think>")
-        said = rest if found else text
+        body = rest if found else text
         message: JsonObject = {"reasoning_content": thought.replace("<think>", "").strip()} if found else {}
         calls: list[JsonObject] = []
-        for block in re.findall(r"<tool_call>(.*?)</tool_call>", said, re.DOTALL):
+        for block in re.findall(r"<tool_call>(.*?)</tool_call>", body, re.DOTALL):
             try:
                 call = json.loads(block)
                 function = {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)}
             except (ValueError, KeyError, TypeError):
-                return {**message, "content": said.strip()}
+                return {**message, "content": body.strip()}
             calls.append({"index": len(calls), "type": "function", "function": function})
-        content = re.sub(r"<tool_call>.*?</tool_call>", "", said, flags=re.DOTALL).strip()
+        content = re.sub(r"<tool_call>.*?</tool_call>", "", body, flags=re.DOTALL).strip()
         return {**message, "content": content, "tool_calls": calls}
 
 
-class TalkingParser:
-    """Tells text as it comes, whatever it is."""
+class TextParser:
+    """Passes text on as it comes, whatever it is."""
 
     def feed(self, text: str, ids: Sequence[int], *, finished: bool) -> JsonObject | None:
         return {"content": text} if text else None
@@ -187,33 +189,33 @@ class ScriptedExactServer(ExactServer[ExactConfig]):
         engine: ScriptedEngine,
         prompter: Prompter,
         vocabulary: Vocabulary,
-        parser: Callable[[], Parser] = PlainParser,
+        parser: Callable[[], Parser] = JsonCallParser,
         name: str = "policy",
         peers: Mapping[str, Peer] = NO_PEERS,
     ) -> None:
         super().__init__(config, name=name, peers=peers)
         self.engine = engine
-        self._given = Equipment(engine, vocabulary, prompter, lambda tools, prompt_ids: parser())
+        self._scripted_equipment = Equipment(engine, vocabulary, prompter, lambda tools, prompt_ids: parser())
 
     @property
     def model_name(self) -> str:
         return "scripted"
 
     async def equip(self) -> Equipment:
-        return self._given
+        return self._scripted_equipment
 
 
 def scripted_server(
     folder: Path,
-    answer: Callable[[list[int]], Said],
+    answer: Callable[[list[int]], EngineAnswer],
     *,
-    parser: Callable[[], Parser] = PlainParser,
+    parser: Callable[[], Parser] = JsonCallParser,
     engine: ScriptedEngine | None = None,
     **config: Any,
 ) -> ScriptedExactServer:
     """A server with a small vocabulary and a plain template, its turns in `folder`; `engine`: in place of `answer`."""
     vocabulary = small_vocabulary()
-    template = ChatTemplate(MADE["chatml"].source, vocabulary.special_texts)
+    template = ChatTemplate(TEMPLATES["chatml"].source, vocabulary.special_texts)
     return ScriptedExactServer(
         ExactConfig.model_validate({"turn_store": {"folder": folder}, **config}),
         engine=engine or ScriptedEngine(vocabulary, answer),

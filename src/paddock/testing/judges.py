@@ -1,6 +1,6 @@
 """A judge that prefers by a stated property and fails on cue; in a config `paddock.testing.judges:ScriptedJudge`.
 
-Asked   `POST /v1/responses`. With `response_1` and `response_2` in `metadata` it compares them: JSON with `score_1`,
+Calls   `POST /v1/responses`. With `response_1` and `response_2` in `metadata` it compares them: JSON with `score_1`,
         `score_2` (1 to 5) and `ranking` (1 to 6; below 3.5 the first is better). Otherwise it votes on the last text
         that is enclosed in the prompt (`paddock.quoting`), or on the whole of a prompt without such: `\\boxed{1}` or
         `\\boxed{-1}`.
@@ -105,15 +105,15 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            return await self._answered(body, nth)
+            return await self._answer(body, nth)
         except InfraError:
             self.failed += 1
             raise
         finally:
             self.in_flight -= 1
 
-    async def _answered(self, body: JsonObject, nth: int) -> JsonObject:
-        texts = _judged(body)
+    async def _answer(self, body: JsonObject, nth: int) -> JsonObject:
+        texts = _judged_texts(body)
         if self._has(self.config.hang_needle, texts):
             await asyncio.Event().wait()
         key = json.dumps([body.get("input"), body.get("metadata")], sort_keys=True)
@@ -123,9 +123,9 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
         if nth < self.config.fail_first or self._has(self.config.fail_needle, texts) or time.monotonic() < self._up_at:
             raise InfraError(f"{self.name}: down, as scripted", kind="judge_down", stage="model")
         unusable = nth < self.config.unusable_first or _share("unusable", key) < self.config.unusable_share
-        said = "Both have their merits." if unusable else self._opinion(body, texts)
-        usage = Usage(output_tokens=len(said.split()))
-        return make_response([message_item(said)], body, model="scripted-judge", usage=usage)
+        text = "Both have their merits." if unusable else self._opinion(body, texts)
+        usage = Usage(output_tokens=len(text.split()))
+        return make_response([message_item(text)], body, model="scripted-judge", usage=usage)
 
     def _has(self, needle: str | None, texts: list[str]) -> bool:
         return bool(needle) and any(needle in text for text in texts if needle)
@@ -134,16 +134,16 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
         if len(texts) == 1:
             return f"The step was looked at.\n\\boxed{{{self._vote(texts[0], body)}}}"
         judge = str((body.get("metadata") or {}).get("judge_idx", 0))
-        judgement = self._compared(texts[0], texts[1], judge)
-        written = json.dumps({key: value for key, value in judgement.items() if key not in self.config.omit})
-        return f"Compared as asked.\n```json\n{written}\n```" if self.config.fenced else written
+        judgement = self._compare(texts[0], texts[1], judge)
+        judgement_text = json.dumps({key: value for key, value in judgement.items() if key not in self.config.omit})
+        return f"Compared as asked.\n```json\n{judgement_text}\n```" if self.config.fenced else judgement_text
 
     def _vote(self, text: str, body: JsonObject) -> int:
         if self.config.needle:
             return 1 if self.config.needle in text else -1
         return 1 if _share("vote", text, json.dumps(body.get("metadata"), sort_keys=True)) < 0.5 else -1
 
-    def _compared(self, first: str, second: str, judge: str) -> JsonObject:
+    def _compare(self, first: str, second: str, judge: str) -> JsonObject:
         points_1, points_2 = self._points(first, second)
         points_1 += self.config.noise * (2 * _share("noise", judge, first) - 1) + self.config.position_bias
         points_2 += self.config.noise * (2 * _share("noise", judge, second) - 1)
@@ -162,13 +162,15 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
         return (3 - lean, 3 + lean) if self.config.prefers == "shorter" else (3 + lean, 3 - lean)
 
 
-def _judged(body: JsonObject) -> list[str]:
+def _judged_texts(body: JsonObject) -> list[str]:
     """Two texts to compare, or the one to vote on."""
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and "response_1" in metadata and "response_2" in metadata:
         return [str(metadata["response_1"]), str(metadata["response_2"])]
-    given = body.get("input")
-    texts = [given] if isinstance(given, str) else [content_text(item.get("content")) for item in output_items(given)]
+    prompt = body.get("input")
+    texts = (
+        [prompt] if isinstance(prompt, str) else [content_text(item.get("content")) for item in output_items(prompt)]
+    )
     return [("\n" + "\n".join(texts)).rpartition(ENCLOSED)[2]]
 
 

@@ -1,13 +1,13 @@
-"""What no native harness asks of its model and its workspace: for scripted ones."""
+"""What native harnesses never ask of a model and a workspace: bases of scripted ones."""
 
 from collections.abc import Mapping, Sequence
 
 from paddock.harness import ModelEndpoint, ProgramOutput, RequestFilter
-from paddock.types import SaidTurn
+from paddock.types import TurnSummary
 
 
-class NoProgramAsks:
-    """Of a model."""
+class ModelWithoutPrograms:
+    """A model that no program asks."""
 
     overflowed = False
     asked_again = False
@@ -15,12 +15,12 @@ class NoProgramAsks:
     async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         raise AssertionError("a program asks over a tunnel, and there is none")
 
-    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
-        raise AssertionError("a native harness knows what was said")
+    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
+        raise AssertionError("a native harness has its own history")
 
 
-class NoProgramRuns:
-    """Of a workspace."""
+class WorkspaceWithoutPrograms:
+    """A workspace that runs no program of a harness."""
 
     async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
         raise AssertionError(f"a native harness runs no program of its own: {argv}")

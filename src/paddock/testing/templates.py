@@ -1,7 +1,7 @@
 """Chat templates of our own making: plain ones, and one for each thing that a template may do to the past.
 
-Shapes  `MADE[name]`: the source and the marks (`paddock.testing.vocabularies`) that it is written in. `PLAIN` names
-        those that keep the past as it was sampled, up to how arguments are spelled.
+Shapes  `TEMPLATES[name]`: the source and the marks (`paddock.testing.vocabularies`) that it is written in. `PLAIN`
+        names those that keep the past as it was sampled, up to how arguments are spelled.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from paddock.testing.vocabularies import Marks
 
 
-class Made(NamedTuple):
+class ExampleTemplate(NamedTuple):
     """A template."""
 
     source: str
@@ -70,10 +70,10 @@ _PROMPT = "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- e
 
 def _chatml(
     *, start: str = "", thought: str = _THOUGHT, arguments: str = _ARGUMENTS, result: str = _RESULT, other: str = _OTHER
-) -> Made:
+) -> ExampleTemplate:
     body = _MESSAGES.replace("{THOUGHT}", thought).replace("{ARGUMENTS}", arguments)
     body = body.replace("{RESULT}", result).replace("{OTHER}", other)
-    return Made(start + _START + body + _PROMPT, "chatml")
+    return ExampleTemplate(start + _START + body + _PROMPT, "chatml")
 
 
 _PLAIN_MARKS = """\
@@ -135,18 +135,18 @@ _HEADERS = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- header('assistant') }}{%- endif %}"""
 
-MADE: dict[str, Made] = {
+TEMPLATES: dict[str, ExampleTemplate] = {
     "chatml": _chatml(),
-    "plain_marks": Made(_PLAIN_MARKS, "plain"),
-    "headers": Made(_HEADERS, "headers", one_call=True),
-    "instruct": Made(_INSTRUCT, "instruct", strict=True),
+    "plain_marks": ExampleTemplate(_PLAIN_MARKS, "plain"),
+    "headers": ExampleTemplate(_HEADERS, "headers", one_call=True),
+    "instruct": ExampleTemplate(_INSTRUCT, "instruct", strict=True),
     "stripped_reasoning": _chatml(
         start=_LAST_USER, thought="{%- if loop.index0 > last.user %}" + _THOUGHT + "{%- endif %}"
     ),
     "no_reasoning": _chatml(thought=""),
     "sorted_arguments": _chatml(arguments="{{- c.function.arguments | tojson(sort_keys=true) }}"),
     "compact_arguments": _chatml(arguments="{{- c.function.arguments | tojson(separators=(',', ':')) }}"),
-    "trimmed": Made(_chatml().source.replace("m.content", "(m.content | trim)"), "chatml"),
+    "trimmed": ExampleTemplate(_chatml().source.replace("m.content", "(m.content | trim)"), "chatml"),
     "merged_results": _chatml(result=_MERGED_RESULT),
     "dated": _chatml(start="{{- '<|im_start|>system\\nToday is ' ~ strftime_now('%d %B %Y') ~ '<|im_end|>\\n' }}"),
     "bos_again": _chatml(other="{%- if m.role == 'user' %}{{- bos_token }}{%- endif %}" + _OTHER),

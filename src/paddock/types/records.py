@@ -298,8 +298,8 @@ class RolloutSettings(Record):
     """Second since 1970 (UTC) from which on calls are refused likewise; None: never."""
 
 
-class SaidTurn(Record):
-    """A recorded turn as it was told: without its tokens."""
+class TurnSummary(Record):
+    """A recorded turn without its tokens."""
 
     id: str
     parent: str | None
@@ -310,17 +310,17 @@ class SaidTurn(Record):
     """As the engine counted them; None: it did not."""
 
 
-class SaidSince(Record):
+class TurnSummaryQuery(Record):
     """Body of `POST /r/<secret>/said`."""
 
     known: int = Field(default=0, ge=0)
-    """Turns that are not told again: the oldest."""
+    """How many of the oldest turns the reply leaves out."""
 
 
-class SaidTurns(Record):
-    """Its reply: the rollout's turns so far, oldest first. The record goes on."""
+class TurnSummaries(Record):
+    """Reply of `POST /r/<secret>/said`: the rollout's turns so far, oldest first. The record goes on."""
 
-    turns: list[SaidTurn]
+    turns: list[TurnSummary]
 
 
 class TurnRecord(Record):

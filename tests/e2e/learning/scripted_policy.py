@@ -11,8 +11,8 @@ import orjson
 
 from paddock.http import Call
 from paddock.server.exact import Chunk, Equipment, ExactConfig, ExactServer
-from paddock.testing.engines import PlainParser, ScriptedEngine
-from paddock.testing.templates import MADE
+from paddock.testing.engines import JsonCallParser, ScriptedEngine
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 from paddock.types import JsonObject
@@ -56,10 +56,10 @@ class ScriptedPolicyServer(ExactServer[ScriptedPolicyConfig]):
 
     async def equip(self) -> Equipment:
         vocabulary = small_vocabulary()
-        template = ChatTemplate(MADE["chatml"].source, vocabulary.special_texts)
+        template = ChatTemplate(TEMPLATES["chatml"].source, vocabulary.special_texts)
         plays = [["".join(map(_text, items)) for items in play] for play in self.config.plays]
         engine = ScriptedPolicyEngine(vocabulary, plays)
-        return Equipment(engine, vocabulary, Prompter(template, vocabulary), lambda tools, prompt_ids: PlainParser())
+        return Equipment(engine, vocabulary, Prompter(template, vocabulary), lambda tools, prompt_ids: JsonCallParser())
 
 
 def _text(item: JsonObject) -> str:

@@ -53,7 +53,7 @@ def require_branches(rollout: Rollout, engine: ScriptedEngine, *, at_least: int)
     samples = list(rollout_samples(rollout, "branch"))
     assert len(samples) >= at_least
     assert {line.reward for line in samples} == {1.0}
-    sampled = Counter(tuple(one.sampled) for one in engine.seen)
+    sampled = Counter(tuple(one.sampled) for one in engine.calls)
     exported = Counter(
         tuple(line.sample.ids[span.start : span.end]) for line in samples for span in line.sample.spans if span.trained
     )
@@ -91,7 +91,7 @@ async def test_a_history_that_is_summed_up_goes_on_as_another_branch(harness: st
 
     rollout, engine = await played(harness, home, tmp_path, answer, compact_at_tokens=length + 400)
     require_branches(rollout, engine, at_least=2)
-    assert SUMMARY in "".join(small_vocabulary().decode(one.prompt) for one in engine.seen[summary:])
+    assert SUMMARY in "".join(small_vocabulary().decode(one.prompt) for one in engine.calls[summary:])
 
 
 async def test_a_sub_agents_turns_are_a_branch_of_the_rollout(home: Path, tmp_path: Path) -> None:

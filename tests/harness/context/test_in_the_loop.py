@@ -18,8 +18,8 @@ from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.rollout_model import RolloutModel
-from paddock.testing import Said, ScriptedUpstream, over
-from paddock.testing.upstream.said import prompt_ids
+from paddock.testing import ScriptedAnswer, ScriptedUpstream, over
+from paddock.testing.upstream.answer import prompt_ids
 from paddock.tokens import full_prompt, samples, skipped
 from paddock.types import JsonObject, TurnRecord
 from paddock.types.responses import call_item, calls, item_type
@@ -85,8 +85,8 @@ async def replay(tmp_path: Path) -> AsyncIterator[tuple[Peer, str]]:
 async def upstream(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Peer, str, ScriptedUpstream]]:
     """Counts what it renders; with `request_token_ids` gives it."""
 
-    def said(body: JsonObject, nth: int) -> Said:
-        answer = Said(f"Step {nth}.", (("look", look(nth)),), weight_version=f"w{nth}")
+    def said(body: JsonObject, nth: int) -> ScriptedAnswer:
+        answer = ScriptedAnswer(f"Step {nth}.", (("look", look(nth)),), weight_version=f"w{nth}")
         asked, sampled = len(prompt_ids(body["messages"])), len(answer.sampled_ids())
         return replace(answer, input_tokens=asked, output_tokens=sampled)
 
@@ -172,7 +172,7 @@ async def test_a_dynamic_history_is_a_sample_per_step_on_what_the_model_saw(
     for number, (sample, body, turn) in enumerate(zip(found, scripted.bodies, ran.record.turns, strict=True)):
         saw = prompt_ids(body["messages"])
         assert full_prompt(ran.record.turns, turn.id) == saw
-        assert sample.ids == saw + scripted.said(body, number).sampled_ids()
+        assert sample.ids == saw + scripted.answer_to(body, number).sampled_ids()
         assert sample.prompt_length == len(saw)
         assert sample.spans[-1].weight_version == f"w{number}"
 

@@ -21,7 +21,7 @@ from paddock.harness import (
 from paddock.harness.outside import DriverStart, OutsideHarness, OutsideSettings
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.sandbox.failures import SandboxRequestError
-from paddock.types import SaidTurn
+from paddock.types import TurnSummary
 from paddock.types.records import FinishReason
 from paddock.types.responses import message_item
 
@@ -72,7 +72,7 @@ class Asked:
         self.overflowed = overflowed
         self.outside: bool | None = None
         self._said = [
-            SaidTurn(
+            TurnSummary(
                 id=f"t{index}",
                 parent=None,
                 output=[message_item(f"turn {index}")],
@@ -89,7 +89,7 @@ class Asked:
         self.outside = outside
         return ENDPOINT
 
-    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
+    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
         return self._said[known:]
 
 

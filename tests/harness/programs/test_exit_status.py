@@ -10,28 +10,30 @@ from paddock.harness import ProgramOutput, RunLimits
 from paddock.harness.programs.exit_status import exit_of
 from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
 from paddock.sandbox.records import Killed
-from paddock.testing.native import NoProgramAsks
-from paddock.types import JsonObject, SaidTurn
+from paddock.testing.native import ModelWithoutPrograms
+from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import message_item
 
 KILLED = (Killed(command="codex", memory_mib=900, limit_mib=800),)
 LIMITS = RunLimits(max_turns=3, max_tokens=100, time_s=10)
 
 
-class RecordedModel(NoProgramAsks):
+class RecordedModel(ModelWithoutPrograms):
     name = "policy"
 
     def __init__(self, *, turns: int, tokens: int, overflowed: bool, reason: Any) -> None:
         self.overflowed = overflowed
         self._turns = [
-            SaidTurn(id=str(n), parent=None, finish_reason=reason, output=[message_item("Hm.")], sampled_tokens=tokens)
+            TurnSummary(
+                id=str(n), parent=None, finish_reason=reason, output=[message_item("Hm.")], sampled_tokens=tokens
+            )
             for n in range(turns)
         ]
 
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError
 
-    async def said(self, known: int = 0) -> list[SaidTurn]:
+    async def said(self, known: int = 0) -> list[TurnSummary]:
         return self._turns[known:]
 
 

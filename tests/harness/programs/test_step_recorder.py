@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from paddock.harness import SideRequest, Step
 from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
-from paddock.testing.native import NoProgramAsks
-from paddock.types import JsonObject, SaidTurn
+from paddock.testing.native import ModelWithoutPrograms
+from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import call_item, message_item
 
 SHELL = {"type": "object", "properties": {"cmd": {"type": "string"}}, "required": ["cmd"]}
@@ -24,24 +24,24 @@ TOOLS: dict[str, list[JsonObject]] = {
 PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "messages": "/v1/messages"}
 
 
-class Recorded(NoProgramAsks):
+class Recorded(ModelWithoutPrograms):
     """A model whose record the test writes."""
 
     name = "policy"
 
     def __init__(self) -> None:
-        self.turns: list[SaidTurn] = []
+        self.turns: list[TurnSummary] = []
 
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError("a program asks by itself")
 
-    async def said(self, known: int = 0) -> Sequence[SaidTurn]:
+    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
         return self.turns[known:]
 
     def say(self, *items: JsonObject, reason: Any = "tool_calls") -> None:
         number = len(self.turns)
         self.turns.append(
-            SaidTurn(id=f"turn_{number}", parent=None, finish_reason=reason, output=list(items), sampled_tokens=3)
+            TurnSummary(id=f"turn_{number}", parent=None, finish_reason=reason, output=list(items), sampled_tokens=3)
         )
 
 

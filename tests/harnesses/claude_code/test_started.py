@@ -12,8 +12,8 @@ from paddock.harness import Exit, ModelEndpoint, RequestFilter, Task, make_harne
 from paddock.harness.programs.cli import HOME
 from paddock.harness.programs.step_recorder import StepRecorder
 from paddock.harnesses.claude_code import ClaudeCodeHarness
-from paddock.testing.native import NoProgramAsks
-from paddock.types import JsonObject, SaidTurn
+from paddock.testing.native import ModelWithoutPrograms
+from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import message_item
 
 ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:8765/v1", model="claude-of-the-user")
@@ -136,7 +136,7 @@ def test_what_is_asked_without_tools_is_no_part_of_the_task() -> None:
     assert aside("/v1/messages", {"messages": MAIN["messages"]}) == "without tools"
 
 
-class Answering(NoProgramAsks):
+class Answering(ModelWithoutPrograms):
     """A model with one recorded turn."""
 
     name = "policy"
@@ -147,8 +147,8 @@ class Answering(NoProgramAsks):
     async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
-    async def said(self, known: int = 0) -> list[SaidTurn]:
-        turn = SaidTurn(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
+    async def said(self, known: int = 0) -> list[TurnSummary]:
+        turn = TurnSummary(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
         return [turn][known:]
 
 

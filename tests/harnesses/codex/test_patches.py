@@ -15,14 +15,14 @@ from paddock.edits import PatchError, parse_codex_patch
 from paddock.harness import ExecOutput, RunLimits, ShellSession
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
-from paddock.testing.native import NoProgramRuns
+from paddock.testing.native import WorkspaceWithoutPrograms
 
 STORED = json.loads(Path(__file__).with_name("patches.json").read_text())
 CASES = STORED["cases"]
 VERSION = "0.169.0"
 
 
-class FolderWorkspace(NoProgramRuns):
+class FolderWorkspace(WorkspaceWithoutPrograms):
     """A folder of this machine, named `/w` inside."""
 
     workdir = "/w"

@@ -10,7 +10,7 @@ from paddock.harness import RunLimits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.opencode import OpenCodeHarness
 from paddock.sandbox.blocklist import Blocklist
-from paddock.testing.native import NoProgramAsks
+from paddock.testing.native import ModelWithoutPrograms
 from paddock.testing.sandboxes import WORKDIR
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, make_response, message_item
@@ -24,7 +24,7 @@ def call(tool: str, **arguments: Any) -> JsonObject:
     return call_item(tool, json.dumps(arguments))
 
 
-class CutModel(NoProgramAsks):
+class CutModel(ModelWithoutPrograms):
     """Each of its answers ends at its limit."""
 
     name = "model"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from paddock.errors import ConfigError, InfraError
 from paddock.harness import ModelEndpoint, ProgramOutput, RequestFilter, RunLimits, Task, Workspace, make_harness
 from paddock.harnesses.opencode_cli import OpenCodeCliHarness
-from paddock.testing.native import NoProgramAsks
-from paddock.types import JsonObject, SaidTurn
+from paddock.testing.native import ModelWithoutPrograms
+from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import message_item
 
 ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:8765/v1", model="gpt-5-of-the-user")
@@ -146,7 +146,7 @@ def test_a_summary_is_part_of_the_task_where_there_are_any() -> None:
     assert made(compact_at_tokens=5000).habits().aside("/v1/x", SUMMARY) is None
 
 
-class AskedAgain(NoProgramAsks):
+class AskedAgain(ModelWithoutPrograms):
     """A model whose one answer broke off and came again."""
 
     name = "policy"
@@ -158,8 +158,8 @@ class AskedAgain(NoProgramAsks):
     async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
-    async def said(self, known: int = 0) -> list[SaidTurn]:
-        turn = SaidTurn(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
+    async def said(self, known: int = 0) -> list[TurnSummary]:
+        turn = TurnSummary(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
         return [turn][known:]
 
 

@@ -7,7 +7,7 @@ import orjson
 from paddock.http import Call
 from paddock.lab.fidelity import Language
 from paddock.server.exact import ExactConfig
-from paddock.testing.engines import Sampled, ScriptedEngine, ScriptedExactServer
+from paddock.testing.engines import SampledAnswer, ScriptedEngine, ScriptedExactServer
 from paddock.tokens import samples
 from paddock.types import JsonObject
 
@@ -25,7 +25,7 @@ async def test_200_turns_of_131072_tokens_are_tokenised_once(thinking: Language,
     said = [*policy.encode(thought + call), policy.stops["<|im_end|>"]]
     command_output = policy.encode("  12: the sum of “a” and «b» is\t3  (naïve)\n" * 40)
     output = policy.decode(command_output[: TOKENS // TURNS - len(said)])
-    engine = ScriptedEngine(policy, lambda _prompt: Sampled(said), chunk_ids=1 << 20)
+    engine = ScriptedEngine(policy, lambda _prompt: SampledAnswer(said), chunk_ids=1 << 20)
     config = ExactConfig.model_validate({"turn_store": {"folder": str(tmp_path)}})
     server = ScriptedExactServer(config, engine=engine, prompter=thinking.prompter, vocabulary=vocabulary)
     await server.start()
@@ -40,7 +40,7 @@ async def test_200_turns_of_131072_tokens_are_tokenised_once(thinking: Language,
     record = await server.turns("ro_x")
     await server.stop()
     (sample,) = samples(record, "branch")
-    last = engine.seen[-1]
+    last = engine.calls[-1]
     assert sample.ids == last.prompt + last.sampled
     assert sum(sample.loss_mask) == TURNS * len(said)
     assert len(sample.ids) >= TOKENS

@@ -29,7 +29,7 @@ from paddock.lab.fidelity import (
 from paddock.lab.fidelity.native import NativeSubject
 from paddock.lab.fidelity.tables import HEADER, as_json, lines, rows, trait_rows
 from paddock.lab.fidelity.workspace import ScriptedWorkspace, command_output
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import write_model_folder
 from paddock.tokens import PromptTraits
 
@@ -120,7 +120,7 @@ def test_everything_is_tried_unless_named() -> None:
     assert [one.name for one in find_subjects(["codex", "harness:codeact"])] == ["harness:codex", "harness:codeact"]
     assert find_scenarios() == list(SCENARIOS.values())
     assert find_scenarios(["cut"]) == [SCENARIOS["cut"]]
-    assert language_names() == ["thinking", *MADE]
+    assert language_names() == ["thinking", *TEMPLATES]
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ async def test_a_harness_that_is_stopped_by_a_limit_is_a_failed_run(thinking: An
 
 
 def test_a_model_folder_brings_its_vocabulary_and_template(tmp_path: Path) -> None:
-    folder = write_model_folder(tmp_path / "mine", marks="headers", chat_template=MADE["headers"].source)
+    folder = write_model_folder(tmp_path / "mine", marks="headers", chat_template=TEMPLATES["headers"].source)
     found = language("", model=folder)
     assert (found.name, found.prompter.traits.adds_bos) == ("mine", "at_start")
     template = tmp_path / "other.jinja"
-    template.write_text(MADE["headers"].source)
+    template.write_text(TEMPLATES["headers"].source)
     assert language(str(template), model=folder).name == "other"
 
 

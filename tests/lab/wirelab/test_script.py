@@ -13,7 +13,7 @@ from paddock.http import SAID, Call
 from paddock.lab.wirelab.scenarios import ScriptedTurn
 from paddock.lab.wirelab.script import MAX_CLOSINGS, WireScript
 from paddock.sandbox.tunnel import ModelRequest
-from paddock.types import JsonObject, SaidSince
+from paddock.types import JsonObject, TurnSummaryQuery
 from paddock.types.responses import call_item, message_item
 
 PATHS = ["/v1/responses", "/v1/chat/completions", "/v1/messages"]
@@ -44,7 +44,7 @@ async def ask(script: WireScript, path: str, *, stream: bool = False) -> HttpAns
 
 
 async def said(script: WireScript) -> Sequence[Any]:
-    return (await script.peer.call(SAID, SaidSince(known=0), Call(), secret="s")).turns
+    return (await script.peer.call(SAID, TurnSummaryQuery(known=0), Call(), secret="s")).turns
 
 
 @pytest.mark.parametrize("path", PATHS)

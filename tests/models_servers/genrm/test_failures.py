@@ -10,7 +10,7 @@ from paddock.errors import InfraError, RequestError, from_wire
 from paddock.http import PLAIN_RESPONSES, Call
 from paddock.models_servers.genrm import GenrmModelServer
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.testing import Said, ScriptedUpstream, Status, first, over
+from paddock.testing import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, over
 from paddock.types.responses import messages
 
 Judging = Callable[..., Any]
@@ -24,7 +24,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Status(503), Status(429), Status(408), "drop", "not_json", "not_an_answer", "engine_error"]
+    "fault", [ErrorStatus(503), ErrorStatus(429), ErrorStatus(408), "drop", "not_json", "not_an_answer", "engine_error"]
 )
 async def test_what_may_pass_is_tried_again(judging: Judging, fault: Any) -> None:
     async with ScriptedUpstream(faults=first(3, fault)) as upstream, judging(upstream) as (client, _):
@@ -35,12 +35,12 @@ async def test_what_may_pass_is_tried_again(judging: Judging, fault: Any) -> Non
 @pytest.mark.parametrize(
     ("status", "cls", "kind"),
     [
-        (Status(401), InfraError, "upstream_auth"),
-        (Status(404), InfraError, "upstream_not_found"),
-        (Status(400, "maximum context length is 9"), RequestError, "context_length_exceeded"),
+        (ErrorStatus(401), InfraError, "upstream_auth"),
+        (ErrorStatus(404), InfraError, "upstream_not_found"),
+        (ErrorStatus(400, "maximum context length is 9"), RequestError, "context_length_exceeded"),
     ],
 )
-async def test_what_will_not_pass_is_told_at_once(judging: Judging, status: Status, cls: type, kind: str) -> None:
+async def test_what_will_not_pass_is_told_at_once(judging: Judging, status: ErrorStatus, cls: type, kind: str) -> None:
     async with (
         ScriptedUpstream(faults=first(9, status)) as upstream,
         judging(upstream, api_key="geheim") as (client, _),
@@ -53,7 +53,7 @@ async def test_what_will_not_pass_is_told_at_once(judging: Judging, status: Stat
 
 async def test_an_outage_ends_with_its_time(judging: Judging) -> None:
     async with (
-        ScriptedUpstream(faults=first(999, Status(500))) as upstream,
+        ScriptedUpstream(faults=first(999, ErrorStatus(500))) as upstream,
         judging(upstream, retry_for_s=0.05) as (client, _),
     ):
         got = await client.ask("responses", ASKED)
@@ -64,7 +64,7 @@ async def test_an_outage_ends_with_its_time(judging: Judging) -> None:
 
 async def test_an_endpoint_that_wants_rest_gets_it(judging: Judging) -> None:
     async with (
-        ScriptedUpstream(faults=first(1, Status(503, retry_after_s=30))) as upstream,
+        ScriptedUpstream(faults=first(1, ErrorStatus(503, retry_after_s=30))) as upstream,
         judging(upstream, max_retry_s=0.2) as (client, _),
     ):
         begun = asyncio.get_running_loop().time()
@@ -81,7 +81,7 @@ async def test_an_endpoint_that_hangs_is_left_after_its_time(judging: Judging) -
 
 
 async def test_a_caller_waits_no_longer_than_it_says() -> None:
-    async with ScriptedUpstream(faults=first(999, Status(500, "out of cards"))) as upstream:
+    async with ScriptedUpstream(faults=first(999, ErrorStatus(500, "out of cards"))) as upstream:
         settings = {"model": "judge", "base_url": upstream.url, "first_retry_s": 60, "max_retry_s": 60}
         server = GenrmModelServer(GenrmModelConfig.model_validate(settings), name="judge", peers={})
         async with over("asgi", server) as peers:
@@ -93,14 +93,14 @@ async def test_a_caller_waits_no_longer_than_it_says() -> None:
 
 async def test_endpoints_take_turns_and_one_that_failed_is_passed_over(judging: Judging) -> None:
     async with (
-        ScriptedUpstream(Said("one")) as one,
-        ScriptedUpstream(Said("two")) as two,
+        ScriptedUpstream(ScriptedAnswer("one")) as one,
+        ScriptedUpstream(ScriptedAnswer("two")) as two,
         judging(one, two, cache_entries=0, first_retry_s=60, max_retry_s=60) as (client, server),
     ):
         said = [messages((await client.ask("responses", ASKED)).body)[0] for _ in range(4)]
         assert sorted(said) == ["one", "one", "two", "two"]
         assert said[0] != said[1]
-        one.faults = first(10**9, Status(500))
+        one.faults = first(10**9, ErrorStatus(500))
         said = [messages((await client.ask("responses", ASKED)).body)[0] for _ in range(4)]
         assert said == ["two"] * 4
         assert one.calls == 3, "its failure was met once, and gone around at once"
@@ -120,5 +120,5 @@ async def test_nothing_is_left_of_a_request_that_was_given_up(judging: Judging) 
         await until(lambda: upstream.in_flight)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        await until(lambda: upstream.left)
+        await until(lambda: upstream.n_cancelled)
         assert server.upstream.tries == 1

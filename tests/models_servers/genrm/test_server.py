@@ -9,7 +9,7 @@ from tests.support.streams import read_responses_stream
 from paddock.config import validate
 from paddock.errors import ConfigError, RequestError, from_wire
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.testing import TRANSPORTS, Said, ScriptedUpstream
+from paddock.testing import TRANSPORTS, ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, messages, output_items
 
@@ -27,7 +27,7 @@ COMPARISON: JsonObject = {
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_comparison_goes_out_in_roles_and_comes_back_as_a_response(judging: Judging, transport: str) -> None:
-    said = Said(OPINION, reasoning="one is right")
+    said = ScriptedAnswer(OPINION, reasoning="one is right")
     async with (
         ScriptedUpstream(said, keep_bodies=True) as upstream,
         judging(upstream, transport=transport, api_key="k1") as (client, _),
@@ -56,7 +56,7 @@ async def test_a_comparison_goes_out_in_roles_and_comes_back_as_a_response(judgi
 
 async def test_a_judge_without_roles_is_asked_in_plain_words(judging: Judging) -> None:
     async with (
-        ScriptedUpstream(Said(OPINION), keep_bodies=True) as upstream,
+        ScriptedUpstream(ScriptedAnswer(OPINION), keep_bodies=True) as upstream,
         judging(upstream, prompt_form="plain", extra_body={"seed": 3, "stream": True}) as (client, _),
     ):
         got = await client.ask("responses", COMPARISON)
@@ -72,7 +72,7 @@ async def test_any_other_request_passes_as_chat(judging: Judging, dialect: Any) 
     told = [{"role": "user", "content": "was it a good step? <|im_end|>"}]
     step |= {"input": told} if dialect == "responses" else {"messages": told, "max_tokens": 9}
     async with (
-        ScriptedUpstream(Said("\\boxed{1}"), keep_bodies=True) as upstream,
+        ScriptedUpstream(ScriptedAnswer("\\boxed{1}"), keep_bodies=True) as upstream,
         judging(upstream, chat_template_kwargs={"enable_thinking": True}) as (client, _),
     ):
         got = await client.ask(dialect, step)
@@ -84,7 +84,10 @@ async def test_any_other_request_passes_as_chat(judging: Judging, dialect: Any) 
 
 
 async def test_who_asks_for_a_stream_gets_one(judging: Judging) -> None:
-    async with ScriptedUpstream(Said(OPINION)) as upstream, judging(upstream, transport="http") as (client, _):
+    async with (
+        ScriptedUpstream(ScriptedAnswer(OPINION)) as upstream,
+        judging(upstream, transport="http") as (client, _),
+    ):
         got = await client.ask("responses", {**COMPARISON, "stream": True})
     assert messages(read_responses_stream(got.stream)) == [OPINION]
 
@@ -100,7 +103,7 @@ async def test_who_asks_for_a_stream_gets_one(judging: Judging) -> None:
     ],
 )
 async def test_a_thought_is_no_answer(judging: Judging, text: str, thought: str, answer: str) -> None:
-    async with ScriptedUpstream(Said(text)) as upstream, judging(upstream) as (client, _):
+    async with ScriptedUpstream(ScriptedAnswer(text)) as upstream, judging(upstream) as (client, _):
         got = await client.ask("responses", COMPARISON)
     items = output_items(got.body)
     assert messages(got.body) == [answer]
@@ -110,7 +113,10 @@ async def test_a_thought_is_no_answer(judging: Judging, text: str, thought: str,
 
 
 async def test_a_cut_answer_says_so(judging: Judging) -> None:
-    async with ScriptedUpstream(Said("{", finish_reason="length")) as upstream, judging(upstream) as (client, _):
+    async with (
+        ScriptedUpstream(ScriptedAnswer("{", finish_reason="length")) as upstream,
+        judging(upstream) as (client, _),
+    ):
         got = await client.ask("responses", COMPARISON)
     assert (got.body["status"], got.body["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
 

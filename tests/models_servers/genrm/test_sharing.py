@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.models_servers.genrm.sharing import Sharing
-from paddock.testing import ScriptedUpstream, Status, first
+from paddock.testing import ErrorStatus, ScriptedUpstream, first
 from paddock.types import JsonObject
 
 Judging = Callable[..., Any]
@@ -51,7 +51,7 @@ async def test_without_a_cache_each_is_asked_for_itself(judging: Judging) -> Non
 
 
 async def test_a_failure_is_not_kept(judging: Judging) -> None:
-    faults = first(1, Status(500))
+    faults = first(1, ErrorStatus(500))
     async with ScriptedUpstream(faults=faults) as upstream, judging(upstream, retry_for_s=0) as (client, _):
         got = [await client.ask("responses", asked()) for _ in range(2)]
     assert [each.status for each in got] == [503, 200]

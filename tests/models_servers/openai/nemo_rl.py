@@ -11,8 +11,8 @@ from tests.support.streams import read_responses_stream
 
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.testing.engines import Said, ScriptedEngine
-from paddock.testing.templates import MADE
+from paddock.testing.engines import EngineAnswer, ScriptedEngine
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, full_prompt
 from paddock.tokens.export import inline
@@ -49,16 +49,16 @@ def settings(folder: Path, url: str | list[str], **config: Any) -> OpenAIConfig:
 @asynccontextmanager
 async def standing(
     folder: Path,
-    answer: Callable[[list[int]], Said],
+    answer: Callable[[list[int]], EngineAnswer],
     *,
     template: str = "chatml",
     config: JsonObject | None = None,
     **chat: Any,
 ) -> AsyncIterator[Stand]:
     """`config`: of the openai server; `chat`: of the chat server."""
-    vocabulary = small_vocabulary(MADE[template].marks)
+    vocabulary = small_vocabulary(TEMPLATES[template].marks)
     engine = ScriptedEngine(vocabulary, answer)
-    made = ChatTemplate(MADE[template].source, vocabulary.special_texts)
+    made = ChatTemplate(TEMPLATES[template].source, vocabulary.special_texts)
     async with NemoRlChat(engine, vocabulary, made, **{"sampling": Sampling(1.0, 1.0), **chat}) as upstream:
         server = OpenAIServer(settings(folder, upstream.url, **(config or {})), name="m", peers={})
         async with asking("direct", server) as client:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.support.streams import read_chat_stream, read_responses_stream
 
-from paddock.testing import TRANSPORTS, Said, ScriptedUpstream
+from paddock.testing import TRANSPORTS, ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject
 from paddock.types.responses import calls, messages
 
 Proxied = Callable[..., Any]
-SAID = Said(
+SAID = ScriptedAnswer(
     text="Let me look. " * 5,
     calls=(("bash", '{"command": "ls -la /some/where"}'), ("apply_patch", '{"input": "*** Begin Patch\\n"}')),
     reasoning="They want the listing. " * 3,
@@ -34,10 +34,10 @@ ASKED: dict[str, JsonObject] = {
 }
 
 
-def said_by(upstream_api: str) -> Said:
+def said_by(upstream_api: str) -> ScriptedAnswer:
     """An endpoint that knows custom tools says their text, one that does not says a function's arguments."""
     patch = PATCH if upstream_api == "responses" else '{"input": "*** Begin Patch\\n"}'
-    return Said(SAID.text, (SAID.calls[0], ("apply_patch", patch)), SAID.reasoning)
+    return ScriptedAnswer(SAID.text, (SAID.calls[0], ("apply_patch", patch)), SAID.reasoning)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def read_completion(body: JsonObject) -> JsonObject:
     ("dialect", "upstream_api", "stream"), list(product(["responses", "chat"], ["responses", "chat"], [False, True]))
 )
 async def test_an_answer_that_was_cut_says_so(proxied: Proxied, dialect: Any, upstream_api: str, stream: bool) -> None:
-    said = Said("half an ans", finish_reason="length")
+    said = ScriptedAnswer("half an ans", finish_reason="length")
     async with ScriptedUpstream(said) as upstream, proxied(upstream, upstream_api=upstream_api) as (client, server):
         got = await client.ask(dialect, {**ASKED[dialect], "stream": stream}, "ro_1")
         record = await server.turns("ro_1")
@@ -103,7 +103,7 @@ async def test_an_answer_that_was_cut_says_so(proxied: Proxied, dialect: Any, up
 
 @pytest.mark.parametrize("upstream_api", ["responses", "chat"])
 async def test_a_call_without_an_id_gets_one(proxied: Proxied, upstream_api: str) -> None:
-    said = Said(calls=(("a", "{}"), ("b", "{}")), call_ids=False)
+    said = ScriptedAnswer(calls=(("a", "{}"), ("b", "{}")), call_ids=False)
     async with ScriptedUpstream(said) as upstream, proxied(upstream, upstream_api=upstream_api) as (client, _):
         whole = await client.ask("responses", ASKED["responses"])
         streamed = await client.ask("responses", {**ASKED["responses"], "stream": True})
@@ -114,7 +114,10 @@ async def test_a_call_without_an_id_gets_one(proxied: Proxied, upstream_api: str
 
 @pytest.mark.parametrize(("dialect", "upstream_api"), list(product(["responses", "chat"], ["responses", "chat"])))
 async def test_nothing_said_is_an_empty_answer(proxied: Proxied, dialect: Any, upstream_api: str) -> None:
-    async with ScriptedUpstream(Said()) as upstream, proxied(upstream, upstream_api=upstream_api) as (client, server):
+    async with (
+        ScriptedUpstream(ScriptedAnswer()) as upstream,
+        proxied(upstream, upstream_api=upstream_api) as (client, server),
+    ):
         got = await client.ask(dialect, ASKED[dialect], "ro_1")
         await client.ask(dialect, {**ASKED[dialect], "user": "another", "stream": True}, "ro_1")
         record = await server.turns("ro_1")
@@ -146,7 +149,7 @@ async def test_the_endpoint_gets_its_own_dialect_the_overrides_and_no_key_that_n
         "api_key": "sk-1",
     }
     async with (
-        ScriptedUpstream(Said("ok"), keep_bodies=True, api_key="sk-1") as upstream,
+        ScriptedUpstream(ScriptedAnswer("ok"), keep_bodies=True, api_key="sk-1") as upstream,
         proxied(upstream, **config) as (client, server),
     ):
         got = await client.ask("responses", request)

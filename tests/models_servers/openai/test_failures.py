@@ -11,13 +11,13 @@ from tests.support.streams import read_events, read_responses_stream
 
 from paddock.errors import InfraError, RequestError, from_wire
 from paddock.http import Call
-from paddock.testing import TRANSPORTS, Said, ScriptedUpstream, Status, first, share
+from paddock.testing import TRANSPORTS, ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, share
 
 Proxied = Callable[..., Any]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 RESPONSES: dict[str, Any] = {"input": "hi"}
-LONG = Said("word " * 40)
-TOO_LONG = Status(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded")
+LONG = ScriptedAnswer("word " * 40)
+TOO_LONG = ErrorStatus(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded")
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -30,10 +30,10 @@ async def until(holds: Callable[[], object]) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "tries"),
     [
-        (Status(500), "upstream_status", 3),
-        (Status(429), "upstream_status", 3),
-        (Status(401), "upstream_auth", 1),
-        (Status(403), "upstream_auth", 1),
+        (ErrorStatus(500), "upstream_status", 3),
+        (ErrorStatus(429), "upstream_status", 3),
+        (ErrorStatus(401), "upstream_auth", 1),
+        (ErrorStatus(403), "upstream_auth", 1),
         ("drop", "upstream_connection", 3),
         ("not_json", "upstream_unreadable", 3),
         ("not_an_answer", "upstream_no_message", 3),
@@ -98,8 +98,8 @@ async def test_an_endpoint_that_hangs_is_given_up_in_time(proxied: Proxied, stre
         started = time.monotonic()
         got = await client.ask("chat", {**CHAT, "stream": stream})
         took_s = time.monotonic() - started
-        await until(lambda: upstream.left == 2)
-    assert (got.body["error"]["kind"], upstream.calls, upstream.left) == ("upstream_timeout", 2, 2)
+        await until(lambda: upstream.n_cancelled == 2)
+    assert (got.body["error"]["kind"], upstream.calls, upstream.n_cancelled) == ("upstream_timeout", 2, 2)
     assert took_s < 20
 
 
@@ -118,7 +118,7 @@ async def test_a_stream_that_stops_coming_is_given_up_in_time(proxied: Proxied) 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_callers_deadline_ends_the_tries(proxied: Proxied, stream: bool) -> None:
     async with (
-        ScriptedUpstream(faults=first(99, Status(500))) as upstream,
+        ScriptedUpstream(faults=first(99, ErrorStatus(500))) as upstream,
         proxied(upstream, attempts=50, first_retry_s=0.2, max_retry_s=10) as (_, server),
     ):
         started = time.monotonic()
@@ -132,7 +132,7 @@ async def test_the_callers_deadline_ends_the_tries(proxied: Proxied, stream: boo
 
 async def test_retry_after_is_honoured_up_to_the_longest_wait(proxied: Proxied) -> None:
     async with (
-        ScriptedUpstream(faults=first(1, Status(429, retry_after_s=60))) as upstream,
+        ScriptedUpstream(faults=first(1, ErrorStatus(429, retry_after_s=60))) as upstream,
         proxied(upstream, first_retry_s=0.001, max_retry_s=0.3) as (client, _),
     ):
         started = time.monotonic()
@@ -143,7 +143,7 @@ async def test_retry_after_is_honoured_up_to_the_longest_wait(proxied: Proxied) 
 
 async def test_one_call_in_three_may_fail_and_every_call_is_answered(proxied: Proxied) -> None:
     async with (
-        ScriptedUpstream(faults=share(0.3, Status(500), seed=4)) as upstream,
+        ScriptedUpstream(faults=share(0.3, ErrorStatus(500), seed=4)) as upstream,
         proxied(upstream, attempts=8) as (client, server),
     ):
         got = await asyncio.gather(*(client.ask("chat", CHAT, f"ro_{nth}") for nth in range(200)))
@@ -173,7 +173,7 @@ async def test_too_long_a_prompt_is_the_callers_and_openai_clients_can_tell(
 
 async def test_another_refusal_is_the_callers_and_not_tried_again(proxied: Proxied) -> None:
     async with (
-        ScriptedUpstream(faults=first(99, Status(422, "temperature must be positive"))) as upstream,
+        ScriptedUpstream(faults=first(99, ErrorStatus(422, "temperature must be positive"))) as upstream,
         proxied(upstream) as (client, _),
     ):
         got = await client.ask("chat", CHAT)
@@ -183,7 +183,9 @@ async def test_another_refusal_is_the_callers_and_not_tried_again(proxied: Proxi
 
 async def test_an_aborted_answer_is_none(proxied: Proxied) -> None:
     async with (
-        ScriptedUpstream(lambda _body, nth: Said("hal", finish_reason="abort" if nth == 0 else "stop")) as upstream,
+        ScriptedUpstream(
+            lambda _body, nth: ScriptedAnswer("hal", finish_reason="abort" if nth == 0 else "stop")
+        ) as upstream,
         proxied(upstream) as (client, server),
     ):
         got = await client.ask("chat", CHAT, "ro_1")
@@ -204,8 +206,8 @@ async def test_cancelling_a_call_that_nobody_may_come_back_for_cancels_the_excha
             await asyncio.sleep(0.01)
         asking.cancel()
         await asyncio.wait([asking])
-        await until(lambda: upstream.left)
-        assert (upstream.left, upstream.in_flight) == (1, 0)
+        await until(lambda: upstream.n_cancelled)
+        assert (upstream.n_cancelled, upstream.in_flight) == (1, 0)
         assert (await client.ask("chat", CHAT)).status == 200
 
 
@@ -218,7 +220,7 @@ async def test_a_stream_that_is_left_or_never_read_gives_back_its_place(proxied:
         events = aiter(left.events)
         await anext(events)
         await events.aclose()
-        await until(lambda: upstream.left == 1)
+        await until(lambda: upstream.n_cancelled == 1)
         unread = await server.chat({**CHAT, "stream": True}, Call(path={"secret": "ro_1"}))
         upstream.event_delay_s = 0
         started = time.monotonic()

@@ -22,8 +22,8 @@ from tests.models_servers.openai.nemo_rl import (
 from tests.support.nemo_rl import Sampling
 
 from paddock.errors import InfraError, RequestError, from_wire
-from paddock.testing.engines import Said, Sampled
-from paddock.testing.templates import MADE
+from paddock.testing.engines import EngineAnswer, SampledAnswer
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import full_prompt
 from paddock.tokens.export import plan, samples
@@ -37,10 +37,10 @@ BODY: JsonObject = {**PAIR, "input": [GO]}
 class Steps:
     """Answers in turn, the last for ever."""
 
-    def __init__(self, *said: Said) -> None:
+    def __init__(self, *said: EngineAnswer) -> None:
         self.said = list(said)
 
-    def __call__(self, _prompt: list[int]) -> Said:
+    def __call__(self, _prompt: list[int]) -> EngineAnswer:
         return self.said.pop(0) if len(self.said) > 1 else self.said[0]
 
 
@@ -81,7 +81,7 @@ async def test_what_is_asked_is_what_the_server_wants(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "more"),
     [
-        *((name, "") for name, made in MADE.items() if made.marks == "chatml"),
+        *((name, "") for name, made in TEMPLATES.items() if made.marks == "chatml"),
         *((name, "And now?") for name in ("stripped_reasoning", "bos_again")),
     ],
 )
@@ -114,7 +114,7 @@ async def test_an_answer_may_end_without_the_end_token(tmp_path: Path, ended: st
     vocabulary = small_vocabulary()
     ids = vocabulary.encode("I look")
     stops = {"cut": [], "other_stop": [vocabulary.stops["<|endoftext|>"]], "end": [vocabulary.stops["<|im_end|>"]]}
-    first = Sampled([*ids, *stops[ended]], "length" if ended == "cut" else "stop")
+    first = SampledAnswer([*ids, *stops[ended]], "length" if ended == "cut" else "stop")
     async with standing(tmp_path, Steps(first, "Done.")) as stand:
         await play(stand, "ro_1", 2)
         record = await stand.server.turns("ro_1")

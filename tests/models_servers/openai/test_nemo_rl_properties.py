@@ -12,7 +12,7 @@ import pytest
 from tests.models_servers.openai.nemo_rl import PAIR, Stand, require_exact, standing
 from tests.support.wandering import Request, Wanderer, output_of, speaks
 
-from paddock.testing.engines import Said
+from paddock.testing.engines import EngineAnswer
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.types import JsonObject, Turn
 
@@ -29,15 +29,15 @@ class Walk:
         self.continued = 0
         """Requests that only appended, and went on from the turn that they appended to."""
 
-    def answer(self, _prompt: list[int]) -> Said:
+    def answer(self, _prompt: list[int]) -> EngineAnswer:
         return self.client.sampled(VOCABULARY)
 
     async def ask(self, stand: Stand, request: Request) -> None:
-        begun = stand.engine.begun
+        begun = stand.engine.n_started
         body = {**self.client.body(request), **PAIR}
         got = await stand.client.ask("chat" if "messages" in body else "responses", body, "ro_1")
         assert got.status == 200, got.body
-        if stand.engine.begun == begun:
+        if stand.engine.n_started == begun:
             return  # it was asked before
         number = len(self.client.requests)
         self.client.answered(request, output_of(got.body))

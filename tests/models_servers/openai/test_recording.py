@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from paddock.errors import InfraError
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.testing import TRANSPORTS, Said, ScriptedUpstream, Status
-from paddock.testing.upstream.said import log_probs, prompt_ids
+from paddock.testing import TRANSPORTS, ErrorStatus, ScriptedAnswer, ScriptedUpstream
+from paddock.testing.upstream.answer import log_probs, prompt_ids
 from paddock.tokens import full_prompt
 from paddock.types import JsonObject
 from paddock.types.responses import calls, new_id
@@ -22,8 +22,8 @@ EXACT = {"engine": "spliced", "request_token_ids": True}
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 
 
-def said(_body: JsonObject, nth: int) -> Said:
-    return Said(
+def said(_body: JsonObject, nth: int) -> ScriptedAnswer:
+    return ScriptedAnswer(
         f"step {nth}, äöü", (("bash", f'{{"n": {nth}}}'),), reasoning=f"thought {nth}", weight_version=f"w{nth}"
     )
 
@@ -72,7 +72,9 @@ async def test_prompts_and_samples_join_to_the_endpoints_own_ids(proxied: Proxie
 
 
 async def test_a_stream_records_the_same_tokens_as_a_whole_answer(proxied: Proxied) -> None:
-    same = Said("a long enough text to be cut", (("bash", '{"a": "long enough argument"}'),), reasoning="hm " * 9)
+    same = ScriptedAnswer(
+        "a long enough text to be cut", (("bash", '{"a": "long enough argument"}'),), reasoning="hm " * 9
+    )
     async with ScriptedUpstream(same) as upstream, proxied(upstream, **EXACT) as (client, server):
         await agent_loop(client, "ro_1", dialect="chat", stream=True, steps=2)
         record = await server.turns("ro_1")
@@ -105,7 +107,7 @@ async def test_without_ids_the_parent_is_the_turn_that_the_history_holds(proxied
 
 
 async def test_a_message_is_found_in_the_history_by_its_text(proxied: Proxied) -> None:
-    async with ScriptedUpstream(Said(" I am done. ")) as upstream, proxied(upstream) as (client, server):
+    async with ScriptedUpstream(ScriptedAnswer(" I am done. ")) as upstream, proxied(upstream) as (client, server):
         await client.ask("chat", {"messages": [{"role": "user", "content": "go"}]}, "ro_1")
         history = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "I am done."}]
         await client.ask("responses", {"input": [*history, {"role": "user", "content": "go on"}]}, "ro_1")
@@ -191,7 +193,7 @@ async def test_no_secret_is_in_a_file_a_log_a_message_or_a_repr(
 ) -> None:
     secret, key = new_id("ro"), "sk-very-secret"
     caplog.set_level(logging.DEBUG)
-    wrong = Status(500, "broken")
+    wrong = ErrorStatus(500, "broken")
     async with (
         ScriptedUpstream(faults=lambda nth: wrong if nth % 2 else None, keep_bodies=True) as upstream,
         proxied(upstream, api_key=key, attempts=1, default_headers={"x-key": key}) as (client, server),

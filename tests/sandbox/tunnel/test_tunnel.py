@@ -11,7 +11,7 @@ import pytest
 from paddock.errors import InfraError, LeakError
 from paddock.http.transport import make_client
 from paddock.sandbox.tunnel import HttpUpstream, Tunnel, TunnelSettings, Turned
-from paddock.testing.upstream import Said, ScriptedUpstream, first
+from paddock.testing.upstream import ScriptedAnswer, ScriptedUpstream, first
 
 SECRET = "ro_0123456789abcdef"
 
@@ -295,7 +295,7 @@ async def test_a_call_that_its_reader_objects_to_is_not_passed_on(open_tunnel: A
 
 
 async def test_behind_a_url_the_key_and_the_path_are_those_of_the_host(open_tunnel: Any) -> None:
-    async with ScriptedUpstream(Said("One small step.")) as server, make_client() as client:
+    async with ScriptedUpstream(ScriptedAnswer("One small step.")) as server, make_client() as client:
         tunnel = await open_tunnel(HttpUpstream(client, server.url, api_key="real"))
         body = orjson.dumps({"model": "any", "input": "What next?", "stream": True})
         reply = await client.post(tunnel.base_url + "/responses", content=body, headers={"authorization": "Bearer x"})
@@ -305,7 +305,10 @@ async def test_behind_a_url_the_key_and_the_path_are_those_of_the_host(open_tunn
 
 
 async def test_a_url_that_cuts_its_stream_is_cut_inside_too(open_tunnel: Any) -> None:
-    async with ScriptedUpstream(Said("One."), faults=first(1, "half_body")) as server, make_client() as client:
+    async with (
+        ScriptedUpstream(ScriptedAnswer("One."), faults=first(1, "half_body")) as server,
+        make_client() as client,
+    ):
         tunnel = await open_tunnel(HttpUpstream(client, server.url))
         body = orjson.dumps({"model": "any", "input": "What next?", "stream": True})
         with pytest.raises(httpx.HTTPError):

@@ -15,19 +15,21 @@ from openai import AsyncOpenAI
 from paddock.http import HttpPeer
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.testing import Said, ScriptedUpstream, Status, first, over
+from paddock.testing import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, over
 from paddock.types import JsonObject
 
 SECRET = "ro_0123456789"
 TEXT = "Größe: two files. " * 3
 ARGUMENTS = '{"command": "ls -la", "n": 1}'
 PATCH = "*** Begin Patch\n"
-CALLED = Said(
+CALLED = ScriptedAnswer(
     text=TEXT,
     calls=(("bash", ARGUMENTS), ("apply_patch", '{"input": "*** Begin Patch\\n"}')),
     reasoning="They want the listing. " * 3,
 )
-TWO_CALLS = Said(text=TEXT, calls=(("bash", ARGUMENTS), ("bash", '{"command": "pwd"}')), reasoning="Both at once.")
+TWO_CALLS = ScriptedAnswer(
+    text=TEXT, calls=(("bash", ARGUMENTS), ("bash", '{"command": "pwd"}')), reasoning="Both at once."
+)
 SCHEMA: JsonObject = {"type": "object", "properties": {"command": {"type": "string"}}}
 TOO_LONG = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
 
@@ -52,7 +54,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
 
     @asynccontextmanager
     async def serve(
-        said: Said, *, token: str | None = None, faults: Any = None, event_delay_s: float = 0.0, **config: Any
+        said: ScriptedAnswer, *, token: str | None = None, faults: Any = None, event_delay_s: float = 0.0, **config: Any
     ) -> AsyncIterator[Clients]:
         settings: JsonObject = {"model": "policy", "attempts": 1, "turn_store": {"folder": str(tmp_path)}, **config}
         async with ScriptedUpstream(said, faults=faults, event_delay_s=event_delay_s, keep_bodies=True) as upstream:
@@ -118,7 +120,7 @@ async def test_openai_reads_a_response_with_every_kind_of_item(opened: Opened, s
 async def test_openai_reads_calls_within_a_namespace(opened: Opened) -> None:
     namespace = {"type": "namespace", "name": "shell", "description": "d", "tools": RESPONSES["tools"][:1]}
     asked = {**RESPONSES, "tools": [namespace]}
-    async with opened(Said(calls=(("bash", ARGUMENTS),))) as clients:
+    async with opened(ScriptedAnswer(calls=(("bash", ARGUMENTS),))) as clients:
         whole: Any = await clients.openai.responses.create(**asked)
         async with clients.openai.responses.stream(**{**asked, "input": "again"}) as events:
             streamed: Any = await events.get_final_response()
@@ -234,7 +236,7 @@ async def test_anthropic_is_answered_by_an_endpoint_of_the_responses_dialect(ope
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_anthropic_reads_a_call_whose_arguments_are_no_json(opened: Opened, stream: bool) -> None:
-    async with opened(Said(calls=(("bash", '{"command": '),))) as clients:
+    async with opened(ScriptedAnswer(calls=(("bash", '{"command": '),))) as clients:
         if stream:
             async with clients.anthropic.messages.stream(**MESSAGES) as events:
                 message: Any = await events.get_final_message()
@@ -244,9 +246,10 @@ async def test_anthropic_reads_a_call_whose_arguments_are_no_json(opened: Opened
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"), [(Said("half an ans", finish_reason="length"), "max_tokens"), (Said("whole"), "end_turn")]
+    ("said", "reason"),
+    [(ScriptedAnswer("half an ans", finish_reason="length"), "max_tokens"), (ScriptedAnswer("whole"), "end_turn")],
 )
-async def test_anthropic_learns_why_an_answer_ended(opened: Opened, said: Said, reason: str) -> None:
+async def test_anthropic_learns_why_an_answer_ended(opened: Opened, said: ScriptedAnswer, reason: str) -> None:
     async with opened(said) as clients:
         message = await clients.anthropic.messages.create(**MESSAGES)
     assert message.stop_reason == reason
@@ -277,7 +280,7 @@ async def ask_each(clients: Clients, *, stream: bool = False) -> list[Exception]
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prompt_that_is_too_long_is_a_bad_request_that_clients_know(opened: Opened, stream: bool) -> None:
-    fault = Status(400, TOO_LONG, "context_length_exceeded")
+    fault = ErrorStatus(400, TOO_LONG, "context_length_exceeded")
     async with opened(CALLED, faults=first(99, fault)) as clients:
         in_responses, in_chat, in_messages = await ask_each(clients, stream=stream)
     for error in (in_responses, in_chat):
@@ -291,13 +294,13 @@ async def test_a_prompt_that_is_too_long_is_a_bad_request_that_clients_know(open
 @pytest.mark.parametrize(
     ("fault", "of_openai", "of_anthropic", "final"),
     [
-        (Status(429), openai.InternalServerError, anthropic.InternalServerError, False),
-        (Status(500), openai.InternalServerError, anthropic.InternalServerError, False),
-        (Status(401), openai.InternalServerError, anthropic.InternalServerError, True),
+        (ErrorStatus(429), openai.InternalServerError, anthropic.InternalServerError, False),
+        (ErrorStatus(500), openai.InternalServerError, anthropic.InternalServerError, False),
+        (ErrorStatus(401), openai.InternalServerError, anthropic.InternalServerError, True),
     ],
 )
 async def test_trouble_at_the_endpoint_is_the_servers_own(
-    opened: Opened, fault: Status, of_openai: Any, of_anthropic: Any, final: bool
+    opened: Opened, fault: ErrorStatus, of_openai: Any, of_anthropic: Any, final: bool
 ) -> None:
     async with opened(CALLED, faults=first(99, fault)) as clients:
         in_responses, in_chat, in_messages = await ask_each(clients)
@@ -333,7 +336,7 @@ async def test_a_rollout_that_is_over_is_a_conflict_that_is_not_retried(opened: 
 
 
 async def test_a_stream_that_breaks_is_an_error_of_each_client(opened: Opened) -> None:
-    async with opened(Said("word " * 40), faults=first(99, "half_body"), event_delay_s=0.002) as clients:
+    async with opened(ScriptedAnswer("word " * 40), faults=first(99, "half_body"), event_delay_s=0.002) as clients:
         _, in_chat, in_messages = await ask_each_broken(clients)
     assert isinstance(in_chat, openai.APIError)
     assert isinstance(in_messages, anthropic.APIStatusError)
@@ -360,7 +363,7 @@ async def ask_each_broken(clients: Clients) -> tuple[str, Exception, Exception]:
 
 
 async def test_the_key_of_either_client_names_the_rollout(opened: Opened) -> None:
-    async with opened(Said("ok")) as clients:
+    async with opened(ScriptedAnswer("ok")) as clients:
         await clients.openai.responses.create(model="any", input="hi")
         await clients.anthropic.messages.create(**MESSAGES)
         await clients.anthropic.with_options(api_key="another").messages.create(**MESSAGES)

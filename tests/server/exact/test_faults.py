@@ -17,7 +17,14 @@ from tests.support.models import asking
 from tests.support.streams import read_responses_stream
 
 from paddock.http import Call, HttpPeer
-from paddock.testing.engines import Cut, Said, ScriptedEngine, ScriptedExactServer, TalkingParser, scripted_server
+from paddock.testing.engines import (
+    CutAnswer,
+    EngineAnswer,
+    ScriptedEngine,
+    ScriptedExactServer,
+    TextParser,
+    scripted_server,
+)
 from paddock.testing.transports import over
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.types import JsonObject
@@ -45,9 +52,9 @@ async def listening(server: ScriptedExactServer) -> AsyncIterator[Listening]:
         yield Listening(server, f"{peer.base_url}/r/ro_1/v1/responses", client)
 
 
-def talking(folder: Path, said: Said = WORDS, **config: Any) -> ScriptedExactServer:
+def talking(folder: Path, said: EngineAnswer = WORDS, **config: Any) -> ScriptedExactServer:
     """Its engine gives the first ids, and the rest when the gate is opened."""
-    server = scripted_server(folder, lambda prompt: said, parser=TalkingParser, **config)
+    server = scripted_server(folder, lambda prompt: said, parser=TextParser, **config)
     server.engine.gate = asyncio.Event()
     return server
 
@@ -72,8 +79,8 @@ def text(response: JsonObject) -> str:
 async def test_a_stream_that_breaks_ends_with_the_dialects_error_and_the_retry_is_sampled_anew(
     tmp_path: Path, after: int
 ) -> None:
-    answers: list[Said] = [Cut(WORDS, after), WORDS]
-    server = scripted_server(tmp_path, lambda prompt: answers.pop(0), parser=TalkingParser)
+    answers: list[EngineAnswer] = [CutAnswer(WORDS, after), WORDS]
+    server = scripted_server(tmp_path, lambda prompt: answers.pop(0), parser=TextParser)
     async with listening(server) as at:
         broken = await at.post(STREAMED)
         if after:
@@ -84,7 +91,7 @@ async def test_a_stream_that_breaks_ends_with_the_dialects_error_and_the_retry_i
         assert list(server.store.turns("ro_1")) == []
         assert text(read_responses_stream((await at.post(STREAMED)).content)) == WORDS
         record = await server.turns("ro_1")
-    assert (server.engine.begun, len(record.turns), len(server.engine.seen)) == (2, 1, 1)
+    assert (server.engine.n_started, len(record.turns), len(server.engine.calls)) == (2, 1, 1)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -103,7 +110,7 @@ async def test_a_client_that_goes_in_mid_answer_and_comes_back_gets_the_same_ans
         got = await again
         assert text(read_responses_stream(got.content) if stream else got.json()) == WORDS
         record = await server.turns("ro_1")
-    assert (server.engine.begun, server.engine.left, len(record.turns)) == (1, 0, 1)
+    assert (server.engine.n_started, server.engine.n_cancelled, len(record.turns)) == (1, 0, 1)
 
 
 async def test_a_client_that_closes_its_socket_before_the_first_byte_does_not_end_the_sampling(tmp_path: Path) -> None:
@@ -117,14 +124,14 @@ async def test_a_client_that_closes_its_socket_before_the_first_byte_does_not_en
             f"Content-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
-        await until(lambda: server.engine.begun == 1)
+        await until(lambda: server.engine.n_started == 1)
         raw.close()
         await asyncio.sleep(0.05)
         opened(server)
-        await until(lambda: server.engine.seen)
+        await until(lambda: server.engine.calls)
         assert text((await at.post(GO)).json()) == WORDS
         record = await server.turns("ro_1")
-    assert (server.engine.begun, len(record.turns)) == (1, 1)
+    assert (server.engine.n_started, len(record.turns)) == (1, 1)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -136,12 +143,12 @@ async def test_where_nobody_comes_back_in_time_nothing_is_recorded(tmp_path: Pat
         if whole:
             await asyncio.sleep(0.03)
             opened(server)
-        await until(lambda: server.given_up and (whole or server.engine.left))
+        await until(lambda: server.given_up and (whole or server.engine.n_cancelled))
         assert list(server.store.turns("ro_1")) == []
-        assert (server.engine.left, len(server.engine.seen)) == (int(not whole), int(whole))
+        assert (server.engine.n_cancelled, len(server.engine.calls)) == (int(not whole), int(whole))
         opened(server)
         await at.post(GO)
-        assert (server.engine.begun, len(server.store.turns("ro_1")), server.given_up) == (2, 1, 1)
+        assert (server.engine.n_started, len(server.store.turns("ro_1")), server.given_up) == (2, 1, 1)
 
 
 async def test_a_call_of_no_rollout_ends_with_its_client(tmp_path: Path) -> None:
@@ -150,7 +157,7 @@ async def test_a_call_of_no_rollout_ends_with_its_client(tmp_path: Path) -> None
         plain = at.url.replace("/r/ro_1", "")
         async with at.client.stream("POST", plain, json=STREAMED) as reply:
             await anext(reply.aiter_bytes())
-        await until(lambda: server.engine.left == 1)
+        await until(lambda: server.engine.n_cancelled == 1)
     assert server.given_up == 0
 
 
@@ -162,13 +169,13 @@ async def test_what_is_being_sampled_when_its_rollout_ends_is_not_recorded(
     server = talking(tmp_path)
     async with asking("direct", server) as client:
         asked = asyncio.ensure_future(client.ask("responses", {**GO, "stream": stream}, "ro_1"))
-        await until(lambda: server.engine.begun)
+        await until(lambda: server.engine.n_started)
         await asyncio.sleep(0.01)
         await (server.turns("ro_1") if end == "turns" else server.forget("ro_1"))
         got = await asyncio.wait_for(asked, 60)
         assert got.status >= 400 or read_responses_stream(got.stream)["status"] == "failed"
         opened(server)
-        assert server.engine.left == 1
+        assert server.engine.n_cancelled == 1
         assert (await server.turns("ro_1")).turns == []
 
 
@@ -179,7 +186,7 @@ async def test_an_answer_that_a_slow_reader_reads_after_the_rollouts_end_is_not_
         events = reply.events
         seen = [await anext(events)]
         opened(server)
-        await until(lambda: server.engine.seen)
+        await until(lambda: server.engine.calls)
         await server.forget("ro_1")
         seen += [event async for event in events]
         assert read_responses_stream(b"".join(seen))["status"] == "failed"
@@ -210,7 +217,7 @@ async def test_the_first_reader_to_the_end_records_for_a_slow_one(tmp_path: Path
         seen += [event async for event in events]
         assert read_responses_stream(b"".join(seen))["output"] == whole["output"]
         assert len(server.store.turns("ro_1")) == 1
-    assert server.engine.begun == 1
+    assert server.engine.n_started == 1
 
 
 async def test_a_client_hears_that_its_stream_lives(tmp_path: Path) -> None:
@@ -243,14 +250,14 @@ async def test_after_its_deadline_a_call_is_answered_with_an_error_and_its_retry
         assert late.status_code >= 400
         opened(server)
         assert text((await at.post(GO)).json()) == WORDS
-    assert server.engine.begun == 1
+    assert server.engine.n_started == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_on_a_full_disk_the_client_gets_an_error_and_later_the_same_answer(tmp_path: Path, stream: bool) -> None:
     folder = tmp_path / "turns"
     answers = iter(range(9))
-    server = scripted_server(folder, lambda prompt: f"answer {next(answers)}", parser=TalkingParser)
+    server = scripted_server(folder, lambda prompt: f"answer {next(answers)}", parser=TextParser)
     body = {**GO, "stream": stream}
     async with asking("asgi", server) as client:
         folder.rmdir()
@@ -261,7 +268,7 @@ async def test_on_a_full_disk_the_client_gets_an_error_and_later_the_same_answer
         got = await client.ask("responses", body, "ro_1")
         assert text(got.body or read_responses_stream(got.stream)) == "answer 0"
         record = await server.turns("ro_1")
-    assert (server.engine.begun, len(record.turns)) == (1, 1)
+    assert (server.engine.n_started, len(record.turns)) == (1, 1)
 
 
 _SMALL_DISK = """
@@ -278,7 +285,7 @@ async def main(folder):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
             got = await client.ask("responses", {"input": "go"}, "ro_1")
             found.append([got.status, sum(file.stat().st_size for file in folder.iterdir()) > 0])
-        found.append([server.engine.begun, len((await server.turns("ro_1")).turns)])
+        found.append([server.engine.n_started, len((await server.turns("ro_1")).turns)])
     print(json.dumps(found))
 
 asyncio.run(main(Path(sys.argv[1])))

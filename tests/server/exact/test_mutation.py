@@ -54,7 +54,7 @@ async def test_the_record_is_as_if_the_client_had_changed_nothing(tmp_path: Path
             if spoils:
                 spoil(body)
                 spoil(answer["output"])
-            prompts.append(server.engine.seen[-1].prompt)
+            prompts.append(server.engine.calls[-1].prompt)
         turns = (await server.turns("ro_1")).turns
         records.append((prompts, [(turn.sampling, turn.prompt_ids, texts(turn.output)) for turn in turns]))
         assert [turn.parent for turn in turns] == [None, *(turn.id for turn in turns[:-1])]
@@ -77,7 +77,7 @@ async def test_an_answer_that_is_told_again_is_the_one_that_was_told_first(tmp_p
         spoil(first["output"])
         first = await ask(server, body)
         assert first["output"] == told
-    assert server.engine.begun == 1
+    assert server.engine.n_started == 1
     await server.stop()
 
 
@@ -103,6 +103,6 @@ async def test_branches_that_run_at_once_have_the_ids_of_their_own_turns(tmp_pat
         before = whole[turn.parent] if turn.parent else []
         whole[turn.id] = [*before, *(turn.prompt_ids or ()), *(turn.sampled_ids or ())]
         assert index.full_ids(turn.id) == whole[turn.id]
-    seen = sorted([*each.prompt, *each.sampled] for each in server.engine.seen)
+    seen = sorted([*each.prompt, *each.sampled] for each in server.engine.calls)
     assert sorted(whole.values()) == seen
     await server.stop()

@@ -29,7 +29,7 @@ async def test_after_its_last_call_a_rollout_gets_an_overflow_and_a_retry_its_an
         assert (await client.ask("responses", body(seed=1), "ro_1")).status == 200
         assert (await client.ask("responses", body(seed=2), "ro_2")).status == 200
         record = await server.turns("ro_1")
-    assert (server.engine.begun, len(record.turns)) == (3, 2)
+    assert (server.engine.n_started, len(record.turns)) == (3, 2)
 
 
 async def test_the_config_goes_over_the_row_and_the_row_over_the_client(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ async def test_the_config_goes_over_the_row_and_the_row_over_the_client(tmp_path
         assert (await client.ask("responses", asked, "ro_1")).status == 200
         (turn,) = (await server.turns("ro_1")).turns
     given = {"temperature": 0.7, "top_p": 0.5, "min_p": 0.1, "seed": 3, "max_tokens": 64}
-    assert (turn.sampling, server.engine.seen[0].params) == (given, given)
+    assert (turn.sampling, server.engine.calls[0].params) == (given, given)
     assert turn.overridden == ["min_p", "temperature", "top_k", "top_p"]
 
 
@@ -70,4 +70,4 @@ async def test_a_prompt_without_room_for_an_answer_is_refused_before_the_engine_
         long = await client.ask("responses", {"input": "word " * 50}, "ro_1")
         assert (long.status, long.body["error"]["code"]) == (400, "context_length_exceeded")
         assert (await client.ask("responses", body(), "ro_1")).status == 200
-    assert engine.begun == 1
+    assert engine.n_started == 1

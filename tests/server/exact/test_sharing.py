@@ -11,7 +11,7 @@ from tests.support.models import Got, ModelClient, asking
 from tests.support.streams import read_responses_stream
 
 from paddock.server.exchange import Exchange
-from paddock.testing.engines import Cut, Said, ScriptedExactServer, TalkingParser, scripted_server
+from paddock.testing.engines import CutAnswer, EngineAnswer, ScriptedExactServer, TextParser, scripted_server
 from paddock.types import JsonObject
 
 GO: JsonObject = {"input": [{"role": "user", "content": "go"}]}
@@ -25,7 +25,7 @@ class Numbered:
     def __init__(self) -> None:
         self.number = 0
 
-    def __call__(self, prompt: list[int]) -> Said:
+    def __call__(self, prompt: list[int]) -> EngineAnswer:
         self.number += 1
         return f"answer {self.number} {CALL}"
 
@@ -54,7 +54,7 @@ def held(server: ScriptedExactServer) -> asyncio.Event:
 
 
 async def begun(server: ScriptedExactServer, count: int = 1) -> None:
-    while server.engine.begun < count:
+    while server.engine.n_started < count:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0.005)
 
@@ -73,7 +73,7 @@ async def test_two_that_ask_the_same_at_once_share_one_answer(
         first, second = await asyncio.gather(*asked)
         record = await server.turns("ro_1")
     assert first == second
-    assert (server.engine.begun, len(record.turns)) == (1, 1)
+    assert (server.engine.n_started, len(record.turns)) == (1, 1)
     assert record.turns[0].output == first
 
 
@@ -83,13 +83,13 @@ async def test_what_was_answered_is_answered_from_the_record_until_something_goe
         first = await ask(client, GO)
         for stream in (False, True):
             assert await ask(client, GO, stream=stream) == first
-        assert server.engine.begun == 1
+        assert server.engine.n_started == 1
         await ask(client, going_on(GO, first))
         again = await ask(client, GO)
         assert again != first
         assert await ask(client, GO) == again
         record = await server.turns("ro_1")
-    assert server.engine.begun == 3
+    assert server.engine.n_started == 3
     assert [turn.parent for turn in record.turns] == [None, record.turns[0].id, None]
     assert record.turns[2].prompt_ids == record.turns[0].prompt_ids
 
@@ -115,24 +115,24 @@ async def test_a_server_that_restarts_answers_a_retry_from_its_record_and_goes_o
     server = scripted_server(tmp_path, Numbered())
     async with asking("direct", server) as client:
         assert await ask(client, GO) == first
-        assert server.engine.begun == 0
+        assert server.engine.n_started == 0
         await ask(client, going_on(GO, first))
         record = await server.turns("ro_1")
     assert [turn.parent for turn in record.turns] == [None, record.turns[0].id]
 
 
 async def test_a_failed_call_is_not_recorded_and_asked_again(tmp_path: Path) -> None:
-    answers: list[Said] = [RuntimeError("out of luck"), Cut("a long answer that breaks off", 6), "fine"]
+    answers: list[EngineAnswer] = [RuntimeError("out of luck"), CutAnswer("a long answer that breaks off", 6), "fine"]
     server = scripted_server(tmp_path, lambda prompt: answers.pop(0))
     async with asking("asgi", server) as client:
         assert [(await client.ask("responses", GO, "ro_1")).status for _ in range(2)] == [500, 503]
         assert (await ask(client, GO))[0]["content"][0]["text"] == "fine"
         record = await server.turns("ro_1")
-    assert (server.engine.begun, len(record.turns), server.given_up) == (3, 1, 0)
+    assert (server.engine.n_started, len(record.turns), server.given_up) == (3, 1, 0)
 
 
 async def test_a_failure_reaches_all_that_joined(tmp_path: Path) -> None:
-    server = scripted_server(tmp_path, lambda prompt: Cut(WORDS, 6), parser=TalkingParser)
+    server = scripted_server(tmp_path, lambda prompt: CutAnswer(WORDS, 6), parser=TextParser)
     async with asking("direct", server) as client:
         go = held(server)
         bodies = [GO, {**GO, "stream": True}]
@@ -143,7 +143,7 @@ async def test_a_failure_reaches_all_that_joined(tmp_path: Path) -> None:
         assert whole.status == 503
         assert streamed.status == 503 or read_responses_stream(streamed.stream)["status"] == "failed"
         assert server.store.turns("ro_1") == []
-    assert server.engine.begun == 1
+    assert server.engine.n_started == 1
 
 
 async def test_calls_of_no_rollout_and_of_two_rollouts_share_nothing(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_calls_of_no_rollout_and_of_two_rollouts_share_nothing(tmp_path: P
         secrets = [None, None, "ro_1", "ro_2"]
         got = await asyncio.gather(*(client.ask("responses", GO, secret) for secret in secrets))
         assert [len(server.store.turns(secret)) for secret in ("ro_1", "ro_2")] == [1, 1]
-    assert server.engine.begun == 4
+    assert server.engine.n_started == 4
     assert len({str(output(each)) for each in got}) == 4
 
 

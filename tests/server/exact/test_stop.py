@@ -7,7 +7,7 @@ import pytest
 from paddock.server.exact import ExactConfig
 from paddock.server.recording_server import RecordingServer
 from paddock.testing.engines import ScriptedEngine, ScriptedExactServer
-from paddock.testing.templates import MADE
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 
@@ -32,7 +32,7 @@ class OnFullDisk(ScriptedExactServer, FullDisk):
 async def test_the_engine_is_stopped_also_where_the_record_fails_to_close(tmp_path: Path) -> None:
     vocabulary = small_vocabulary()
     engine = Stoppable(vocabulary, lambda _prompt: "So.")
-    prompter = Prompter(ChatTemplate(MADE["chatml"].source, vocabulary.special_texts), vocabulary)
+    prompter = Prompter(ChatTemplate(TEMPLATES["chatml"].source, vocabulary.special_texts), vocabulary)
     config = ExactConfig.model_validate({"turn_store": {"folder": tmp_path}})
     server = OnFullDisk(config, engine=engine, prompter=prompter, vocabulary=vocabulary)
     await server.start()

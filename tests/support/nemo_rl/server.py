@@ -19,7 +19,7 @@ from tests.support.nemo_rl.splicing import Renderer
 from paddock.errors import PaddockError
 from paddock.http import Call
 from paddock.server.exact import Parser, TokenEngine
-from paddock.testing.engines import PlainParser
+from paddock.testing.engines import JsonCallParser
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.types import JsonObject
 from paddock.types.responses import new_id
@@ -64,7 +64,7 @@ class NemoRlChat:
         *,
         model: str = "policy",
         max_model_len: int = 4096,
-        parser: Callable[[], Parser] = PlainParser,
+        parser: Callable[[], Parser] = JsonCallParser,
         template_kwargs: Mapping[str, Any] = NO_ARGUMENTS,
         routed_experts: bool = False,
         fault: Callable[[int], Fault | None] = lambda _: None,

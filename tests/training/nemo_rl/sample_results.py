@@ -3,8 +3,8 @@
 from itertools import count
 
 from paddock.server.exact import Equipment, ExactConfig, ExactServer
-from paddock.testing.engines import PlainParser, ScriptedEngine
-from paddock.testing.templates import MADE
+from paddock.testing.engines import JsonCallParser, ScriptedEngine
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 
@@ -18,7 +18,7 @@ class WordCountServer(ExactServer[ExactConfig]):
 
     async def equip(self) -> Equipment:
         vocabulary = small_vocabulary()
-        template = ChatTemplate(MADE["chatml"].source, vocabulary.special_texts)
+        template = ChatTemplate(TEMPLATES["chatml"].source, vocabulary.special_texts)
         numbers = count()
         engine = ScriptedEngine(vocabulary, lambda prompt: "Well, " * (next(numbers) % 7) + "done.")
-        return Equipment(engine, vocabulary, Prompter(template, vocabulary), lambda tools, prompt_ids: PlainParser())
+        return Equipment(engine, vocabulary, Prompter(template, vocabulary), lambda tools, prompt_ids: JsonCallParser())

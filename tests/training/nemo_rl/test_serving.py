@@ -146,11 +146,11 @@ async def test_when_one_wait_is_cancelled_all_rollouts_of_the_call_end(trainer: 
     async with serving(trainer) as service:
         stream = service.run(rows("something quite long to say", size=4))
         waiting = asyncio.ensure_future(_first(stream))
-        await until(lambda: trainer.engine.begun == 4)
+        await until(lambda: trainer.engine.n_started == 4)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await until(lambda: trainer.engine.left == 4)
+        await until(lambda: trainer.engine.n_cancelled == 4)
         trainer.engine.gate = None
         assert reason((await results(service, rows("yes")))[0]) is None, "the servers go on"
     assert len(trainer.lines("rollouts.jsonl")) == 1
@@ -160,20 +160,20 @@ async def test_what_nobody_waits_for_any_more_ends(trainer: StubTrainer) -> None
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer) as service:
         stream = service.run(rows("something quite long to say", size=2))
-        await until(lambda: trainer.engine.begun == 2)
+        await until(lambda: trainer.engine.n_started == 2)
         del stream
         gc.collect()
-        await until(lambda: trainer.engine.left == 2)
+        await until(lambda: trainer.engine.n_cancelled == 2)
 
 
 async def test_who_waits_when_the_environment_is_shut_down_is_told(trainer: StubTrainer) -> None:
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer) as service:
         waiting = asyncio.ensure_future(_first(service.run(rows("something quite long to say", size=2))))
-        await until(lambda: trainer.engine.begun == 2)
+        await until(lambda: trainer.engine.n_started == 2)
     with pytest.raises(StatusError, match="shut down"):
         await waiting
-    await until(lambda: trainer.engine.left == 2)
+    await until(lambda: trainer.engine.n_cancelled == 2)
     assert trainer.lines("failures.jsonl") == []
 
 
@@ -188,9 +188,9 @@ async def test_a_limit_lets_rollouts_in_by_groups(trainer: StubTrainer) -> None:
     trainer.engine.gate = asyncio.Event()
     async with serving(trainer, eval=said) as service:
         stream = service.run(rows("something quite long to say", "another thing", size=2))
-        await until(lambda: trainer.engine.begun == 2)
+        await until(lambda: trainer.engine.n_started == 2)
         await asyncio.sleep(0.1)
-        assert trainer.engine.begun == 2
+        assert trainer.engine.n_started == 2
         trainer.engine.gate.set()
         found = [await one for one in stream]
     assert len(found) == 4

@@ -144,10 +144,10 @@ async def test_a_stream_that_is_left_ends_its_rollouts(trainer: StubTrainer) -> 
     actor.set_tokenizer(StubTokenizer())
     task = asyncio.create_task(stream(actor, rows("something quite long to say", size=3)))
     async with asyncio.timeout(60):
-        while trainer.engine.begun < 3:
+        while trainer.engine.n_started < 3:
             await asyncio.sleep(0.02)
         task.cancel()
-        while trainer.engine.left < 3:
+        while trainer.engine.n_cancelled < 3:
             await asyncio.sleep(0.02)
     with pytest.raises(asyncio.CancelledError):
         await task

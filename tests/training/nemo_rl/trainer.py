@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from tests.support.nemo_rl import Fault, NemoRlChat, Sampling
 
-from paddock.testing.engines import Said, ScriptedEngine
-from paddock.testing.templates import MADE
+from paddock.testing.engines import EngineAnswer, ScriptedEngine
+from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate
 from paddock.training.nemo_rl.compose import policy_keys
@@ -85,9 +85,9 @@ class StubTokenizer:
 async def open_trainer(folder: Path) -> AsyncIterator[StubTrainer]:
     """The policy says what it is asked to say."""
     vocabulary = small_vocabulary()
-    template = ChatTemplate(MADE["chatml"].source, vocabulary.special_texts)
+    template = ChatTemplate(TEMPLATES["chatml"].source, vocabulary.special_texts)
 
-    def said(prompt: list[int]) -> Said:
+    def said(prompt: list[int]) -> EngineAnswer:
         found: list[str] = re.findall(r"say (\w+)", vocabulary.decode(prompt))
         return found[-1]
 

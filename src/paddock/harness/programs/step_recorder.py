@@ -19,7 +19,7 @@ import orjson
 
 from paddock.harness.contract import MalformedCall, Model, OnStep, SideRequest, Step
 from paddock.tools import Finish, Malformed, Shell, normalise
-from paddock.types import JsonObject, SaidTurn
+from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import Call, calls, content_text, item_type, messages
 
 CUT = "length"
@@ -47,7 +47,7 @@ class StepRecorder:
         self.sampled_tokens = 0
         self.malformed: Counter[MalformedCall] = Counter()
         self.refused: Counter[str] = Counter()
-        self.last: SaidTurn | None = None
+        self.last: TurnSummary | None = None
         self.final: str | None = None
         self._asked: set[bytes] = set()
         """Hashes of requests that were passed on: the same one again is a retry."""
@@ -58,7 +58,7 @@ class StepRecorder:
         self._results: dict[str, str] = {}
         self._offered: dict[str, JsonObject] = {}
         """Tools by name, with the schema of their arguments where it was told."""
-        self._waiting: list[SaidTurn] = []
+        self._waiting: list[TurnSummary] = []
         self._steps = 0
         self._arrived = asyncio.Event()
 
@@ -118,19 +118,19 @@ class StepRecorder:
             self._count(turn)
             self._report(Step(turn=self._steps, output=[*turn.output, *self._answers(turn)], turn_id=turn.id))
 
-    def _is_whole(self, turn: SaidTurn) -> bool:
+    def _is_whole(self, turn: TurnSummary) -> bool:
         """A turn without calls is whole when there is a later one."""
         made = [call.call_id for call in calls(turn.output)]
         return all(one in self._results for one in made) if made else len(self._waiting) > 1
 
-    def _answers(self, turn: SaidTurn) -> Iterator[JsonObject]:
+    def _answers(self, turn: TurnSummary) -> Iterator[JsonObject]:
         for item in turn.output:
             call_id = item.get("call_id")
             if isinstance(call_id, str) and call_id in self._results:
                 kind = "custom_tool_call_output" if item_type(item) == _CUSTOM else "function_call_output"
                 yield {"type": kind, "call_id": call_id, "output": self._results[call_id]}
 
-    def _count(self, turn: SaidTurn) -> None:
+    def _count(self, turn: TurnSummary) -> None:
         cut = turn.finish_reason == CUT
         for item, call in zip(_calls_of(turn.output), calls(turn.output), strict=True):
             if cut and (call.call_id not in self._results or not _is_object(call.arguments)):
@@ -150,7 +150,7 @@ class StepRecorder:
             self.malformed["bad_json" if action.reason in ("not_json", "not_object") else "bad_arguments"] += 1
 
 
-def _last_words(turn: SaidTurn) -> str | None:
+def _last_words(turn: TurnSummary) -> str | None:
     """Those of a tool that ends the task go before a message beside it."""
     ends = (normalise(call.name, call.arguments) for call in calls(turn.output))
     told = [*messages(turn.output), *(one.text for one in ends if isinstance(one, Finish) and one.text)]

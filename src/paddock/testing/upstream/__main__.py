@@ -9,7 +9,7 @@ import signal
 
 import uvloop
 
-from paddock.testing.upstream import Faults, Said, ScriptedUpstream, Status, share
+from paddock.testing.upstream import ErrorStatus, Faults, ScriptedAnswer, ScriptedUpstream, share
 
 
 def main() -> None:
@@ -25,18 +25,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="decides which calls fail")
     args = parser.parse_args()
     calls = tuple((name, raw) for name, raw in args.call)
-    said = Said(args.text or ("" if calls else "ok"), calls, args.reasoning)
-    faults = share(args.failing_share, Status(args.status), seed=args.seed) if args.failing_share else None
+    answer = ScriptedAnswer(args.text or ("" if calls else "ok"), calls, args.reasoning)
+    faults = share(args.failing_share, ErrorStatus(args.status), seed=args.seed) if args.failing_share else None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(said, faults, args))
+        runner.run(_serve(answer, faults, args))
 
 
-async def _serve(said: Said, faults: Faults | None, args: argparse.Namespace) -> None:
+async def _serve(answer: ScriptedAnswer, faults: Faults | None, args: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     upstream = ScriptedUpstream(
-        said, faults=faults, delay_s=args.delay_s, event_delay_s=args.event_delay_s, port=args.port
+        answer, faults=faults, delay_s=args.delay_s, event_delay_s=args.event_delay_s, port=args.port
     )
     async with upstream:
         print(upstream.url, flush=True)  # noqa: T201 - the command's output

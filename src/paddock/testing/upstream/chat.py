@@ -1,82 +1,82 @@
-"""What is said, as a chat completion: whole, or in chunks. Token ids in vLLM's form, when asked for."""
+"""A scripted answer as a chat completion: whole, or in chunks. Token ids in vLLM's form, when asked for."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
-from paddock.testing.upstream.said import ARGUMENTS, END, NAME, Said, log_probs, prompt_ids, thought_ids
+from paddock.testing.upstream.answer import ARGUMENTS, END, NAME, ScriptedAnswer, log_probs, prompt_ids, thought_ids
 from paddock.types import JsonObject
 
 PIECE = 12
 """Characters of a text per chunk."""
 
 
-def completion(said: Said, body: JsonObject, mark: str) -> JsonObject:
+def completion(answer: ScriptedAnswer, body: JsonObject, mark: str) -> JsonObject:
     """`mark` makes the ids of this answer unique."""
-    message: JsonObject = {"role": "assistant", "content": said.text or None}
-    if said.reasoning:
-        message["reasoning_content"] = said.reasoning
-    if said.calls:
-        message["tool_calls"] = [_call(said, mark, nth) for nth in range(len(said.calls))]
-    choice: JsonObject = {"index": 0, "message": message, "finish_reason": said.reason, "logprobs": None}
+    message: JsonObject = {"role": "assistant", "content": answer.text or None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    if answer.calls:
+        message["tool_calls"] = [_call(answer, mark, nth) for nth in range(len(answer.calls))]
+    choice: JsonObject = {"index": 0, "message": message, "finish_reason": answer.reason, "logprobs": None}
     whole = {
         "id": f"chatcmpl-{mark}",
         "object": "chat.completion",
         "created": 1,
         "model": "scripted",
         "choices": [choice],
-        "usage": _usage(said, body),
+        "usage": _usage(answer, body),
     }
-    if said.weight_version:
-        whole["weight_version"] = said.weight_version
+    if answer.weight_version:
+        whole["weight_version"] = answer.weight_version
     if body.get("return_token_ids"):
-        ids = said.sampled_ids()
+        ids = answer.sampled_ids()
         whole["prompt_token_ids"] = prompt_ids(body["messages"])
         choice["token_ids"] = ids
         choice["logprobs"] = _log_probs(0, len(ids))
     return whole
 
 
-def chunks(said: Said, body: JsonObject, mark: str) -> Iterator[bytes]:
+def chunks(answer: ScriptedAnswer, body: JsonObject, mark: str) -> Iterator[bytes]:
     """Server-sent events, one chunk each."""
     with_ids = bool(body.get("return_token_ids"))
     head: JsonObject = {"id": f"chatcmpl-{mark}", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
     opening = {"prompt_token_ids": prompt_ids(body["messages"])} if with_ids else {}
     yield _event({**head, **opening, "choices": [_choice({"role": "assistant", "content": ""})]})
     position = 0
-    for delta, ids in _deltas(said, mark):
+    for delta, ids in _deltas(answer, mark):
         choice = _choice(delta)
         if with_ids:
             choice |= {"token_ids": ids, "logprobs": _log_probs(position, len(ids))}
         position += len(ids)
         yield _event({**head, "choices": [choice]})
-    last = _choice({}) | {"finish_reason": said.reason}
+    last = _choice({}) | {"finish_reason": answer.reason}
     if with_ids:
         last |= {"token_ids": [END], "logprobs": _log_probs(position, 1)}
     yield _event({**head, "choices": [last]})
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event({**head, "choices": [], "usage": _usage(said, body)})
+        yield _event({**head, "choices": [], "usage": _usage(answer, body)})
     yield b"data: [DONE]\n\n"
 
 
-def _deltas(said: Said, mark: str) -> Iterator[tuple[JsonObject, list[int]]]:
-    thought = thought_ids(said.reasoning)
-    for nth, piece in enumerate(_pieces(said.reasoning)):
+def _deltas(answer: ScriptedAnswer, mark: str) -> Iterator[tuple[JsonObject, list[int]]]:
+    thought = thought_ids(answer.reasoning)
+    for nth, piece in enumerate(_pieces(answer.reasoning)):
         yield {"reasoning_content": piece}, thought if nth == 0 else []
-    for piece in _pieces(said.text):
+    for piece in _pieces(answer.text):
         yield {"content": piece}, list(piece.encode())
-    for nth, (name, raw) in enumerate(said.calls):
-        call: JsonObject = {**_call(said, mark, nth), "index": nth}
+    for nth, (name, raw) in enumerate(answer.calls):
+        call: JsonObject = {**_call(answer, mark, nth), "index": nth}
         call["function"] = {"name": name, "arguments": ""}
         yield {"tool_calls": [call]}, [NAME, *name.encode(), ARGUMENTS]
         for piece in _pieces(raw):
             yield {"tool_calls": [{"index": nth, "function": {"arguments": piece}}]}, list(piece.encode())
 
 
-def _call(said: Said, mark: str, nth: int) -> JsonObject:
-    name, raw = said.calls[nth]
-    named = {"id": f"chatcmpl-tool-{mark}-{nth}"} if said.call_ids else {}
+def _call(answer: ScriptedAnswer, mark: str, nth: int) -> JsonObject:
+    name, raw = answer.calls[nth]
+    named = {"id": f"chatcmpl-tool-{mark}-{nth}"} if answer.call_ids else {}
     return {**named, "type": "function", "function": {"name": name, "arguments": raw}}
 
 
@@ -92,11 +92,11 @@ def _log_probs(start: int, count: int) -> JsonObject:
     return {"content": [{"token": "", "logprob": value} for value in log_probs(start, count)]}
 
 
-def _usage(said: Said, body: JsonObject) -> JsonObject:
-    """What is said to be used; with token ids, what is."""
-    used = said.input_tokens, said.output_tokens
+def _usage(answer: ScriptedAnswer, body: JsonObject) -> JsonObject:
+    """Scripted counts; with token ids, the counts of those."""
+    used = answer.input_tokens, answer.output_tokens
     if body.get("return_token_ids"):
-        used = len(prompt_ids(body["messages"])), len(said.sampled_ids())
+        used = len(prompt_ids(body["messages"])), len(answer.sampled_ids())
     return {
         "prompt_tokens": used[0],
         "completion_tokens": used[1],

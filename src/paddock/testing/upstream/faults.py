@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 
-class Status(NamedTuple):
+class ErrorStatus(NamedTuple):
     """An error answer."""
 
     code: int = 500
@@ -15,7 +15,7 @@ class Status(NamedTuple):
     retry_after_s: float | None = None
 
 
-Fault = Status | Literal["hang", "drop", "half_body", "not_json", "not_an_answer", "engine_error"]
+Fault = ErrorStatus | Literal["hang", "drop", "half_body", "not_json", "not_an_answer", "engine_error"]
 """`hang`: no byte, for ever. `drop`: the connection closes before an answer. `half_body`: it closes in the middle of
 one, of a stream too. `not_json`, `not_an_answer`: status 200 and nonsense. `engine_error`: status 200 and an error."""
 Faults = Callable[[int], Fault | None]

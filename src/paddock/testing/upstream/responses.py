@@ -1,17 +1,17 @@
-"""What is said, as a Responses object: whole, or in events."""
+"""A scripted answer as a Responses object: whole, or in events."""
 
 from collections.abc import Iterator
 
 import orjson
 
+from paddock.testing.upstream.answer import ScriptedAnswer
 from paddock.testing.upstream.chat import PIECE
-from paddock.testing.upstream.said import Said
 from paddock.types import JsonObject
 
 
-def response(said: Said, body: JsonObject, mark: str) -> JsonObject:
+def response(answer: ScriptedAnswer, body: JsonObject, mark: str) -> JsonObject:
     """`mark` makes the ids of this answer unique."""
-    cut = said.finish_reason == "length"
+    cut = answer.finish_reason == "length"
     whole: JsonObject = {
         "id": f"resp_{mark}",
         "object": "response",
@@ -20,30 +20,30 @@ def response(said: Said, body: JsonObject, mark: str) -> JsonObject:
         "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
         "error": None,
         "model": "scripted",
-        "output": _items(said, _custom(body), mark),
+        "output": _items(answer, _custom(body), mark),
         "tools": body.get("tools") or [],
         "tool_choice": body.get("tool_choice") or "auto",
         "parallel_tool_calls": True,
         "usage": {
-            "input_tokens": said.input_tokens,
+            "input_tokens": answer.input_tokens,
             "input_tokens_details": {"cached_tokens": 3},
-            "output_tokens": said.output_tokens,
+            "output_tokens": answer.output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": said.input_tokens + said.output_tokens,
+            "total_tokens": answer.input_tokens + answer.output_tokens,
         },
     }
     return whole
 
 
-def events(said: Said, body: JsonObject, mark: str) -> Iterator[bytes]:
+def events(answer: ScriptedAnswer, body: JsonObject, mark: str) -> Iterator[bytes]:
     """Server-sent events."""
-    whole = response(said, body, mark)
-    begun = {**whole, "output": [], "status": "in_progress", "usage": None, "incomplete_details": None}
-    told = [("response.created", {"response": begun}), ("response.in_progress", {"response": begun})]
+    whole = response(answer, body, mark)
+    started = {**whole, "output": [], "status": "in_progress", "usage": None, "incomplete_details": None}
+    stream = [("response.created", {"response": started}), ("response.in_progress", {"response": started})]
     for nth, item in enumerate(whole["output"]):
-        told += _item_events(nth, item)
-    told.append((f"response.{whole['status']}", {"response": whole}))
-    for number, (kind, fields) in enumerate(told):
+        stream += _item_events(nth, item)
+    stream.append((f"response.{whole['status']}", {"response": whole}))
+    for number, (kind, fields) in enumerate(stream):
         data = {"type": kind, "sequence_number": number, **fields}
         yield b"event: %s\ndata: %s\n\n" % (kind.encode(), orjson.dumps(data))
 
@@ -52,17 +52,17 @@ def _custom(body: JsonObject) -> frozenset[str]:
     return frozenset(tool["name"] for tool in body.get("tools") or [] if tool.get("type") == "custom")
 
 
-def _items(said: Said, custom: frozenset[str], mark: str) -> list[JsonObject]:
+def _items(answer: ScriptedAnswer, custom: frozenset[str], mark: str) -> list[JsonObject]:
     items: list[JsonObject] = []
-    if said.reasoning:
-        summary = [{"type": "summary_text", "text": said.reasoning}]
+    if answer.reasoning:
+        summary = [{"type": "summary_text", "text": answer.reasoning}]
         items.append({"type": "reasoning", "id": f"rs_{mark}", "summary": summary})
-    if said.text:
-        content = [{"type": "output_text", "text": said.text, "annotations": []}]
+    if answer.text:
+        content = [{"type": "output_text", "text": answer.text, "annotations": []}]
         message = {"type": "message", "id": f"msg_{mark}", "role": "assistant", "status": "completed"}
         items.append({**message, "content": content})
-    for nth, (name, raw) in enumerate(said.calls):
-        named = {"call_id": f"call_{mark}_{nth}"} if said.call_ids else {}
+    for nth, (name, raw) in enumerate(answer.calls):
+        named = {"call_id": f"call_{mark}_{nth}"} if answer.call_ids else {}
         call = {**named, "id": f"fc_{mark}_{nth}", "name": name, "status": "completed"}
         if name in custom:
             items.append({**call, "type": "custom_tool_call", "input": raw})

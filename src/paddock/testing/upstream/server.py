@@ -13,12 +13,12 @@ import httptools
 import orjson
 
 from paddock.testing.upstream import chat, responses
-from paddock.testing.upstream.faults import Fault, Faults, Status
-from paddock.testing.upstream.said import Said
+from paddock.testing.upstream.answer import ScriptedAnswer
+from paddock.testing.upstream.faults import ErrorStatus, Fault, Faults
 from paddock.types import JsonObject
 
-Reply = Said | Callable[[JsonObject, int], Said]
-"""What is said: always the same, or computed from the body and the call's number."""
+Reply = ScriptedAnswer | Callable[[JsonObject, int], ScriptedAnswer]
+"""One answer to all calls, or a function of the body and the call's number."""
 _MARK = "@0@mark@0@"
 
 
@@ -27,7 +27,7 @@ class ScriptedUpstream:
 
     def __init__(
         self,
-        reply: Reply = Said("ok"),  # noqa: B008 - frozen
+        reply: Reply = ScriptedAnswer("ok"),  # noqa: B008 - frozen
         *,
         faults: Faults | None = None,
         delay_s: float = 0.0,
@@ -53,7 +53,7 @@ class ScriptedUpstream:
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
         """Of the kept bodies; names in lower case."""
-        self.left = 0
+        self.n_cancelled = 0
         """Calls whose client was gone before the answer was."""
         self.in_flight = 0
         self.most_in_flight = 0
@@ -81,15 +81,15 @@ class ScriptedUpstream:
             connection.abort()
         await self._server.wait_closed()
 
-    def said(self, body: JsonObject, nth: int) -> Said:
-        return self.reply if isinstance(self.reply, Said) else self.reply(body, nth)
+    def answer_to(self, body: JsonObject, nth: int) -> ScriptedAnswer:
+        return self.reply if isinstance(self.reply, ScriptedAnswer) else self.reply(body, nth)
 
     def whole(self, path: str, body: JsonObject, nth: int) -> bytes:
         """The body of an answer; that of a fixed reply is rendered once."""
         render = chat.completion if path.endswith("/chat/completions") else responses.response
         mark = f"{nth:010x}"
-        if not isinstance(self.reply, Said) or body.get("return_token_ids") or body.get("tools"):
-            return orjson.dumps(render(self.said(body, nth), body, mark))
+        if not isinstance(self.reply, ScriptedAnswer) or body.get("return_token_ids") or body.get("tools"):
+            return orjson.dumps(render(self.answer_to(body, nth), body, mark))
         if path not in self._fixed:
             self._fixed[path] = orjson.dumps(render(self.reply, {}, _MARK))
         return self._fixed[path].replace(_MARK.encode(), mark.encode())
@@ -112,7 +112,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._upstream._connections.discard(self)
         if self._task is not None and not self._task.done():
-            self._upstream.left += 1
+            self._upstream.n_cancelled += 1
             self._task.cancel()
 
     def abort(self) -> None:
@@ -154,9 +154,11 @@ class _Connection(asyncio.Protocol):
     def _fault(self, nth: int) -> Fault | None:
         upstream = self._upstream
         if upstream.api_key and self._headers.get("authorization") != f"Bearer {upstream.api_key}":
-            return Status(401, f"Incorrect API key provided: {self._headers.get('authorization')}", "invalid_api_key")
+            return ErrorStatus(
+                401, f"Incorrect API key provided: {self._headers.get('authorization')}", "invalid_api_key"
+            )
         if not self._path.endswith(("/chat/completions", "/responses")):
-            return Status(404, f"no such path: {self._path}")
+            return ErrorStatus(404, f"no such path: {self._path}")
         return upstream.faults(nth) if upstream.faults else None
 
     async def _answer(self, body: JsonObject, nth: int, fault: Fault | None) -> None:
@@ -178,13 +180,13 @@ class _Connection(asyncio.Protocol):
 
     def _events(self, body: JsonObject, nth: int) -> Iterator[bytes]:
         render = chat.chunks if self._path.endswith("/chat/completions") else responses.events
-        return render(self._upstream.said(body, nth), body, f"{nth:010x}")
+        return render(self._upstream.answer_to(body, nth), body, f"{nth:010x}")
 
     async def _stream(self, events: Iterator[bytes], fault: Fault | None) -> None:
         head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
         self._transport.write(f"{head}{self._upstream.extra_head}\r\n".encode())
-        told = list(events)
-        for event in told[: len(told) // 2] if fault else told:
+        all_events = list(events)
+        for event in all_events[: len(all_events) // 2] if fault else all_events:
             if self._upstream.event_delay_s:
                 await asyncio.sleep(self._upstream.event_delay_s)
             self._transport.write(b"%x\r\n%s\r\n" % (len(event), event))
@@ -197,7 +199,7 @@ class _Connection(asyncio.Protocol):
         self._transport.write(b"0\r\n\r\n")
 
     def _fail(self, fault: Fault, body: JsonObject, nth: int) -> None:
-        if isinstance(fault, Status):
+        if isinstance(fault, ErrorStatus):
             error = {"message": fault.message, "type": "scripted", "code": fault.error_code}
             retry = "" if fault.retry_after_s is None else f"retry-after: {fault.retry_after_s:g}\r\n"
             self._write(fault.code, orjson.dumps({"error": error}), retry)

@@ -14,7 +14,7 @@ from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.config import GenrmConfig, StepScoreSettings
 from paddock.resources_servers.genrm.steps import StepScorer
-from paddock.testing import Said, ScriptedUpstream, over
+from paddock.testing import ScriptedAnswer, ScriptedUpstream, over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
 from paddock.types import JsonObject
 from paddock.types.responses import make_response, message_item
@@ -134,9 +134,9 @@ async def test_the_server_judges_steps_for_whoever_asks(transport: Any, tmp_path
 async def test_an_endpoint_is_given_each_votes_own_seed(dialect: Any, tmp_path: Path) -> None:
     seen: list[JsonObject] = []
 
-    def vote(body: JsonObject, _nth: int) -> Said:
+    def vote(body: JsonObject, _nth: int) -> ScriptedAnswer:
         seen.append(body)
-        return Said(r"It helps. \boxed{1}")
+        return ScriptedAnswer(r"It helps. \boxed{1}")
 
     async with ScriptedUpstream(vote) as upstream:
         settings = {"base_url": upstream.url, "model": "judge", "upstream_api": dialect}

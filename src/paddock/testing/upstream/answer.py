@@ -1,4 +1,4 @@
-"""What the scripted model says, and its tokens.
+"""An answer of the scripted model, and its tokens.
 
 Tokens  a byte of text is its value; a role, the end of a turn and the parts of a call have ids of their own. The same
         function renders a sampled turn and that turn in the history, so prompts continue each other id by id. Every
@@ -15,7 +15,7 @@ END, REASONING, NAME, ARGUMENTS = 261, 262, 263, 264
 
 
 @dataclass(frozen=True)
-class Said:
+class ScriptedAnswer:
     """One answer."""
 
     text: str = ""
@@ -45,8 +45,8 @@ def prompt_ids(messages: list[JsonObject]) -> list[int]:
         ids.append(ROLES[message["role"]])
         ids += thought_ids(message.get("reasoning") or message.get("reasoning_content") or "")
         ids += _text(message.get("content")).encode()
-        called = message.get("tool_calls") or []
-        ids += calls_ids(tuple((call["function"]["name"], call["function"]["arguments"]) for call in called))
+        calls = message.get("tool_calls") or []
+        ids += calls_ids(tuple((call["function"]["name"], call["function"]["arguments"]) for call in calls))
         ids.append(END)
     return [*ids, ROLES["assistant"]]
 
