@@ -19,7 +19,7 @@ import uvloop
 
 from benchmarks.processes import running
 from benchmarks.raw_http import Connection
-from paddock.conformance.harnesses.face import Face
+from paddock.conformance.harnesses.tools import ShownTools
 from paddock.harness import ExecOutput, RunLimits, ShellOutput, ShellSession, Task, make_harness
 from paddock.http import Call, HttpPeer
 from paddock.http.transport import make_client
@@ -134,7 +134,7 @@ def _compared(name: str, url: str, turns: int, *, at_once: int) -> dict[str, Any
 @contextmanager
 def _endpoint(name: str, *, delay_s: float) -> Iterator[str]:
     """The scripted endpoint, which always calls the harness's shell tool."""
-    call = Face(_tools(name)).shell(LINE)
+    call = ShownTools(_tools(name)).shell(LINE)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     words = ["--port", str(port), "--delay-s", str(delay_s), "--call", call["name"], call["arguments"]]

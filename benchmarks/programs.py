@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from paddock.conformance.harnesses import HarnessSubject, find_harness
-from paddock.conformance.harnesses.played import Conversation
-from paddock.conformance.harnesses.stage import Stage, staged
+from paddock.conformance.harnesses import HarnessTarget, find_harness
+from paddock.conformance.harnesses.fixture import HarnessFixture, harness_fixture
+from paddock.conformance.harnesses.scripted_model import ScriptedConversation
 from paddock.errors import ConfigError
 from paddock.harness import RunLimits, harness_class
 from paddock.harness.programs.catalogue import program_of
@@ -81,26 +81,30 @@ def _median(done: list[Episode], figure: str) -> float:
     return statistics.median(float(getattr(one, figure)) for one in done)
 
 
-async def _episodes(subject: HarnessSubject) -> list[Episode]:
-    async with staged(subject) as stage:
-        await _episode(stage)  # files are read for the first time, modules loaded
-        return [await _episode(stage) for _ in range(ROUNDS)]
+async def _episodes(target: HarnessTarget) -> list[Episode]:
+    async with harness_fixture(target) as fixture:
+        await _episode(fixture)  # files are read for the first time, modules loaded
+        return [await _episode(fixture) for _ in range(ROUNDS)]
 
 
-async def _episode(stage: Stage) -> Episode:
-    lab = harness_class(stage.subject.spec).lab
+async def _episode(fixture: HarnessFixture) -> Episode:
+    lab = harness_class(fixture.target.spec).lab
     turns: list[list[JsonObject]] = [[call_item(lab.tool, orjson.dumps(lab.line(line)).decode())] for line in LINES]
-    room = await stage.room()
+    sandbox = await fixture.sandbox()
     arrived: list[float] = []
-    talk = Conversation([], arrived=lambda: arrived.append(time.perf_counter()))
+    conversation = ScriptedConversation([], on_request=lambda: arrived.append(time.perf_counter()))
     before, cpu, started = _children_s(), time.process_time(), time.perf_counter()
-    played = await stage.play(
-        *turns, room=room, talk=talk, limits=LIMITS, closing=[lab.finish() if lab.finish else message_item("Done.")]
+    run = await fixture.run(
+        *turns,
+        sandbox=sandbox,
+        conversation=conversation,
+        limits=LIMITS,
+        closing=[lab.finish() if lab.finish else message_item("Done.")],
     )
     wall_s, our_cpu_s = time.perf_counter() - started, time.process_time() - cpu
-    played.ended("finished")
-    stats = await stage.provider.stats(room.id)
-    outside = not stage.subject.programs
+    run.expect_exit("finished")
+    stats = await fixture.provider.stats(sandbox.id)
+    outside = not fixture.target.programs
     episode = Episode(
         first_request_s=arrived[0] - started,
         wall_s=wall_s,
@@ -108,7 +112,7 @@ async def _episode(stage: Stage) -> Episode:
         our_cpu_s=our_cpu_s,
         memory_mib=None if outside else stats.peak_memory_mib,
     )
-    await stage.provider.destroy(room.id)
+    await fixture.provider.destroy(sandbox.id)
     return episode
 
 

@@ -24,7 +24,7 @@ import psutil
 from benchmarks.faults.disks import Ballast
 from benchmarks.faults.machine import Machine
 from benchmarks.faults.stages import Stages
-from paddock.conformance.sandboxes.stage import first_of, namespace_of
+from paddock.conformance.sandboxes.fixture import namespace_init, namespace_of
 
 Kind = Literal["runner", "box", "keeper", "stalled", "sandbox_full", "full", "memory", "clock", "layer"]
 KINDS: dict[Kind, float] = {**dict.fromkeys(get_args(Kind), 1.0), "stalled": 0.4}
@@ -108,7 +108,7 @@ class Fault(threading.Thread):
     def _strike_box(self) -> bool:
         inside = _last()
         if inside is not None:
-            os.kill(first_of(inside.pid), signal.SIGKILL)
+            os.kill(namespace_init(inside.pid), signal.SIGKILL)
         return inside is not None
 
     def _strike_keeper(self) -> bool:

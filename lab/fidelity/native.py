@@ -7,7 +7,7 @@ Errors  ConfigError for a harness that asks no model, or asks from inside a sand
 from typing import Any, NamedTuple, NoReturn
 
 from paddock.conformance.behaviours import NotApplicable
-from paddock.conformance.harnesses.face import Face
+from paddock.conformance.harnesses.tools import ShownTools
 from paddock.errors import ConfigError
 from paddock.harness import Exit, Harness, RequestFilter, RunLimits, Task, harness_class, needs_of
 from paddock.harness.contract import ModelEndpoint
@@ -98,7 +98,7 @@ class _RunModel(ModelWithoutPrograms):
         self._spec = spec
 
     async def respond(self, body: JsonObject) -> JsonObject:
-        toolset = Face(output_items(body.get("tools")))
+        toolset = ShownTools(output_items(body.get("tools")))
         side_request = {"model": MODEL, "input": [{"role": "user", "content": f"A title for this: {PROMPT}"}]}
         return await self._run.ask("responses", body, toolset, side_request)
 

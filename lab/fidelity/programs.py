@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 
 from paddock.conformance.behaviours import NotApplicable
-from paddock.conformance.harnesses.played import LAST_WORDS
+from paddock.conformance.harnesses.scripted_model import LAST_WORDS
 from paddock.errors import ConfigError
 from paddock.harness import Harness, Program, RunLimits, SandboxWorkspace, Task, harness_class
 from paddock.harness.factory import check_settings

@@ -6,33 +6,33 @@ from typing import Any
 
 import pytest
 
-from paddock.conformance import Result, Subject, find_subject, run_one, run_suite, suite_for
+from paddock.conformance import BehaviourResult, ServerTarget, find_target, run_one, run_suite, suite_for
 from paddock.http import read_row
 from paddock.server import Server
 from paddock.types import JsonObject
 
 
 @pytest.fixture
-def run_all() -> Callable[[str], Awaitable[list[Result]]]:
+def run_all() -> Callable[[str], Awaitable[list[BehaviourResult]]]:
     """Every behaviour of `KIND:NAME`."""
 
-    async def run(words: str) -> list[Result]:
-        subject = find_subject(words)
-        return await run_suite(suite_for(subject.kind), subject)
+    async def run(words: str) -> list[BehaviourResult]:
+        target = find_target(words)
+        return await run_suite(suite_for(target.kind), target)
 
     return run
 
 
 @pytest.fixture
-def outcome_of() -> Callable[..., Awaitable[Result]]:
+def outcome_of() -> Callable[..., Awaitable[BehaviourResult]]:
     """The result of one behaviour for a class."""
 
     async def run(
         name: str, kind: str, cls: type[Server[Any]], block: JsonObject, rows: Sequence[JsonObject] = ()
-    ) -> Result:
+    ) -> BehaviourResult:
         behaviour = next(one for one in suite_for(kind) if one.name == name)
-        subject = Subject(kind, "broken", cls, block, [read_row(row) for row in rows])  # type: ignore[arg-type]
-        return await run_one(behaviour, subject, timeout_s=20.0)
+        target = ServerTarget(kind, "broken", cls, block, [read_row(row) for row in rows])  # type: ignore[arg-type]
+        return await run_one(behaviour, target, timeout_s=20.0)
 
     return run
 

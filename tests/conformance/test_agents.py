@@ -9,8 +9,8 @@ from pydantic import ConfigDict
 
 from paddock.agents.single_step import SingleStepAgent
 from paddock.agents.single_step.server import SingleStepConfig
-from paddock.conformance import Result, suite_for
-from paddock.conformance.subjects import REFERENCES
+from paddock.conformance import BehaviourResult, suite_for
+from paddock.conformance.target import REFERENCES
 from paddock.http import FORGET, Call, Peer
 from paddock.types import Rollout, Row, Stamp, Timing, Usage, Verdict
 
@@ -142,12 +142,12 @@ HELD_BY_THE_CLIENT = {"the caller's deadline ends a rollout"}
 """A peer ends an overdue call itself; only an agent that blocks its process could fail this."""
 
 
-async def test_the_single_step_agent_passes(run_all: Callable[[str], Awaitable[list[Result]]]) -> None:
+async def test_the_single_step_agent_passes(run_all: Callable[[str], Awaitable[list[BehaviourResult]]]) -> None:
     assert [result for result in await run_all("agent:single_step") if result.outcome != "passed"] == []
 
 
 @pytest.mark.parametrize("behaviour", BROKEN)
-async def test_a_broken_agent_fails(behaviour: str, outcome_of: Callable[..., Awaitable[Result]]) -> None:
+async def test_a_broken_agent_fails(behaviour: str, outcome_of: Callable[..., Awaitable[BehaviourResult]]) -> None:
     CALLERS.append(asyncio.current_task())
     row = {"responses_create_params": {"input": "one"}, "answer": "yes"}
     result = await outcome_of(behaviour, "agents", BROKEN[behaviour], REFERENCES, [row])

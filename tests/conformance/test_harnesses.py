@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from paddock.cli import main
 from paddock.cli.configs import load_config
 from paddock.conformance import run_one, run_suite, suite_for
-from paddock.conformance.harnesses import HarnessSubject, find_harness
+from paddock.conformance.harnesses import HarnessTarget, find_harness
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.harness import ContextExceeded, Exit, Model, Needs, OnStep, Prompts, RunLimits, Step, Task, Workspace
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox, ToolResult, TurnWriter
@@ -393,7 +393,7 @@ def settings() -> Iterator[SandboxSettings]:
 
 
 @pytest.fixture(scope="module")
-def right(settings: SandboxSettings) -> HarnessSubject:
+def right(settings: SandboxSettings) -> HarnessTarget:
     """A harness that is as it should be."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(OUTSIDE)
@@ -401,7 +401,7 @@ def right(settings: SandboxSettings) -> HarnessSubject:
 
 
 @pytest.mark.slow
-async def test_a_harness_from_outside_passes_all_that_is_about_it(right: HarnessSubject) -> None:
+async def test_a_harness_from_outside_passes_all_that_is_about_it(right: HarnessTarget) -> None:
     results = await run_suite(suite_for("harness"), right)
     assert [one for one in results if one.outcome == "failed"] == []
     assert {one.behaviour for one in results if one.outcome == "skipped"} == {
@@ -411,8 +411,8 @@ async def test_a_harness_from_outside_passes_all_that_is_about_it(right: Harness
 
 @pytest.mark.parametrize(("name", "profile"), FACES)
 async def test_our_native_harnesses_pass(name: str, profile: str, settings: SandboxSettings) -> None:
-    subject = find_harness(f"harness:{name}", settings=settings)._replace(block={"profile": profile})
-    results = await run_suite(suite_for("harness"), subject)
+    target = find_harness(f"harness:{name}", settings=settings)._replace(block={"profile": profile})
+    results = await run_suite(suite_for("harness"), target)
     assert [one for one in results if one.outcome == "failed"] == []
     assert sum(one.outcome == "passed" for one in results) >= 36
 
@@ -425,7 +425,7 @@ async def test_our_native_harnesses_pass(name: str, profile: str, settings: Sand
     ],
 )
 async def test_a_harness_without_a_model_is_held_to_what_it_is_for(
-    cls: type[Any], passed: set[str], right: HarnessSubject
+    cls: type[Any], passed: set[str], right: HarnessTarget
 ) -> None:
     results = await run_suite(suite_for("harnesses"), right._replace(cls=cls, spec=cls.__name__))
     assert {one.behaviour for one in results if one.outcome == "passed"} == passed
@@ -440,7 +440,7 @@ async def test_a_harness_that_asks_nobody_skips_what_is_about_asking(settings: S
         assert (one.outcome, one.detail) == ("skipped", "it makes no model request of its own")
 
 
-def find_script(settings: SandboxSettings, folder: Path) -> HarnessSubject:
+def find_script(settings: SandboxSettings, folder: Path) -> HarnessTarget:
     agent = {
         "resources_server": {"type": "resources_servers", "name": "swe"},
         "model_server": {"type": "models_servers", "name": "policy"},
@@ -456,18 +456,18 @@ def find_script(settings: SandboxSettings, folder: Path) -> HarnessSubject:
 
 
 @pytest.mark.parametrize("behaviour", SAMPLED)
-async def test_a_broken_harness_fails(behaviour: str, right: HarnessSubject) -> None:
+async def test_a_broken_harness_fails(behaviour: str, right: HarnessTarget) -> None:
     check = next(one for one in suite_for("harness") if one.name == behaviour)
     result = await run_one(check, right._replace(cls=BROKEN[behaviour], spec="broken"), timeout_s=20.0)
     assert result.outcome == "failed"
     assert result.detail
 
 
-async def test_the_base_of_the_broken_ones_is_whole(right: HarnessSubject) -> None:
-    subject = right._replace(cls=Right, spec="right")
+async def test_the_base_of_the_broken_ones_is_whole(right: HarnessTarget) -> None:
+    target = right._replace(cls=Right, spec="right")
     for name in ("its oracle makes exactly the fix", "cancelled in a command, it leaves nothing"):
         check = next(one for one in suite_for("harness") if one.name == name)
-        result = await run_one(check, subject)
+        result = await run_one(check, target)
         assert (result.outcome, result.detail) == ("passed", "")
 
 

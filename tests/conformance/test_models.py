@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from pydantic import ConfigDict
 
-from paddock.conformance import Result, suite_for
+from paddock.conformance import BehaviourResult, suite_for
 from paddock.errors import InfraError, RequestError
 from paddock.http import Call, EventStream, ModelReply
 from paddock.models_servers.openai import OpenAIServer
@@ -286,7 +286,7 @@ BROKEN: dict[str, type[ModelServer[Any]]] = {
 }
 HELD_BY_THE_CLIENT = {"a hanging upstream is infra within the caller's deadline"}
 """A peer ends an overdue call itself; only a server that blocks its process could fail this."""
-RunAll = Callable[[str], Awaitable[list[Result]]]
+RunAll = Callable[[str], Awaitable[list[BehaviourResult]]]
 
 
 async def test_the_openai_server_passes_every_behaviour(run_all: RunAll) -> None:
@@ -310,7 +310,7 @@ async def test_the_replay_server_passes_what_needs_no_upstream(run_all: RunAll) 
 
 
 @pytest.mark.parametrize("behaviour", BROKEN)
-async def test_a_broken_server_fails(behaviour: str, outcome_of: Callable[..., Awaitable[Result]]) -> None:
+async def test_a_broken_server_fails(behaviour: str, outcome_of: Callable[..., Awaitable[BehaviourResult]]) -> None:
     result = await outcome_of(behaviour, "models_servers", BROKEN[behaviour], {})
     assert result.outcome == "failed", result
     assert result.detail

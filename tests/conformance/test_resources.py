@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from pydantic import ConfigDict
 
-from paddock.conformance import Result, suite_for
+from paddock.conformance import BehaviourResult, suite_for
 from paddock.conformance.scripted import EnvironmentConfig, EnvironmentTask, ScriptedEnvironment
 from paddock.errors import RequestError, RowError
 from paddock.http import AggregateMetrics
@@ -160,14 +160,16 @@ BROKEN: dict[str, type[ScriptedEnvironment]] = {
     "an unknown config key is refused by name": Lax,
     "it can be stopped and started again": Ageing,
 }
-OutcomeOf = Callable[..., Awaitable[Result]]
+OutcomeOf = Callable[..., Awaitable[BehaviourResult]]
 
 
-async def test_the_pivot_server_passes(run_all: Callable[[str], Awaitable[list[Result]]]) -> None:
+async def test_the_pivot_server_passes(run_all: Callable[[str], Awaitable[list[BehaviourResult]]]) -> None:
     assert [result for result in await run_all("resources_server:pivot") if result.outcome != "passed"] == []
 
 
-async def test_a_server_that_judges_a_group_together_passes(run_all: Callable[[str], Awaitable[list[Result]]]) -> None:
+async def test_a_server_that_judges_a_group_together_passes(
+    run_all: Callable[[str], Awaitable[list[BehaviourResult]]],
+) -> None:
     found = {result.behaviour: result.outcome for result in await run_all("resources_server:genrm")}
     assert "failed" not in found.values()
     assert {name for name, outcome in found.items() if outcome == "skipped"} == {

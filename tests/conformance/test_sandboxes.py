@@ -13,7 +13,7 @@ from tests.conformance.often import pairs
 
 from paddock.cli import main
 from paddock.conformance import Behaviour, run_one, suite_for
-from paddock.conformance.sandboxes import SUITE, SandboxSubject, find_sandbox
+from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
 from paddock.sandbox import (
     BudgetExceeded,
     Connection,
@@ -46,8 +46,8 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def subject_of(home: Path) -> Callable[[str], SandboxSubject]:
-    def find(runtime: str) -> SandboxSubject:
+def subject_of(home: Path) -> Callable[[str], SandboxTarget]:
+    def find(runtime: str) -> SandboxTarget:
         missing = next(make().missing() for make in RUNTIMES if make.name == runtime)
         if missing:
             pytest.skip(f"{runtime}: {missing}")
@@ -59,8 +59,8 @@ def subject_of(home: Path) -> Callable[[str], SandboxSubject]:
 @pytest.mark.parametrize(("runtime", "behaviour"), list(pairs()))
 async def test_a_runtime_does_what_sandboxes_do(
     runtime: str,
-    behaviour: Behaviour[SandboxSubject],
-    subject_of: Callable[[str], SandboxSubject],
+    behaviour: Behaviour[SandboxTarget],
+    subject_of: Callable[[str], SandboxTarget],
     request: pytest.FixtureRequest,
 ) -> None:
     if runtime == "docker":
@@ -454,12 +454,12 @@ class OnTheHost(Wrapped):
     ],
 )
 async def test_a_broken_provider_is_caught(
-    broken: type[Wrapped], name: str, subject_of: Callable[[str], SandboxSubject]
+    broken: type[Wrapped], name: str, subject_of: Callable[[str], SandboxTarget]
 ) -> None:
     async def opened(settings: SandboxSettings) -> Any:
         return broken(await open_provider(settings))
 
-    subject = subject_of("bubblewrap")._replace(open=opened)
+    target = subject_of("bubblewrap")._replace(open=opened)
     behaviour = next(one for one in SUITE if one.name == name)
-    result = await run_one(behaviour, subject)
+    result = await run_one(behaviour, target)
     assert result.outcome == "failed", f"{broken.__name__} passes: {name}"

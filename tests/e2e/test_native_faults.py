@@ -23,9 +23,9 @@ from tests.support.processes import gone, running
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweAgentConfig
 from paddock.cli import main
-from paddock.conformance.harnesses.face import Face
-from paddock.conformance.harnesses.played import Conversation, PlayedModel, Reply
-from paddock.conformance.sandboxes.stage import eventually, marked
+from paddock.conformance.harnesses.scripted_model import ConversationServer, ScriptedConversation, ScriptedReply
+from paddock.conformance.harnesses.tools import ShownTools
+from paddock.conformance.sandboxes.fixture import eventually, processes_marked
 from paddock.errors import InfraError
 from paddock.harness import make_harness
 from paddock.http import RUN, Call, ModelReply, Peer, new_secret
@@ -82,7 +82,7 @@ class World(ResourcesServer[ServerConfig, AnyTask]):
             await self.at[point]()
 
 
-class MortalModel(PlayedModel):
+class MortalModel(ConversationServer):
     """Some of its rollouts are dead to it."""
 
     dead: set[str]
@@ -123,9 +123,9 @@ class Stand(NamedTuple):
     world: World
     model: MortalModel
     peer: Peer
-    face: Face
+    face: ShownTools
 
-    def talk(self, secret: str, mark: str, before: dict[str, Callable[[], Awaitable[None]]]) -> Conversation:
+    def talk(self, secret: str, mark: str, before: dict[str, Callable[[], Awaitable[None]]]) -> ScriptedConversation:
         """What the model says in one rollout."""
         shell = self.face.shell
         pause = f"sleep {mark}"
@@ -136,7 +136,7 @@ class Stand(NamedTuple):
             "parallel": [shell(pause), shell(FIX)],
             "finish": self.face.closing(),
         }
-        talk = Conversation([Reply(items, before=before.get(point)) for point, items in turns.items()])
+        talk = ScriptedConversation([ScriptedReply(items, before=before.get(point)) for point, items in turns.items()])
         self.model.conversations[secret] = talk
         return talk
 
@@ -182,14 +182,14 @@ async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[St
     agent = SweAgent(config, name="agent", peers=peers)
     async with over(transport, world, model, agent) as found:
         agent._provider.held = Watched(agent, world)  # type: ignore[assignment]
-        yield Stand(agent, world, model, found["agent"], Face(list(make_harness(harness).profile.tools)))  # type: ignore[attr-defined]
+        yield Stand(agent, world, model, found["agent"], ShownTools(list(make_harness(harness).profile.tools)))  # type: ignore[attr-defined]
 
 
 async def _in_a_command(mark: str, count: int) -> None:
-    await eventually(lambda: len(marked(mark)) >= count, "its command did not start", within_s=60)
+    await eventually(lambda: len(processes_marked(mark)) >= count, "its command did not start", within_s=60)
 
 
-async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, list[Rollout], Conversation]:
+async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, list[Rollout], ScriptedConversation]:
     """The victim's rollout (None: it was cancelled), its siblings', and what the victim's model was asked."""
     mark, secret = str(random.randrange(10**8, 10**9)), new_secret()
     victim: list[asyncio.Task[Rollout]] = []
@@ -223,10 +223,10 @@ async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, li
         await _in_a_command(mark, 1)
         await strike()
         if what == "model":
-            for pid in marked(mark):  # what it waits for comes to its end, and then it asks
+            for pid in processes_marked(mark):  # what it waits for comes to its end, and then it asks
                 psutil.Process(pid).kill()
     ended, *others = await asyncio.gather(*victim, *siblings, return_exceptions=True)
-    await eventually(lambda: not marked(mark), "a process of it lives on")
+    await eventually(lambda: not processes_marked(mark), "a process of it lives on")
     assert isinstance(ended, Rollout | asyncio.CancelledError), ended
     return (ended if isinstance(ended, Rollout) else None), others, talk  # type: ignore[return-value]
 
@@ -268,7 +268,7 @@ async def test_what_dies_under_a_rollout_is_no_reward_and_no_word_to_a_model(
         assert (ended.outcome, ended.reward, ended.verdict) == ("infra", None, None)
         assert ended.failure is not None
         assert ended.failure.kind == ("sandbox_gone" if what == "sandbox" else "upstream_connection")
-    told = b"".join(talk.asked).decode()
+    told = b"".join(talk.bodies).decode()
     for words in (
         "SandboxGone",
         "InfraError",

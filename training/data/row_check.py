@@ -20,7 +20,7 @@ import orjson
 from paddock.collect.routing import Router, environment
 from paddock.collect.rows import RowFileLine, RowSource, read_line
 from paddock.config import Config
-from paddock.conformance.subjects import find_subject
+from paddock.conformance.target import find_target
 from paddock.errors import BugError, ConfigError, PaddockError, RowError, boundary
 from paddock.server import ResourcesServer
 from paddock.training.data.blends import AGENTS
@@ -108,7 +108,7 @@ def published_reader() -> RowReader:
 
 def plain_server(spec: str) -> ResourcesServer[Any, Any]:
     """A resources server with its default config, not started."""
-    server = find_subject(f"{SERVER}:{spec}").build()
+    server = find_target(f"{SERVER}:{spec}").build()
     assert isinstance(server, ResourcesServer)  # of that kind
     return server
 

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import orjson
 
-from paddock.conformance.harnesses.face import Face
+from paddock.conformance.harnesses.tools import ShownTools
 from paddock.lab.fidelity.bench import ScenarioRun
 from paddock.lab.fidelity.scenarios import PolicyTurn
 from paddock.lab.fidelity.workspace import command_output
@@ -74,8 +74,8 @@ class SimulatedClient(ABC):
         """Then: what is kept of an answer, and what follows it."""
 
     @property
-    def toolset(self) -> Face:
-        return Face(list(self.TOOLS))
+    def toolset(self) -> ShownTools:
+        return ShownTools(list(self.TOOLS))
 
     @property
     def history(self) -> list[JsonObject]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.conformance import Subject
-    from paddock.conformance.harnesses import HarnessSubject
-    from paddock.conformance.sandboxes import SandboxSubject
+    from paddock.conformance import ServerTarget
+    from paddock.conformance.harnesses import HarnessTarget
+    from paddock.conformance.sandboxes import SandboxTarget
 
 EXAMPLES = """examples:
   paddock check resources_server:pivot
@@ -39,28 +39,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.conformance import run_one, suite_for
-    from paddock.conformance.harnesses import HarnessSubject
-    from paddock.conformance.sandboxes import SandboxSubject
+    from paddock.conformance.harnesses import HarnessTarget
+    from paddock.conformance.sandboxes import SandboxTarget
     from paddock.errors import ConfigError
     from paddock.sandbox import RuntimeMissing
 
-    subject = _subject(args)
-    behaviours = [one for one in suite_for(subject.kind) if args.only is None or args.only in one.name]
+    target = _target(args)
+    behaviours = [one for one in suite_for(target.kind) if args.only is None or args.only in one.name]
 
     if not behaviours:
         raise ConfigError(
-            f"--only {args.only!r}: no behaviour of {subject.kind} has that in its name", kind="no_behaviour"
+            f"--only {args.only!r}: no behaviour of {target.kind} has that in its name", kind="no_behaviour"
         )
 
     async def check() -> int:
         failed = 0
-        if isinstance(subject, SandboxSubject | HarnessSubject):
+        if isinstance(target, SandboxTarget | HarnessTarget):
             try:
-                await subject.ready()
+                await target.ready()
             except RuntimeMissing as missing:
                 raise ConfigError(str(missing), kind="runtime_missing") from missing
         for behaviour in behaviours:
-            result = await run_one(behaviour, subject)
+            result = await run_one(behaviour, target)
             failed += result.outcome == "failed"
             detail = f": {result.detail}" if result.detail else ""
             print(f"{result.outcome:<8}{result.behaviour}{detail}", flush=True)  # noqa: T201 - the command's voice
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(check())
 
 
-def _subject(args: argparse.Namespace) -> "Subject | SandboxSubject | HarnessSubject":
+def _target(args: argparse.Namespace) -> "ServerTarget | SandboxTarget | HarnessTarget":
     from paddock.cli.configs import load_config
-    from paddock.conformance import HARNESS_WORDS, SANDBOX_WORDS, find_subject
+    from paddock.conformance import HARNESS_WORDS, SANDBOX_WORDS, find_target
     from paddock.errors import ConfigError
 
     word = args.plugin.partition(":")[0]
@@ -91,4 +91,4 @@ def _subject(args: argparse.Namespace) -> "Subject | SandboxSubject | HarnessSub
         if args.rows:
             raise ConfigError(f"{args.plugin}: a harness takes no rows", kind="subject_invalid")
         return find_harness(args.plugin, config=config)
-    return find_subject(args.plugin, config=config, rows=Path(args.rows) if args.rows else None)
+    return find_target(args.plugin, config=config, rows=Path(args.rows) if args.rows else None)

@@ -1,7 +1,7 @@
 """Conformance: what every plugin of a kind does, as named checks over real servers.
 
-    subject = find_subject("resources_server:pivot")
-    results = await run_suite(suite_for(subject.kind), subject)
+    target = find_target("resources_server:pivot")
+    results = await run_suite(suite_for(target.kind), target)
 
 A plugin that passes its kind's suite works with every other plugin that passes its own.
 """
@@ -9,8 +9,8 @@ A plugin that passes its kind's suite works with every other plugin that passes 
 import importlib
 from typing import Any
 
-from paddock.conformance.behaviours import Behaviour, NotApplicable, Result, expect, run_one, run_suite
-from paddock.conformance.subjects import HARNESS_WORDS, SANDBOX_WORDS, Subject, find_subject, kind_of
+from paddock.conformance.behaviours import Behaviour, BehaviourResult, NotApplicable, expect, run_one, run_suite
+from paddock.conformance.target import HARNESS_WORDS, SANDBOX_WORDS, ServerTarget, find_target, kind_of
 
 _MODULES = {
     "resources_servers": "paddock.conformance.resources",
@@ -32,11 +32,11 @@ __all__ = [
     "HARNESS_WORDS",
     "SANDBOX_WORDS",
     "Behaviour",
+    "BehaviourResult",
     "NotApplicable",
-    "Result",
-    "Subject",
+    "ServerTarget",
     "expect",
-    "find_subject",
+    "find_target",
     "kind_of",
     "run_one",
     "run_suite",

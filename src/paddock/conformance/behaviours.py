@@ -2,7 +2,7 @@
 
 Law     a check passes by returning, fails by raising anything, and is skipped by raising `NotApplicable`, which says
         what the plugin lacks. Every check has a deadline, and leaves no task of the plugin's behind.
-Shapes  `suite_for(kind)` lists a kind's behaviours; `run_suite` gives one Result for each.
+Shapes  `suite_for(kind)` lists a kind's behaviours; `run_suite` gives one BehaviourResult for each.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 S = TypeVar("S")
-"""What is under test."""
+"""The type of what is under test."""
 CHECK_TIMEOUT_S = 60.0
 STARTS = 10
-"""Of a slow subject, at most, in one check."""
+"""How often a slow target is started in one check, at most."""
 SETTLE_S = 3.0
 """Seconds that tasks have to end after a check."""
 
@@ -31,11 +31,13 @@ class Behaviour(NamedTuple, Generic[S]):
     check: Callable[[S], Awaitable[None]]
 
 
-class Result(NamedTuple):
+class BehaviourResult(NamedTuple):
+    """What came of one check."""
+
     behaviour: str
     outcome: Literal["passed", "failed", "skipped"]
     detail: str
-    """What was expected and what came; or why it was skipped."""
+    """What was expected and what happened instead; or why the check was skipped."""
     seconds: float
 
 
@@ -46,22 +48,22 @@ def expect(holds: object, message: str) -> None:
 
 
 async def run_suite(
-    behaviours: Iterable[Behaviour[S]], subject: S, *, timeout_s: float = CHECK_TIMEOUT_S
-) -> list[Result]:
-    """Each behaviour, one after the other."""
-    return [await run_one(behaviour, subject, timeout_s=timeout_s) for behaviour in behaviours]
+    behaviours: Iterable[Behaviour[S]], target: S, *, timeout_s: float = CHECK_TIMEOUT_S
+) -> list[BehaviourResult]:
+    """Check each behaviour, one after the other."""
+    return [await run_one(behaviour, target, timeout_s=timeout_s) for behaviour in behaviours]
 
 
-async def run_one(behaviour: Behaviour[S], subject: S, *, timeout_s: float = CHECK_TIMEOUT_S) -> Result:
+async def run_one(behaviour: Behaviour[S], target: S, *, timeout_s: float = CHECK_TIMEOUT_S) -> BehaviourResult:
     started = time.monotonic()
 
-    def result(outcome: Literal["passed", "failed", "skipped"], detail: str = "") -> Result:
-        return Result(behaviour.name, outcome, detail, time.monotonic() - started)
+    def result(outcome: Literal["passed", "failed", "skipped"], detail: str = "") -> BehaviourResult:
+        return BehaviourResult(behaviour.name, outcome, detail, time.monotonic() - started)
 
     before = asyncio.all_tasks()
     try:
-        async with asyncio.timeout(timeout_s + STARTS * getattr(subject, "start_s", 0.0)):
-            await behaviour.check(subject)
+        async with asyncio.timeout(timeout_s + STARTS * getattr(target, "start_s", 0.0)):
+            await behaviour.check(target)
         left = await _left_behind(before)
         if left:
             return result("failed", f"{len(left)} tasks were left running: {', '.join(sorted(left))[:300]}")
@@ -74,9 +76,9 @@ async def run_one(behaviour: Behaviour[S], subject: S, *, timeout_s: float = CHE
 
 
 async def _left_behind(before: set["asyncio.Task[Any]"]) -> list[str]:
-    due = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + SETTLE_S
     while left := [task for task in asyncio.all_tasks() - before if not task.done()]:
-        if time.monotonic() > due:
+        if time.monotonic() > deadline:
             return [str(task.get_coro()) for task in left]
         await asyncio.sleep(0.01)
     return []

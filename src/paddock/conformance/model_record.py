@@ -1,12 +1,12 @@
-"""What every model server's record does: nothing is sampled twice, and a rollout ends where it was told to."""
+"""What every model server's record does: nothing is sampled twice, and a rollout ends at its limits."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.stand import Stand, question, standing
-from paddock.conformance.subjects import Subject
+from paddock.conformance.model_fixture import ModelFixture, model_fixture, question
+from paddock.conformance.target import ServerTarget
 from paddock.errors import RequestError
 from paddock.http import SAID, SETTINGS, Call
 from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
@@ -14,73 +14,78 @@ from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQ
 OVERFLOW = "context_length_exceeded"
 
 
-async def the_same_again_is_the_same_turn(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        first, again = await stand.ask(secret), await stand.ask(secret)
+async def the_same_again_is_the_same_turn(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        first, again = await fixture.ask(secret), await fixture.ask(secret)
         expect(first["output"] == again["output"], "the same request again got another answer")
-        turns = (await stand.record(secret)).turns
+        turns = (await fixture.record(secret)).turns
         expect(len(turns) == 1, f"the same request twice made {len(turns)} turns")
 
 
-async def the_same_at_once_is_one_turn(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        replies = await asyncio.gather(*(stand.ask(secret) for _ in range(4)))
+async def the_same_at_once_is_one_turn(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        replies = await asyncio.gather(*(fixture.ask(secret) for _ in range(4)))
         expect(all(reply["output"] == replies[0]["output"] for reply in replies), "four askers got different answers")
-        turns = (await stand.record(secret)).turns
+        turns = (await fixture.record(secret)).turns
         expect(len(turns) == 1, f"the same request four times at once made {len(turns)} turns")
 
 
-async def what_was_continued_is_sampled_anew(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        first = await stand.ask(secret)
-        await stand.ask(secret, _next(first))
-        again = await stand.ask(secret)
+async def what_was_continued_is_sampled_anew(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        first = await fixture.ask(secret)
+        await fixture.ask(secret, _next(first))
+        again = await fixture.ask(secret)
         ids = [item.get("id") for item in first["output"]]
         expect(all(item.get("id") not in ids for item in again["output"]), "a continued answer was given again")
-        turns = (await stand.record(secret)).turns
+        turns = (await fixture.record(secret)).turns
         expect(len(turns) == 3, f"two answers to one request and one to another made {len(turns)} turns")
 
 
-async def calls_end_at_the_last_turn(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        await _set(stand, secret, RolloutSettings(max_turns=1))
-        first = await stand.ask(secret)
-        expect((await stand.ask(secret))["output"] == first["output"], "the last turn was not given again")
-        await _overflows(stand, secret, _next(first), "a second call of a rollout that has one")
-        expect(len((await stand.record(secret)).turns) == 1, "a refused call was recorded")
+async def calls_end_at_the_last_turn(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        await _set(fixture, secret, RolloutSettings(max_turns=1))
+        first = await fixture.ask(secret)
+        expect((await fixture.ask(secret))["output"] == first["output"], "the last turn was not given again")
+        await _overflows(fixture, secret, _next(first), "a second call of a rollout that has one")
+        expect(len((await fixture.record(secret)).turns) == 1, "a refused call was recorded")
 
 
-async def calls_end_with_the_rollouts_time(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        await _set(stand, secret, RolloutSettings(ends_at=time.time() + 3600))
-        first = await stand.ask(secret)
-        await _set(stand, secret, RolloutSettings(ends_at=time.time() - 1))
-        await _overflows(stand, secret, _next(first), "a call after the rollout's time")
+async def calls_end_with_the_rollouts_time(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        await _set(fixture, secret, RolloutSettings(ends_at=time.time() + 3600))
+        first = await fixture.ask(secret)
+        await _set(fixture, secret, RolloutSettings(ends_at=time.time() - 1))
+        await _overflows(fixture, secret, _next(first), "a call after the rollout's time")
 
 
-async def what_was_said_is_told_meanwhile(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        expect(not await _said(stand, secret), "a rollout that has not begun has turns")
-        first = await stand.ask(secret)
-        second = await stand.ask(secret, _next(first))
-        told = await _said(stand, secret)
+async def turns_can_be_read_meanwhile(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        expect(not await _transcript(fixture, secret), "a rollout that has not begun has turns")
+        first = await fixture.ask(secret)
+        second = await fixture.ask(secret, _next(first))
+        transcript = await _transcript(fixture, secret)
         outputs = [[item.get("id") for item in reply["output"]] for reply in (first, second)]
-        expect([[item.get("id") for item in one.output] for one in told] == outputs, "other items than were answered")
-        expect([one.id for one in await _said(stand, secret, known=1)] == [told[1].id], "a known turn was told again")
-        await stand.ask(secret, _next(second))
-        turns = (await stand.record(secret)).turns
-        expect([turn.id for turn in turns[:2]] == [one.id for one in told], "the record has other turns")
+        expect(
+            [[item.get("id") for item in one.output] for one in transcript] == outputs, "other items than were answered"
+        )
+        expect(
+            [one.id for one in await _transcript(fixture, secret, known=1)] == [transcript[1].id],
+            "a known turn was told again",
+        )
+        await fixture.ask(secret, _next(second))
+        turns = (await fixture.record(secret)).turns
+        expect([turn.id for turn in turns[:2]] == [one.id for one in transcript], "the record has other turns")
         expect(len(turns) == 3, "a rollout whose turns were looked at could not go on")
 
 
-async def _said(stand: Stand, secret: str, known: int = 0) -> Sequence[TurnSummary]:
-    return (await stand.peer.call(SAID, TurnSummaryQuery(known=known), Call(), secret=secret)).turns
+async def _transcript(fixture: ModelFixture, secret: str, known: int = 0) -> Sequence[TurnSummary]:
+    return (await fixture.peer.call(SAID, TurnSummaryQuery(known=known), Call(), secret=secret)).turns
 
 
 def _next(reply: JsonObject) -> JsonObject:
@@ -88,13 +93,13 @@ def _next(reply: JsonObject) -> JsonObject:
     return {**question(), "input": history}
 
 
-async def _set(stand: Stand, secret: str, settings: RolloutSettings) -> None:
-    await stand.peer.call(SETTINGS, settings, Call(), secret=secret)
+async def _set(fixture: ModelFixture, secret: str, settings: RolloutSettings) -> None:
+    await fixture.peer.call(SETTINGS, settings, Call(), secret=secret)
 
 
-async def _overflows(stand: Stand, secret: str, body: JsonObject, what: str) -> None:
+async def _overflows(fixture: ModelFixture, secret: str, body: JsonObject, what: str) -> None:
     try:
-        await stand.ask(secret, body)
+        await fixture.ask(secret, body)
     except RequestError as error:
         expect(error.kind == OVERFLOW, f"{what}: refused as {error.kind!r}, and not as {OVERFLOW!r}")
         return
@@ -107,5 +112,5 @@ SUITE = [
     Behaviour("a request whose answer was continued is answered anew", what_was_continued_is_sampled_anew),
     Behaviour("a rollout makes as many calls as its settings say", calls_end_at_the_last_turn),
     Behaviour("a rollout makes no call after its time", calls_end_with_the_rollouts_time),
-    Behaviour("what was said so far is told, and the rollout goes on", what_was_said_is_told_meanwhile),
+    Behaviour("what was said so far is told, and the rollout goes on", turns_can_be_read_meanwhile),
 ]

@@ -7,23 +7,23 @@ import time
 from collections.abc import Sequence
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.stand import (
-    Event,
-    Stand,
+from paddock.conformance.model_fixture import (
+    ModelFixture,
+    StreamEvent,
     chat_question,
-    needs_upstream,
+    model_fixture,
     question,
     read_events,
-    standing,
+    require_upstream,
 )
-from paddock.conformance.subjects import Subject
+from paddock.conformance.target import ServerTarget
 from paddock.http import RESPONSES, Call, EventStream
 from paddock.types.responses import messages
 
 
-async def responses_stream(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        events = await _events(stand, await stand.open(), "responses")
+async def responses_stream(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        events = await _events(fixture, await fixture.open_rollout(), "responses")
     names = [event.name for event in events]
     expect(names[0] == "response.created", f"the first event is {names[0]}")
     expect(names[-1] == "response.completed", f"the last event is {names[-1]}")
@@ -33,13 +33,13 @@ async def responses_stream(subject: Subject) -> None:
     deltas = "".join(event.data["delta"] for event in events if event.name == "response.output_text.delta")
     whole = events[-1].data["response"]
     expect(deltas == "".join(messages(whole)), f"the deltas say {deltas!r}, the whole response {messages(whole)}")
-    expect(stand.is_known(deltas), f"it said {deltas!r}")
+    expect(fixture.is_expected(deltas), f"it said {deltas!r}")
     expect(whole.get("status") == "completed" and whole.get("usage"), "the last event has no whole response")
 
 
-async def responses_items_are_closed(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        events = await _events(stand, await stand.open(), "responses")
+async def responses_items_are_closed(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        events = await _events(fixture, await fixture.open_rollout(), "responses")
     pairs = (
         ("response.output_item.added", "response.output_item.done", "output_index"),
         ("response.content_part.added", "response.content_part.done", "item_id"),
@@ -55,16 +55,16 @@ async def responses_items_are_closed(subject: Subject) -> None:
     )
 
 
-async def chat_stream(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        events = await _events(stand, await stand.open(), "chat/completions")
+async def chat_stream(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        events = await _events(fixture, await fixture.open_rollout(), "chat/completions")
     expect(events[-1].data == "[DONE]", "the stream does not end with [DONE]")
     chunks = [event.data for event in events[:-1]]
     expect(all(chunk.get("object") == "chat.completion.chunk" for chunk in chunks), "a chunk is of another object")
     expect(len({chunk.get("id") for chunk in chunks}) == 1, "the chunks have several ids")
     choices = [chunk["choices"][0] for chunk in chunks if chunk.get("choices")]
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
-    expect(stand.is_known(text), f"it said {text!r}")
+    expect(fixture.is_expected(text), f"it said {text!r}")
     expect(choices[0]["delta"].get("role") == "assistant", f"the first delta is {choices[0]['delta']}")
     reasons = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
     expect(reasons == ["stop"], f"finish reasons {reasons}")
@@ -73,20 +73,20 @@ async def chat_stream(subject: Subject) -> None:
     )
 
 
-async def a_stream_is_one_turn(subject: Subject) -> None:
-    async with standing(subject) as stand:
+async def a_stream_is_one_turn(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
         for path in ("responses", "chat/completions"):
-            secret = await stand.open()
-            await _events(stand, secret, path)
-            turns = (await stand.record(secret)).turns
+            secret = await fixture.open_rollout()
+            await _events(fixture, secret, path)
+            turns = (await fixture.record(secret)).turns
             expect(len(turns) == 1, f"a stream of {path} is {len(turns)} turns")
-            expect(stand.is_known("".join(messages(turns[0].output))), f"the turn says {turns[0].output}")
+            expect(fixture.is_expected("".join(messages(turns[0].output))), f"the turn says {turns[0].output}")
 
 
-async def tokens_stream_as_they_come(subject: Subject) -> None:
-    async with standing(subject, event_delay_s=0.05) as stand:
-        needs_upstream(stand)
-        reply = await stand.peer.call(RESPONSES, question(stream=True), Call(), secret=await stand.open())
+async def tokens_stream_as_they_come(target: ServerTarget) -> None:
+    async with model_fixture(target, event_delay_s=0.05) as fixture:
+        require_upstream(fixture)
+        reply = await fixture.peer.call(RESPONSES, question(stream=True), Call(), secret=await fixture.open_rollout())
         if not isinstance(reply, EventStream):
             raise AssertionError("a whole answer came where a stream was asked for")
         times = []
@@ -97,21 +97,21 @@ async def tokens_stream_as_they_come(subject: Subject) -> None:
         expect(times[-1] - times[0] >= 0.04, "all deltas came at once, at the end")
 
 
-async def broken_streams_say_so(subject: Subject) -> None:
-    async with standing(subject, faults=lambda _number: "half_body") as stand:
-        needs_upstream(stand)
-        secret = await stand.open()
-        reply = await stand.http(f"/r/{secret}/v1/responses", question(stream=True))
+async def broken_streams_say_so(target: ServerTarget) -> None:
+    async with model_fixture(target, faults=lambda _number: "half_body") as fixture:
+        require_upstream(fixture)
+        secret = await fixture.open_rollout()
+        reply = await fixture.http(f"/r/{secret}/v1/responses", question(stream=True))
         if reply.status_code == 200:
             names = [event.name for event in read_events(reply.text)]
             expect("response.completed" not in names, "a stream that broke says that it is complete")
             expect(names[-1] in ("response.failed", "error"), f"a stream that broke ends with {names[-1]}")
-        expect((await stand.record(secret)).turns == [], "a stream that broke was recorded")
+        expect((await fixture.record(secret)).turns == [], "a stream that broke was recorded")
 
 
-async def _events(stand: Stand, secret: str, path: str) -> Sequence[Event]:
+async def _events(fixture: ModelFixture, secret: str, path: str) -> Sequence[StreamEvent]:
     body = question(stream=True) if path == "responses" else chat_question(stream=True)
-    reply = await stand.http(f"/r/{secret}/v1/{path}", body)
+    reply = await fixture.http(f"/r/{secret}/v1/{path}", body)
     expect(reply.status_code == 200, f"answered {reply.status_code}: {reply.text[:200]}")
     kind = reply.headers.get("content-type", "")
     expect(kind.startswith("text/event-stream"), f"content-type is {kind!r}: {reply.text[:100]}")

@@ -5,11 +5,18 @@ import time
 from typing import Any
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
+from paddock.conformance.model_fixture import (
+    NO_ROLLOUT,
+    ModelFixture,
+    chat_question,
+    model_fixture,
+    question,
+    require_upstream,
+)
 from paddock.conformance.model_messages import SUITE as MESSAGES
 from paddock.conformance.model_record import SUITE as RECORD
 from paddock.conformance.model_streams import SUITE as STREAMS
-from paddock.conformance.stand import NOBODY, Stand, chat_question, needs_upstream, question, standing
-from paddock.conformance.subjects import Subject
+from paddock.conformance.target import ServerTarget
 from paddock.errors import ConfigError, InfraError, PaddockError, RequestError
 from paddock.http import CHAT, PLAIN_CHAT, PLAIN_RESPONSES, Call, new_secret
 from paddock.testing.transports import TRANSPORTS
@@ -22,44 +29,46 @@ PROMPT_S = 10.0
 """Seconds within which a call to a dead upstream has to be over."""
 
 
-async def answers_responses(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        reply = await stand.ask(await stand.open_if_any())
+async def answers_responses(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        reply = await fixture.ask(await fixture.open_rollout_if_any())
         expect(reply.get("object") == "response", f"object is {reply.get('object')!r}")
         expect(reply.get("status") == "completed", f"status is {reply.get('status')!r}")
         for key in ("id", "created_at", "model", "output", "usage", "tools", "tool_choice", "parallel_tool_calls"):
             expect(key in reply, f"the response has no `{key}`")
-        expect(stand.is_known("".join(messages(reply))), f"it said {messages(reply)}")
+        expect(fixture.is_expected("".join(messages(reply))), f"it said {messages(reply)}")
         for item in reply["output"]:
             expect(item.get("type") and item.get("id"), f"an output item without type or id: {item}")
 
 
-async def answers_chat(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open_if_any()
-        if secret == NOBODY:
-            reply = await stand.peer.call(PLAIN_CHAT, chat_question(), Call())
+async def answers_chat(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout_if_any()
+        if secret == NO_ROLLOUT:
+            reply = await fixture.peer.call(PLAIN_CHAT, chat_question(), Call())
         else:
-            reply = await stand.peer.call(CHAT, chat_question(), Call(), secret=secret)
+            reply = await fixture.peer.call(CHAT, chat_question(), Call(), secret=secret)
         if not isinstance(reply, dict):
             raise AssertionError("a stream came where a whole answer was asked for")
         expect(reply.get("object") == "chat.completion", f"object is {reply.get('object')!r}")
         choice = reply["choices"][0]
         expect(choice["message"]["role"] == "assistant", f"the message is {choice['message']}")
-        expect(stand.is_known(choice["message"]["content"]), f"it said {choice['message']['content']!r}")
+        expect(fixture.is_expected(choice["message"]["content"]), f"it said {choice['message']['content']!r}")
         expect(choice["finish_reason"] == "stop", f"finish_reason is {choice['finish_reason']!r}")
         expect("prompt_tokens" in (reply.get("usage") or {}), f"usage is {reply.get('usage')}")
 
 
-async def each_call_is_one_turn(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        replies = await _conversation(stand, secret, 3)
-        record = await stand.record(secret)
+async def each_call_is_one_turn(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        replies = await _conversation(fixture, secret, 3)
+        record = await fixture.record(secret)
         expect(len(record.turns) == 3, f"3 calls, {len(record.turns)} turns")
         expect(record.engine in ENGINES, f"engine {record.engine}")
         for reply, turn in zip(replies, record.turns, strict=True):
-            expect(_said(turn.output) == _said(reply["output"]), "a turn's output is not what was answered")
+            expect(
+                _without_ids(turn.output) == _without_ids(reply["output"]), "a turn's output is not what was answered"
+            )
         ids = [turn.id for turn in record.turns]
         expect(len(set(ids)) == 3, "turns share an id")
         for place, turn in enumerate(record.turns):
@@ -69,11 +78,11 @@ async def each_call_is_one_turn(subject: Subject) -> None:
             )
 
 
-async def ids_are_complete_or_absent(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        await _conversation(stand, secret, 2)
-        record = await stand.record(secret)
+async def ids_are_complete_or_absent(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        await _conversation(fixture, secret, 2)
+        record = await fixture.record(secret)
     for turn in record.turns:
         given = (turn.prompt_ids is not None, turn.sampled_ids is not None)
         expect(given[0] == given[1], "a turn has prompt ids or sampled ids, and not both")
@@ -82,176 +91,176 @@ async def ids_are_complete_or_absent(subject: Subject) -> None:
         expect(len(turn.request_hash) == 64, f"request_hash {turn.request_hash!r} is no SHA-256")
 
 
-async def reading_turns_freezes_them(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        await stand.ask(secret)
-        record = await stand.record(secret)
+async def reading_turns_freezes_them(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        await fixture.ask(secret)
+        record = await fixture.record(secret)
         try:
-            await stand.ask(secret)
+            await fixture.ask(secret)
         except RequestError as error:
             expect(error.kind == "frozen", f"the refusal's kind is {error.kind!r}, not `frozen`")
         else:
             raise AssertionError("a call was answered after the turns had been read")
-        expect(await stand.record(secret) == record, "reading the turns again gives others")
+        expect(await fixture.record(secret) == record, "reading the turns again gives others")
 
 
-async def forgetting_forgets(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        await stand.ask(secret)
-        await stand.forget(secret)
-        await stand.forget(secret)
-        expect((await stand.record(secret)).turns == [], "a forgotten rollout has turns")
-        left = [file.name for file in stand.folder.rglob("*") if file.is_file() and file.stat().st_size > 0]
+async def forgetting_forgets(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        await fixture.ask(secret)
+        await fixture.forget(secret)
+        await fixture.forget(secret)
+        expect((await fixture.record(secret)).turns == [], "a forgotten rollout has turns")
+        left = [file.name for file in fixture.folder.rglob("*") if file.is_file() and file.stat().st_size > 0]
         expect(not any(secret in name for name in left), "a forgotten rollout's file is left")
 
 
-async def unknown_rollouts_have_no_turns(subject: Subject) -> None:
-    async with standing(subject) as stand:
+async def unknown_rollouts_have_no_turns(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
         secret = new_secret()
-        expect((await stand.record(secret)).turns == [], "an unknown rollout has turns")
-        await stand.forget(secret)
+        expect((await fixture.record(secret)).turns == [], "an unknown rollout has turns")
+        await fixture.forget(secret)
 
 
-async def rollouts_do_not_mix(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secrets = [await stand.open() for _ in range(8)]
-        await asyncio.gather(*(_conversation(stand, secret, 2) for secret in secrets))
-        records = [await stand.record(secret) for secret in secrets]
+async def rollouts_do_not_mix(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secrets = [await fixture.open_rollout() for _ in range(8)]
+        await asyncio.gather(*(_conversation(fixture, secret, 2) for secret in secrets))
+        records = [await fixture.record(secret) for secret in secrets]
         expect([len(record.turns) for record in records] == [2] * 8, f"turns: {[len(one.turns) for one in records]}")
         ids = [turn.id for record in records for turn in record.turns]
         expect(len(ids) == len(set(ids)), "a turn stands in two rollouts")
 
 
-async def the_api_key_names_the_rollout(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        reply = await stand.http("/v1/responses", question(), authorization=f"Bearer {secret}")
+async def the_api_key_names_the_rollout(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        reply = await fixture.http("/v1/responses", question(), authorization=f"Bearer {secret}")
         expect(reply.status_code == 200, f"answered {reply.status_code}: {reply.text[:200]}")
-        expect(len((await stand.record(secret)).turns) == 1, "the call is not in the rollout that its API key names")
+        expect(len((await fixture.record(secret)).turns) == 1, "the call is not in the rollout that its API key names")
 
 
-async def calls_outside_a_rollout_are_not_recorded(subject: Subject) -> None:
-    async with standing(subject) as stand:
+async def calls_outside_a_rollout_are_not_recorded(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
         try:
-            await stand.peer.call(PLAIN_RESPONSES, question(), Call(bearer="any-key"))
+            await fixture.peer.call(PLAIN_RESPONSES, question(), Call(bearer="any-key"))
         except RequestError as error:
             raise NotApplicable(f"it answers within rollouts only ({error.kind})") from error
-        left = [file for file in stand.folder.rglob("*") if file.is_file() and file.stat().st_size > 0]
+        left = [file for file in fixture.folder.rglob("*") if file.is_file() and file.stat().st_size > 0]
         expect(not left, f"a call outside any rollout left {left}")
 
 
-async def clients_may_say_more(subject: Subject) -> None:
+async def clients_may_say_more(target: ServerTarget) -> None:
     extra: JsonObject = {"no_such_field": {"a": 1}, "temperature": None, "metadata": None, "prompt_cache_key": "k"}
-    async with standing(subject) as stand:
-        reply = await stand.ask(await stand.open_if_any(), {**question(), **extra})
+    async with model_fixture(target) as fixture:
+        reply = await fixture.ask(await fixture.open_rollout_if_any(), {**question(), **extra})
         expect(reply.get("status") == "completed", f"status is {reply.get('status')!r}")
 
 
-async def bad_bodies_are_400(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open_if_any()
-        path = "/v1/responses" if secret == NOBODY else f"/r/{secret}/v1/responses"
+async def bad_bodies_are_400(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout_if_any()
+        path = "/v1/responses" if secret == NO_ROLLOUT else f"/r/{secret}/v1/responses"
         for body in (b"{", b"[]", b'"text"'):
-            reply = await stand.http(path, body)
+            reply = await fixture.http(path, body)
             expect(reply.status_code == 400, f"{body.decode()} answered {reply.status_code}")
             expect(reply.json().get("error", {}).get("message"), f"its error says nothing: {reply.text[:200]}")
-        if secret != NOBODY:
-            expect((await stand.record(secret)).turns == [], "a refused call was recorded")
+        if secret != NO_ROLLOUT:
+            expect((await fixture.record(secret)).turns == [], "a refused call was recorded")
 
 
-async def transports_agree(subject: Subject) -> None:
+async def transports_agree(target: ServerTarget) -> None:
     found = []
     for transport in TRANSPORTS:
-        async with standing(subject, transport) as stand:
-            secret = await stand.open()
-            replies = await _conversation(stand, secret, 2)
-            record = await stand.record(secret)
-            found.append(([_said(reply["output"]) for reply in replies], len(record.turns), record.engine))
+        async with model_fixture(target, transport) as fixture:
+            secret = await fixture.open_rollout()
+            replies = await _conversation(fixture, secret, 2)
+            record = await fixture.record(secret)
+            found.append(([_without_ids(reply["output"]) for reply in replies], len(record.turns), record.engine))
     expect(found[0] == found[1] == found[2], f"directly, over ASGI and over HTTP: {found}")
 
 
-async def secrets_are_written_nowhere(subject: Subject) -> None:
-    async with standing(subject) as stand:
-        secret = await stand.open()
-        await stand.ask(secret)
-        expect(secret not in repr(stand.server) + repr(vars(stand.server).get("config")), "the secret is shown")
-        for file in stand.folder.rglob("*"):
+async def secrets_are_written_nowhere(target: ServerTarget) -> None:
+    async with model_fixture(target) as fixture:
+        secret = await fixture.open_rollout()
+        await fixture.ask(secret)
+        expect(secret not in repr(fixture.server) + repr(vars(fixture.server).get("config")), "the secret is shown")
+        for file in fixture.folder.rglob("*"):
             expect(secret not in file.name, "the secret is a file's name")
             expect(not file.is_file() or secret.encode() not in file.read_bytes(), "the secret stands in a file")
 
 
-async def dead_upstreams_are_infra(subject: Subject) -> None:
+async def dead_upstreams_are_infra(target: ServerTarget) -> None:
     for fault in (ErrorStatus(500), ErrorStatus(429), "drop", "half_body", "not_json", "not_an_answer"):
-        async with standing(subject, faults=lambda _number, fault=fault: fault) as stand:  # type: ignore[misc]
-            upstream = needs_upstream(stand)
-            error = await _refused(stand, str(fault))
+        async with model_fixture(target, faults=lambda _number, fault=fault: fault) as fixture:  # type: ignore[misc]
+            upstream = require_upstream(fixture)
+            error = await _refused(fixture, str(fault))
             expect(isinstance(error, InfraError), f"{fault}: {type(error).__name__}, of owner {error.owner}")
             expect(upstream.calls <= 2, f"{fault}: {upstream.calls} calls upstream where 2 were allowed")
 
 
-async def hanging_upstreams_are_infra(subject: Subject) -> None:
-    async with standing(subject, faults=lambda _number: "hang") as stand:
-        needs_upstream(stand)
+async def hanging_upstreams_are_infra(target: ServerTarget) -> None:
+    async with model_fixture(target, faults=lambda _number: "hang") as fixture:
+        require_upstream(fixture)
         started = time.monotonic()
-        secret = await stand.open_if_any()
+        secret = await fixture.open_rollout_if_any()
         try:
-            await stand.ask(secret, call=Call().within(0.3))
+            await fixture.ask(secret, call=Call().within(0.3))
         except InfraError:
             expect(time.monotonic() - started < PROMPT_S, "the caller's deadline did not end the call")
             return
         raise AssertionError("a call was answered by an upstream that never answers")
 
 
-async def a_passing_failure_is_mended(subject: Subject) -> None:
-    async with standing(subject, faults=lambda number: ErrorStatus(500) if number == 0 else None) as stand:
-        needs_upstream(stand)
-        secret = await stand.open()
-        await stand.ask(secret)
-        expect(len((await stand.record(secret)).turns) == 1, "a call that was tried twice is not one turn")
+async def a_passing_failure_is_mended(target: ServerTarget) -> None:
+    async with model_fixture(target, faults=lambda number: ErrorStatus(500) if number == 0 else None) as fixture:
+        require_upstream(fixture)
+        secret = await fixture.open_rollout()
+        await fixture.ask(secret)
+        expect(len((await fixture.record(secret)).turns) == 1, "a call that was tried twice is not one turn")
 
 
-async def refusals_are_not_tried_again(subject: Subject) -> None:
-    async with standing(subject, faults=lambda _number: ErrorStatus(400, "no such thing")) as stand:
-        upstream = needs_upstream(stand)
-        error = await _refused(stand, "status 400")
+async def refusals_are_not_tried_again(target: ServerTarget) -> None:
+    async with model_fixture(target, faults=lambda _number: ErrorStatus(400, "no such thing")) as fixture:
+        upstream = require_upstream(fixture)
+        error = await _refused(fixture, "status 400")
         expect(isinstance(error, RequestError), f"a refusal became {type(error).__name__}")
         expect(upstream.calls == 1, f"a refusal was asked for {upstream.calls} times")
 
 
-async def unknown_config_is_refused(subject: Subject) -> None:
+async def unknown_config_is_refused(target: ServerTarget) -> None:
     try:
-        subject.build(no_such_key=1)
+        target.build(no_such_key=1)
     except ConfigError as error:
         expect("no_such_key" in error.message, f"the refusal does not name the key: {error.message}")
         return
     raise AssertionError("a config key that does not exist was accepted")
 
 
-async def _refused(stand: Stand, what: str) -> PaddockError:
+async def _refused(fixture: ModelFixture, what: str) -> PaddockError:
     """The error of a call; nothing of it may be recorded."""
-    secret = await stand.open_if_any()
+    secret = await fixture.open_rollout_if_any()
     try:
-        await stand.ask(secret)
+        await fixture.ask(secret)
     except PaddockError as error:
-        if secret != NOBODY:
-            expect((await stand.record(secret)).turns == [], f"{what}: a failed call was recorded")
+        if secret != NO_ROLLOUT:
+            expect((await fixture.record(secret)).turns == [], f"{what}: a failed call was recorded")
         return error
     raise AssertionError(f"{what}: the call was answered")
 
 
-async def _conversation(stand: Stand, secret: str, count: int) -> list[JsonObject]:
+async def _conversation(fixture: ModelFixture, secret: str, count: int) -> list[JsonObject]:
     """Calls that each continue the one before."""
     history: list[Any] = list(question()["input"])
     replies = []
     for _ in range(count):
-        replies.append(await stand.ask(secret, {**question(), "input": history}))
+        replies.append(await fixture.ask(secret, {**question(), "input": history}))
         history = [*history, *replies[-1]["output"], {"role": "user", "content": "And then?"}]
     return replies
 
 
-def _said(items: list[JsonObject]) -> list[tuple[Any, str]]:
+def _without_ids(items: list[JsonObject]) -> list[tuple[Any, str]]:
     """Items without their ids."""
     return [(item.get("type"), "".join(messages([item])) or str(item.get("arguments"))) for item in items]
 

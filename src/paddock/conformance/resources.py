@@ -14,7 +14,7 @@ import httpx
 import orjson
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
-from paddock.conformance.subjects import Subject
+from paddock.conformance.target import ServerTarget
 from paddock.errors import ConfigError, RequestError, RowError
 from paddock.http import AGGREGATE, SEED, VERIFY, AggregateRequest, Call, Peer, VerifyRequest
 from paddock.server import ResourcesServer
@@ -43,35 +43,35 @@ ODD_ANSWERS: tuple[Any, ...] = (
 
 
 @asynccontextmanager
-async def served(subject: Subject, transport: Transport = "direct", **changes: Any) -> AsyncIterator[Peer]:
-    async with over(transport, subject.build(**changes)) as peers:
-        yield peers["subject"]
+async def peer_of(target: ServerTarget, transport: Transport = "direct", **changes: Any) -> AsyncIterator[Peer]:
+    async with over(transport, target.build(**changes)) as peers:
+        yield peers["target"]
 
 
-def rows_of(subject: Subject) -> list[Row]:
-    if not subject.rows:
+def rows_of(target: ServerTarget) -> list[Row]:
+    if not target.rows:
         raise NotApplicable("there are no rows: put some into data/example.jsonl, or give --rows")
-    rows = subject.rows[:MAX_ROWS]
-    return [_alone(row) for row in rows] if is_group_wise(subject) else rows
+    rows = target.rows[:MAX_ROWS]
+    return [_alone(row) for row in rows] if is_group_wise(target) else rows
 
 
-def is_group_wise(subject: Subject) -> bool:
-    return issubclass(subject.cls, ResourcesServer) and subject.cls.GROUP_WISE
+def is_group_wise(target: ServerTarget) -> bool:
+    return issubclass(target.cls, ResourcesServer) and target.cls.GROUP_WISE
 
 
 def _alone(row: Row) -> Row:
-    """As the only member of its group: it waits for nobody."""
+    """Make the row the only member of its group, so that it waits for no other."""
     return row.model_copy(update={"stamp": row.stamp.model_copy(update={"group_size": 1, "member": 0})})
 
 
-def require_absolute(subject: Subject) -> None:
-    if is_group_wise(subject):
+def require_absolute(target: ServerTarget) -> None:
+    if is_group_wise(target):
         raise NotApplicable("its rewards compare the members of a group: no answer has one for itself")
 
 
-def good_answer(subject: Subject, row: Row) -> JsonObject:
-    """A response with the row's known-good turns, one after the other."""
-    server = subject.build()
+def good_answer(target: ServerTarget, row: Row) -> JsonObject:
+    """Build a response from the row's known-good turns, one after the other."""
+    server = target.build()
     if not isinstance(server, ResourcesServer) or type(server).oracle is ResourcesServer.oracle:
         raise NotApplicable("the server knows no good turns: it has no `oracle`")
     items = [item for turn in server.oracle(server.read_task(row), row) for item in turn]
@@ -86,91 +86,91 @@ async def judge(peer: Peer, row: Row, response: Any) -> Verdict:
     return await peer.call(VERIFY, VerifyRequest(row=row, response=response), Call())
 
 
-def cases(subject: Subject) -> list[tuple[Row, JsonObject]]:
-    """Answers whose verdicts differ, for every row."""
+def cases(target: ServerTarget) -> list[tuple[Row, JsonObject]]:
+    """Pair every row with answers whose verdicts differ."""
     found = []
-    for row in rows_of(subject):
+    for row in rows_of(target):
         other = make_response([message_item("something else")], row.responses_create_params, model="nobody")
         found += [(row, empty_answer(row)), (row, other)]
         try:
-            found.append((row, good_answer(subject, row)))
+            found.append((row, good_answer(target, row)))
         except NotApplicable:
             continue
     return found
 
 
-async def has_rows(subject: Subject) -> None:
-    expect(subject.rows, "there are no example rows: put some into data/example.jsonl beside the server")
+async def has_rows(target: ServerTarget) -> None:
+    expect(target.rows, "there are no example rows: put some into data/example.jsonl beside the server")
 
 
-async def good_scores_one(subject: Subject) -> None:
-    require_absolute(subject)
-    async with served(subject) as peer:
-        for number, row in enumerate(rows_of(subject), 1):
-            verdict = await judge(peer, row, good_answer(subject, row))
+async def good_scores_one(target: ServerTarget) -> None:
+    require_absolute(target)
+    async with peer_of(target) as peer:
+        for number, row in enumerate(rows_of(target), 1):
+            verdict = await judge(peer, row, good_answer(target, row))
             expect(
                 verdict.reward == 1.0, f"row {number}: the known-good turns score {verdict.reward} ({verdict.reason})"
             )
 
 
-async def empty_scores_zero(subject: Subject) -> None:
-    require_absolute(subject)
-    async with served(subject) as peer:
-        for number, row in enumerate(rows_of(subject), 1):
+async def empty_scores_zero(target: ServerTarget) -> None:
+    require_absolute(target)
+    async with peer_of(target) as peer:
+        for number, row in enumerate(rows_of(target), 1):
             verdict = await judge(peer, row, empty_answer(row))
             expect(verdict.reward == 0.0, f"row {number}: an answer without items scores {verdict.reward}")
 
 
-async def verdicts_are_usable(subject: Subject) -> None:
-    async with served(subject) as peer:
-        for row, response in cases(subject):
+async def verdicts_are_usable(target: ServerTarget) -> None:
+    async with peer_of(target) as peer:
+        for row, response in cases(target):
             verdict = await judge(peer, row, response)
             expect(isfinite(verdict.reward), f"reward {verdict.reward}")
             expect(verdict.reason and " " not in verdict.reason, f"reason {verdict.reason!r} is no short key")
             expect(all(isfinite(value) for value in verdict.metrics.values()), f"metrics {verdict.metrics}")
 
 
-async def odd_answers_are_judged(subject: Subject) -> None:
-    row = rows_of(subject)[0]
-    async with served(subject) as peer:
+async def odd_answers_are_judged(target: ServerTarget) -> None:
+    row = rows_of(target)[0]
+    async with peer_of(target) as peer:
         for response in ODD_ANSWERS:
             try:
                 verdict = await judge(peer, row, response)
             except RequestError:
                 continue  # what is no response may be refused where it comes over a wire
-            nothing = is_group_wise(subject) or verdict.reward <= 0.0
+            nothing = is_group_wise(target) or verdict.reward <= 0.0
             expect(nothing, f"{str(response)[:80]} scores {verdict.reward} ({verdict.reason})")
 
 
-async def is_deterministic(subject: Subject) -> None:
-    async with served(subject) as peer:
-        for row, response in cases(subject):
+async def is_deterministic(target: ServerTarget) -> None:
+    async with peer_of(target) as peer:
+        for row, response in cases(target):
             first, again = await judge(peer, row, response), await judge(peer, row, response)
             expect(first == again, f"{first.reward} ({first.reason}), then {again.reward} ({again.reason})")
 
 
-async def leaves_requests_alone(subject: Subject) -> None:
-    async with served(subject) as peer:
-        for row, response in cases(subject):
+async def leaves_requests_alone(target: ServerTarget) -> None:
+    async with peer_of(target) as peer:
+        for row, response in cases(target):
             given = (copy.deepcopy(row), copy.deepcopy(response))
             await peer.call(SEED, row, Call())
             await judge(peer, row, response)
             expect((row, response) == given, "the row or the response was changed by judging it")
 
 
-async def concurrent_calls_do_not_interfere(subject: Subject) -> None:
-    chosen = (cases(subject) * CONCURRENT)[:CONCURRENT]
-    async with served(subject) as peer:
+async def concurrent_calls_do_not_interfere(target: ServerTarget) -> None:
+    chosen = (cases(target) * CONCURRENT)[:CONCURRENT]
+    async with peer_of(target) as peer:
         alone = [await judge(peer, row, response) for row, response in chosen]
         together = await asyncio.gather(*(judge(peer, row, response) for row, response in chosen))
     expect(alone == together, "verdicts given at the same time differ from those given one by one")
 
 
-async def transports_agree(subject: Subject) -> None:
-    chosen = cases(subject)[:12]
+async def transports_agree(target: ServerTarget) -> None:
+    chosen = cases(target)[:12]
     found: dict[str, list[Verdict]] = {}
     for transport in TRANSPORTS:
-        async with served(subject, transport) as peer:
+        async with peer_of(target, transport) as peer:
             found[transport] = [await judge(peer, row, response) for row, response in chosen]
     for transport in TRANSPORTS[1:]:
         for one, other in zip(found[TRANSPORTS[0]], found[transport], strict=True):
@@ -178,19 +178,19 @@ async def transports_agree(subject: Subject) -> None:
             expect((one.reason, one.detail) == (other.reason, other.detail), f"{transport} gives another reason")
 
 
-async def wrong_rows_name_their_key(subject: Subject) -> None:
-    refused = await refused_rows(subject)
+async def wrong_rows_name_their_key(target: ServerTarget) -> None:
+    refused = await refused_rows(target)
     expect(refused, "no key of a row is needed: nonsense under each of them, and a row without any, were all judged")
     for key, (_, message) in refused.items():
         expect(key in message, f"`{key}` is wrong, and the refusal does not name it: {message}")
 
 
-async def refused_rows(subject: Subject) -> dict[str, tuple[Row, str]]:
-    """By key: a row with nonsense under it, and what its refusal says; under `""` a row without any key."""
-    row = rows_of(subject)[0]
+async def refused_rows(target: ServerTarget) -> dict[str, tuple[Row, str]]:
+    """Map each refused key to a row with nonsense under it and the refusal's message; `""`: a row without any key."""
+    row = rows_of(target)[0]
     wrong = {key: {**row.task, key: {"nonsense": [1]}} for key in row.task}
     found: dict[str, tuple[Row, str]] = {}
-    async with served(subject) as peer:
+    async with peer_of(target) as peer:
         for key, task in {**wrong, "": {}}.items():
             broken = row.model_copy(update={"task": task})
             try:
@@ -200,60 +200,60 @@ async def refused_rows(subject: Subject) -> dict[str, tuple[Row, str]]:
     return found
 
 
-async def wrong_rows_are_422(subject: Subject) -> None:
-    refused = await refused_rows(subject)
+async def wrong_rows_are_422(target: ServerTarget) -> None:
+    refused = await refused_rows(target)
     if not refused:
         raise NotApplicable("no row is refused")
     broken = refused.get("", next(iter(refused.values())))[0]
-    status, wire = await post(subject, "/verify", {**broken.to_wire(), "response": {"output": []}})
+    status, wire = await post(target, "/verify", {**broken.to_wire(), "response": {"output": []}})
     expect(status == 422, f"a wrong row answered {status}")
     expect(wire.get("error", {}).get("owner") == "row", f"its error is not the row's: {str(wire)[:200]}")
     expect("reward" not in wire, "a refused row carries a reward")
 
 
-async def failures_carry_no_reward(subject: Subject) -> None:
+async def failures_carry_no_reward(target: ServerTarget) -> None:
     for body in (b"{", b"[]", b"{}", b'{"responses_create_params": {"input": 5}, "response": {}}'):
-        status, wire = await post(subject, "/verify", body)
+        status, wire = await post(target, "/verify", body)
         expect(status >= 400, f"{body.decode()} was judged: {status}")
         expect("reward" not in wire and "error" in wire, f"{body.decode()}: {str(wire)[:200]}")
 
 
-async def verify_echoes_its_request(subject: Subject) -> None:
-    row = rows_of(subject)[0]
+async def verify_echoes_its_request(target: ServerTarget) -> None:
+    row = rows_of(target)[0]
     body = {**row.to_wire(), "response": empty_answer(row)}
-    status, wire = await post(subject, "/verify", body)
+    status, wire = await post(target, "/verify", body)
     expect(status == 200, f"answered {status}: {str(wire)[:200]}")
     missing = [key for key, value in body.items() if wire.get(key) != value]
     expect(not missing, f"these keys of the request are not in the reply as they were: {missing}")
     expect(isinstance(wire.get("reward"), int | float), "the reply has no reward")
 
 
-async def seed_gives_nothing_away(subject: Subject) -> None:
-    async with served(subject) as peer:
-        for number, row in enumerate(rows_of(subject), 1):
+async def seed_gives_nothing_away(target: ServerTarget) -> None:
+    async with peer_of(target) as peer:
+        for number, row in enumerate(rows_of(target), 1):
             session = orjson.dumps((await peer.call(SEED, row, Call())).model_dump()).decode()
             seen = orjson.dumps(row.responses_create_params).decode()
-            for text in _texts(good_answer(subject, row)["output"]):
+            for text in _texts(good_answer(target, row)["output"]):
                 quoted = orjson.dumps(text).decode()[1:-1]
                 hidden = len(text) >= MIN_SECRET_CHARS and quoted not in seen
                 expect(not (hidden and quoted in session), f"row {number}: the session tells {text[:60]!r}")
 
 
-async def seed_can_be_repeated(subject: Subject) -> None:
-    async with served(subject) as peer:
-        for row in rows_of(subject)[:5]:
+async def seed_can_be_repeated(target: ServerTarget) -> None:
+    async with peer_of(target) as peer:
+        for row in rows_of(target)[:5]:
             await peer.call(SEED, row, Call())
             await peer.call(SEED, row, Call())
             expect(await judge(peer, row, empty_answer(row)) is not None, "no verdict after two seeds")
 
 
-async def means_leave_failures_out(subject: Subject) -> None:
+async def means_leave_failures_out(target: ServerTarget) -> None:
     judged: list[JsonObject] = [{"reward": 1.0, "_ng_task_index": 0}, {"reward": 0.0, "_ng_task_index": 1}]
     failed: list[JsonObject] = [
         {"_ng_task_index": 2},
         {"reward": 0.0, "_ng_failure_class": "judge", "_ng_task_index": 3},
     ]
-    async with served(subject) as peer:
+    async with peer_of(target) as peer:
         alone = await peer.call(AGGREGATE, AggregateRequest(verify_responses=judged), Call())
         among = await peer.call(AGGREGATE, AggregateRequest(verify_responses=[*judged, *failed]), Call())
     for key, value in alone.key_metrics.items():
@@ -262,31 +262,31 @@ async def means_leave_failures_out(subject: Subject) -> None:
         )
 
 
-async def unknown_config_is_refused(subject: Subject) -> None:
+async def unknown_config_is_refused(target: ServerTarget) -> None:
     try:
-        subject.build(no_such_key=1)
+        target.build(no_such_key=1)
     except ConfigError as error:
         expect("no_such_key" in error.message, f"the refusal does not name the key: {error.message}")
         return
     raise AssertionError("a config key that does not exist was accepted")
 
 
-async def can_start_again(subject: Subject) -> None:
-    row = rows_of(subject)[0]
+async def can_start_again(target: ServerTarget) -> None:
+    row = rows_of(target)[0]
     verdicts = []
     for _ in range(2):
-        async with served(subject) as peer:
+        async with peer_of(target) as peer:
             verdicts.append(await judge(peer, row, empty_answer(row)))
     expect(verdicts[0] == verdicts[1], "a server that was started again judges differently")
 
 
-async def post(subject: Subject, path: str, body: Any) -> tuple[int, JsonObject]:
+async def post(target: ServerTarget, path: str, body: Any) -> tuple[int, JsonObject]:
     """Status and body of a POST through the server's app."""
-    server = subject.build()
+    server = target.build()
     await server.start()
     try:
         app = httpx.ASGITransport(build_app(server))
-        async with httpx.AsyncClient(transport=app, base_url="http://subject") as client:
+        async with httpx.AsyncClient(transport=app, base_url="http://target") as client:
             content = body if isinstance(body, bytes) else orjson.dumps(body)
             reply = await client.post(path, content=content, headers={"content-type": "application/json"})
             wire = orjson.loads(reply.content)
@@ -296,7 +296,7 @@ async def post(subject: Subject, path: str, body: Any) -> tuple[int, JsonObject]
 
 
 def _texts(node: Any) -> Sequence[str]:
-    """Strings that say something: not types, ids and roles."""
+    """Collect the strings of a tree but for types, ids, roles and names."""
     if isinstance(node, dict):
         kept = (value for key, value in node.items() if key not in ("type", "id", "call_id", "status", "role", "name"))
         return [text for value in kept for text in _texts(value)]

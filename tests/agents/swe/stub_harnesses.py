@@ -6,7 +6,7 @@ import random
 import signal
 from typing import ClassVar, Literal
 
-from paddock.conformance.sandboxes.stage import first_of, marked
+from paddock.conformance.sandboxes.fixture import namespace_init, processes_marked
 from paddock.harness import Exit, Model, OnStep, RunLimits, Task, Workspace
 
 
@@ -32,9 +32,9 @@ class DeadSandboxHarness:
         mark = str(random.randrange(10**8, 10**9))
         await workspace.exec(["sh", "-c", f"sed -i 's/a - b/a + b/' calc.py; sleep {mark} >/dev/null 2>&1 &"])
         async with asyncio.timeout(30):
-            while not (found := marked(mark)):
+            while not (found := processes_marked(mark)):
                 await asyncio.sleep(0.01)
-        os.kill(first_of(found[0]), signal.SIGKILL)
+        os.kill(namespace_init(found[0]), signal.SIGKILL)
         return Exit(ended="finished", turns=1)
 
 

@@ -15,7 +15,7 @@ from tests.e2e.learning import swe
 
 from paddock.collect.routing import acting, environment
 from paddock.config import load
-from paddock.conformance.sandboxes.stage import marked
+from paddock.conformance.sandboxes.fixture import processes_marked
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.roles import GroupJob
@@ -72,7 +72,7 @@ async def _run(folder: Path, row: JsonObject, plays: list[Play], mark: str) -> G
 async def _kill(mark: str) -> None:
     """The sandbox in which a command with that mark runs, once it does."""
     end = time.monotonic() + WAIT_S
-    while not (found := set(await asyncio.to_thread(marked, mark))):
+    while not (found := set(await asyncio.to_thread(processes_marked, mark))):
         assert time.monotonic() < end, "its command did not start"
         await asyncio.sleep(0.1)
     own = swe.of_rollouts([os.getpid()])

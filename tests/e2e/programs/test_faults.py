@@ -18,8 +18,8 @@ import pytest
 from tests.e2e.programs import stand
 
 from paddock.agents.swe import SweAgent
-from paddock.conformance.harnesses.played import Conversation, PlayedModel, Reply
-from paddock.conformance.sandboxes.stage import eventually, marked
+from paddock.conformance.harnesses.scripted_model import ConversationServer, ScriptedConversation, ScriptedReply
+from paddock.conformance.sandboxes.fixture import eventually, processes_marked
 from paddock.errors import InfraError
 from paddock.harness import harness_class
 from paddock.harness.outside.harness import BRIDGE
@@ -66,7 +66,7 @@ class World(stand.World):
             await self.at[point]()
 
 
-class MortalModel(PlayedModel):
+class MortalModel(ConversationServer):
     """Some of its rollouts are dead to it."""
 
     dead: set[str]
@@ -117,7 +117,7 @@ class Case:
     def shell(self, line: str) -> JsonObject:
         return call_item(self.lab.tool, json.dumps(self.lab.line(line)))
 
-    def talk(self, secret: str, pause: str, before: dict[str, Strike]) -> Conversation:
+    def talk(self, secret: str, pause: str, before: dict[str, Strike]) -> ScriptedConversation:
         """What the model says in one rollout."""
         turns = {
             "first call": [self.shell("echo one")],
@@ -126,8 +126,8 @@ class Case:
             "parallel": [self.shell(pause), self.shell(stand.FIX)],
             "finish": [self.lab.finish() if self.lab.finish else message_item("Done.")],
         }
-        replies = [Reply(items, before=before.get(point)) for point, items in turns.items()]
-        talk = self.model.conversations[secret] = Conversation(replies)
+        replies = [ScriptedReply(items, before=before.get(point)) for point, items in turns.items()]
+        talk = self.model.conversations[secret] = ScriptedConversation(replies)
         return talk
 
     async def strike(self, what: str) -> None:
@@ -182,12 +182,12 @@ async def fault(one: Case, what: str, point: str) -> tuple[Rollout | None, list[
         await eventually(lambda: bool(one.agent.sandboxes_of(VICTIM)), "its sandbox was not made", within_s=60)
         await strike()
     elif in_command:
-        await eventually(lambda: bool(marked(mark)), "its command did not start", within_s=60)
+        await eventually(lambda: bool(processes_marked(mark)), "its command did not start", within_s=60)
         await strike()
-        for pid in marked(mark) if what in ("tunnel", "model") else ():
+        for pid in processes_marked(mark) if what in ("tunnel", "model") else ():
             psutil.Process(pid).kill()  # what it waits for comes to its end, and then it asks
     ended, *others = await asyncio.gather(one.victim, *siblings, return_exceptions=True)
-    await eventually(lambda: not marked(mark), "a process of it lives on")
+    await eventually(lambda: not processes_marked(mark), "a process of it lives on")
     assert isinstance(ended, Rollout | asyncio.CancelledError), ended
     return (ended if isinstance(ended, Rollout) else None), others  # type: ignore[return-value]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.programs import stand
 
-from paddock.conformance.harnesses.played import Conversation, PlayedModel, Reply
+from paddock.conformance.harnesses.scripted_model import ConversationServer, ScriptedConversation, ScriptedReply
 from paddock.harness import harness_class
 from paddock.http import new_secret
 from paddock.types.responses import call_item, message_item
@@ -20,7 +20,7 @@ HARNESS = "codex_cli"
 async def test_sixteen_at_once_all_end_and_their_memory_is_admitted(home: Path) -> None:
     stand.require(HARNESS)
     each = stand.MEMORY_MIB[HARNESS]
-    model, most = PlayedModel(), 0
+    model, most = ConversationServer(), 0
     lab = harness_class(HARNESS).lab
     room = {"admission": {"memory_mib": ROOMS * each, "cores_each": 0.1}}
     async with stand.standing(HARNESS, home, model, **room) as standing:
@@ -34,8 +34,8 @@ async def test_sixteen_at_once_all_end_and_their_memory_is_admitted(home: Path) 
             secret = new_secret()
             lines = ("cat calc.py", stand.FIX, f"echo {member} > /tmp/mine && cat /tmp/mine")
             calls = [[call_item(lab.tool, json.dumps(lab.line(line)))] for line in lines]
-            replies = [Reply(items, before=look) for items in (*calls, [message_item("Done.")])]
-            model.conversations[secret] = Conversation(replies)
+            replies = [ScriptedReply(items, before=look) for items in (*calls, [message_item("Done.")])]
+            model.conversations[secret] = ScriptedConversation(replies)
             running.append(standing.run(3, member=member, size=ROLLOUTS, secret=secret))
         done = await asyncio.gather(*running)
         assert standing.live == []

@@ -6,7 +6,7 @@ import pytest
 from tests.e2e.programs import stand
 
 from paddock.conformance.harnesses import find_harness
-from paddock.conformance.harnesses.stage import staged
+from paddock.conformance.harnesses.fixture import harness_fixture
 from paddock.errors import ConfigError
 from paddock.harness import harness_class
 from paddock.types.responses import call_item
@@ -19,13 +19,13 @@ async def test_each_request_is_a_turn_and_none_had_to_be_refused(harness: str) -
     stand.require(harness)
     lab = harness_class(harness).lab
     try:
-        subject = find_harness(f"harness:{harness}")
+        target = find_harness(f"harness:{harness}")
     except ConfigError as error:
         pytest.skip(error.message)
-    async with staged(subject) as stage:
-        played = await stage.play([call_item(lab.tool, json.dumps(lab.line("cat calc.py")))])
-    left = played.ended("finished")
-    tunnel = played.tunnel
+    async with harness_fixture(target) as fixture:
+        run = await fixture.run([call_item(lab.tool, json.dumps(lab.line("cat calc.py")))])
+    exit_ = run.expect_exit("finished")
+    tunnel = run.tunnel
     assert tunnel is not None
-    assert tunnel.calls == left.turns == len(played.raw) == 2
+    assert tunnel.calls == exit_.turns == len(run.bodies) == 2
     assert tunnel.turned == 0

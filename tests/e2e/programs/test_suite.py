@@ -6,7 +6,7 @@ import pytest
 from tests.e2e.programs import stand
 
 from paddock.conformance import Behaviour, run_one
-from paddock.conformance.harnesses import SUITE, HarnessSubject, find_harness
+from paddock.conformance.harnesses import SUITE, HarnessTarget, find_harness
 from paddock.errors import ConfigError
 from paddock.sandbox import SandboxError
 
@@ -19,7 +19,7 @@ EACH = [pytest.param(name, marks=() if name == QUICK else pytest.mark.long) for 
 
 
 @pytest.fixture(scope="module", params=EACH)
-def subject(request: pytest.FixtureRequest) -> HarnessSubject:
+def target(request: pytest.FixtureRequest) -> HarnessTarget:
     stand.require(request.param)
     try:
         found = find_harness(f"harness:{request.param}")
@@ -30,6 +30,6 @@ def subject(request: pytest.FixtureRequest) -> HarnessSubject:
 
 
 @pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
-async def test_it_behaves_as_a_harness(subject: HarnessSubject, behaviour: Behaviour[HarnessSubject]) -> None:
-    result = await run_one(behaviour, subject)
+async def test_it_behaves_as_a_harness(target: HarnessTarget, behaviour: Behaviour[HarnessTarget]) -> None:
+    result = await run_one(behaviour, target)
     assert result.outcome != "failed", result

@@ -1,4 +1,4 @@
-"""For tests of the real Claude Code: a stage for it."""
+"""For tests of the real Claude Code: a fixture for it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from paddock.conformance.harnesses import find_harness
-from paddock.conformance.harnesses.stage import Stage, staged
+from paddock.conformance.harnesses.fixture import HarnessFixture, harness_fixture
 from paddock.errors import ConfigError
 from paddock.harness.programs.catalogue import program_of
 from paddock.harness.programs.store import ProgramStore
 from paddock.sandbox import SandboxError
 
-OpenStage = Callable[..., Awaitable[Stage]]
+OpenFixture = Callable[..., Awaitable[HarnessFixture]]
 
 
 @pytest.fixture
-async def open_stage() -> AsyncIterator[OpenStage]:
+async def open_fixture() -> AsyncIterator[OpenFixture]:
     """Skips where Claude Code is not installed, or sandboxes do not work."""
     async with AsyncExitStack() as stack:
 
-        async def opened(**block: Any) -> Stage:
+        async def opened(**block: Any) -> HarnessFixture:
             try:
-                subject = find_harness("harness:claude_code")
-                ProgramStore(subject.settings.programs_home).find(program_of("claude_code"))
-                await subject.ready()
+                target = find_harness("harness:claude_code")
+                ProgramStore(target.settings.programs_home).find(program_of("claude_code"))
+                await target.ready()
             except (ConfigError, SandboxError) as missing:
                 pytest.skip(str(missing))
-            return await stack.enter_async_context(staged(subject._replace(block=block)))
+            return await stack.enter_async_context(harness_fixture(target._replace(block=block)))
 
         yield opened

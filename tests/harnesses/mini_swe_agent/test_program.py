@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from paddock.conformance.harnesses import HarnessSubject, find_harness
-from paddock.conformance.harnesses.played import Reply
-from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage, staged
+from paddock.conformance.harnesses import HarnessTarget, find_harness
+from paddock.conformance.harnesses.fixture import FIX, FIXED, HarnessFixture, HarnessRun, harness_fixture
+from paddock.conformance.harnesses.scripted_model import ScriptedReply
 from paddock.errors import ConfigError, InfraError
 from paddock.harness import RunLimits
 from paddock.harnesses.mini_swe_agent.harness import MiniSweAgentHarness
@@ -41,7 +41,7 @@ model:
 
 
 @pytest.fixture(scope="module")
-def subject() -> Iterator[HarnessSubject]:
+def target() -> Iterator[HarnessTarget]:
     programs_of = SandboxSettings().home
     with sandbox_home() as home:
         found = SandboxSettings(home=home, runtime="bubblewrap", programs_of=programs_of)
@@ -53,9 +53,9 @@ def subject() -> Iterator[HarnessSubject]:
         yield made
 
 
-async def played(stage: Stage, *turns: Any, **settings: Any) -> tuple[Played, MiniSweAgentHarness]:
-    harness: Any = stage.subject.make(**settings)
-    return await stage.play(*turns, harness=harness, limits=LONG, closing=[bash(SUBMIT)], system=None), harness
+async def run(fixture: HarnessFixture, *turns: Any, **settings: Any) -> tuple[HarnessRun, MiniSweAgentHarness]:
+    harness: Any = fixture.target.make(**settings)
+    return await fixture.run(*turns, harness=harness, limits=LONG, closing=[bash(SUBMIT)], system=None), harness
 
 
 def bash(line: Any) -> JsonObject:
@@ -67,12 +67,12 @@ def text(line: str) -> JsonObject:
 
 
 async def test_a_configuration_of_its_own_is_followed_but_for_where_it_runs(
-    subject: HarnessSubject, tmp_path: Path
+    target: HarnessTarget, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.yaml").write_text(TEXT)
-    async with staged(subject) as stage:
+    async with harness_fixture(target) as fixture:
         turns = [text('echo "$WORD" in "$PWD"; exit 3')], [message_item("no action")], [text("sleep 30")]
-        ran, harness = await played(stage, *turns, config=str(tmp_path / "mine.yaml"))
+        ran, harness = await run(fixture, *turns, config=str(tmp_path / "mine.yaml"))
     first, *_, last = ran.requests
     said = [item["content"] for item in last["input"] if item.get("role") == "user"]
     assert first["input"][0]["content"] == "On Linux 6.1.0 in /testbed."
@@ -89,23 +89,23 @@ async def test_a_configuration_of_its_own_is_followed_but_for_where_it_runs(
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "text"])
-async def test_its_oracle_makes_the_fix_in_every_dialect(subject: HarnessSubject, dialect: str) -> None:
+async def test_its_oracle_makes_the_fix_in_every_dialect(target: HarnessTarget, dialect: str) -> None:
     config = "mini_textbased.yaml" if dialect == "text" else "mini.yaml"
-    async with staged(subject) as stage:
-        room = await stage.room()
-        harness: Any = subject.make(dialect=dialect, config=config)
-        ran = await stage.play(*harness.oracle(FIX), harness=harness, room=room, limits=LONG, closing=None)
+    async with harness_fixture(target) as fixture:
+        sandbox = await fixture.sandbox()
+        harness: Any = target.make(dialect=dialect, config=config)
+        ran = await fixture.run(*harness.oracle(FIX), harness=harness, sandbox=sandbox, limits=LONG, closing=None)
         assert (ran.exit.ended, ran.exit.detail) == ("finished", "Submitted")
         assert not ran.exit.malformed
         for path, after in FIXED.items():
-            assert await room.out(f"cat /testbed/{path}") == after.strip()
+            assert await sandbox.out(f"cat /testbed/{path}") == after.strip()
         assert ran.workspace.counts.commands == ran.exit.turns
 
 
-async def test_what_a_policy_may_write_is_answered_and_a_refused_command_is_not_run(subject: HarnessSubject) -> None:
+async def test_what_a_policy_may_write_is_answered_and_a_refused_command_is_not_run(target: HarnessTarget) -> None:
     turns = [[bash(line)] for line in (["ls"], 5, "a\0b", "x" * 300_000, "echo \udc00", "pip install requests")]
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *turns)
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *turns)
     assert (ran.exit.ended, ran.exit.turns) == ("finished", len(turns) + 1)
     texts = [item["output"] for item in ran.requests[-1]["input"] if item.get("type") == "function_call_output"]
     assert len(texts) == len(turns)
@@ -113,11 +113,11 @@ async def test_what_a_policy_may_write_is_answered_and_a_refused_command_is_not_
     assert sum(ran.workspace.counts.refused.values()) == 1
 
 
-async def test_it_gives_up_on_a_policy_that_calls_nothing(subject: HarnessSubject) -> None:
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *([message_item("Hm.")],) * 5)
+async def test_it_gives_up_on_a_policy_that_calls_nothing(target: HarnessTarget) -> None:
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *([message_item("Hm.")],) * 5)
         assert (ran.exit.ended, ran.exit.turns, ran.exit.detail) == ("finished", 3, "RepeatedFormatError")
-        ran, _ = await played(stage, *(Reply([message_item("Hm")], cut=True),) * 5)
+        ran, _ = await run(fixture, *(ScriptedReply([message_item("Hm")], cut=True),) * 5)
         assert ran.exit.ended == "output_limit"
 
 
@@ -131,19 +131,19 @@ async def test_it_gives_up_on_a_policy_that_calls_nothing(subject: HarnessSubjec
     ],
 )
 async def test_what_it_refuses_itself_is_told_with_the_files_name(
-    subject: HarnessSubject, tmp_path: Path, block: str, words: str
+    target: HarnessTarget, tmp_path: Path, block: str, words: str
 ) -> None:
     (tmp_path / "mine.yaml").write_text(block)
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, config=["mini.yaml", str(tmp_path / "mine.yaml")])
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, config=["mini.yaml", str(tmp_path / "mine.yaml")])
     assert isinstance(ran.error, ConfigError)
     assert "mine.yaml" in str(ran.error)
     assert words in str(ran.error)
 
 
-async def test_a_name_that_it_does_not_know_is_told(subject: HarnessSubject) -> None:
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, config="no_such_name")
+async def test_a_name_that_it_does_not_know_is_told(target: HarnessTarget) -> None:
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, config="no_such_name")
     assert isinstance(ran.error, ConfigError), ran.error
     assert not isinstance(ran.error, InfraError)
     assert "no_such_name.yaml" in str(ran.error)

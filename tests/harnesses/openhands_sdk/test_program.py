@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from paddock.conformance.harnesses import HarnessSubject, find_harness
-from paddock.conformance.harnesses.played import Reply
-from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage, staged
+from paddock.conformance.harnesses import HarnessTarget, find_harness
+from paddock.conformance.harnesses.fixture import FIX, FIXED, HarnessFixture, HarnessRun, harness_fixture
+from paddock.conformance.harnesses.scripted_model import ScriptedReply
 from paddock.errors import ConfigError
 from paddock.harness import RunLimits
 from paddock.harnesses.openhands_sdk.harness import OpenHandsSdkHarness
@@ -26,7 +26,7 @@ LONG = RunLimits(max_turns=40, time_s=300.0, tool_s=60.0)
 
 
 @pytest.fixture(scope="module")
-def subject() -> Iterator[HarnessSubject]:
+def target() -> Iterator[HarnessTarget]:
     programs_of = SandboxSettings().home
     with sandbox_home() as home:
         found = SandboxSettings(home=home, runtime="bubblewrap", programs_of=programs_of)
@@ -38,11 +38,11 @@ def subject() -> Iterator[HarnessSubject]:
         yield made
 
 
-async def played(stage: Stage, *calls: JsonObject, **settings: Any) -> tuple[Played, OpenHandsSdkHarness]:
-    harness: Any = stage.subject.make(**settings)
+async def run(fixture: HarnessFixture, *calls: JsonObject, **settings: Any) -> tuple[HarnessRun, OpenHandsSdkHarness]:
+    harness: Any = fixture.target.make(**settings)
     finish = call_item("finish", json.dumps({"message": "Done."}))
     turns = [[call] for call in calls]
-    return await stage.play(*turns, harness=harness, limits=LONG, closing=[finish], system=None), harness
+    return await fixture.run(*turns, harness=harness, limits=LONG, closing=[finish], system=None), harness
 
 
 def shell(command: str, **more: Any) -> JsonObject:
@@ -53,7 +53,7 @@ def editor(command: str, path: str, **more: Any) -> JsonObject:
     return call_item("file_editor", json.dumps({"command": command, "path": path, **more}))
 
 
-def results(ran: Played) -> list[str]:
+def results(ran: HarnessRun) -> list[str]:
     """Of all calls, in order."""
     found = []
     for item in ran.requests[-1]["input"]:
@@ -64,20 +64,20 @@ def results(ran: Played) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
-async def test_its_oracle_makes_the_fix_in_every_dialect(subject: HarnessSubject, dialect: str) -> None:
-    async with staged(subject) as stage:
-        room = await stage.room()
-        harness: Any = subject.make(dialect=dialect)
-        ran = await stage.play(*harness.oracle(FIX), harness=harness, room=room, limits=LONG, closing=None)
+async def test_its_oracle_makes_the_fix_in_every_dialect(target: HarnessTarget, dialect: str) -> None:
+    async with harness_fixture(target) as fixture:
+        sandbox = await fixture.sandbox()
+        harness: Any = target.make(dialect=dialect)
+        ran = await fixture.run(*harness.oracle(FIX), harness=harness, sandbox=sandbox, limits=LONG, closing=None)
         assert (ran.exit.ended, ran.exit.malformed) == ("finished", {})
         for path, after in FIXED.items():
-            assert await room.out(f"cat /testbed/{path}") == after.strip()
+            assert await sandbox.out(f"cat /testbed/{path}") == after.strip()
         kept = [json.loads(line) for line in harness.left["events.jsonl"].splitlines()]
         assert [event["kind"] for event in kept[:2]] == ["SystemPromptEvent", "MessageEvent"]
         assert str(harness._installed.folder) not in json.dumps([ran.requests, kept])
 
 
-async def test_its_terminal_is_one_shell_of_the_sandbox(subject: HarnessSubject) -> None:
+async def test_its_terminal_is_one_shell_of_the_sandbox(target: HarnessTarget) -> None:
     lines = [
         shell("cd docs && WORD=kept; printf '\\033[31mred\\033[0m 10%%\\r20%%\\n'; (exit 3)"),
         shell('echo "$? $WORD $PWD"'),
@@ -95,8 +95,8 @@ async def test_its_terminal_is_one_shell_of_the_sandbox(subject: HarnessSubject)
         shell("exit 7"),
         shell("echo again"),
     ]
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *lines)
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *lines)
     assert ran.exit.ended == "finished", ran.error
     (moved, kept, here, found, two, waits, busy, typed, late, ended, reset, fresh, refused, gone, again) = results(ran)
     assert moved.startswith("20% 10%\n")
@@ -118,7 +118,7 @@ async def test_its_terminal_is_one_shell_of_the_sandbox(subject: HarnessSubject)
     assert again.startswith("again\n")
 
 
-async def test_its_editor_works_on_the_files_of_the_sandbox(subject: HarnessSubject) -> None:
+async def test_its_editor_works_on_the_files_of_the_sandbox(target: HarnessTarget) -> None:
     deep = "/testbed/" + "../" * 20
     acts = [
         editor("view", "/testbed"),
@@ -137,8 +137,8 @@ async def test_its_editor_works_on_the_files_of_the_sandbox(subject: HarnessSubj
         editor("view", f"{deep}etc"),
         editor("create", "/proc/nothing", file_text="x"),
     ]
-    async with staged(subject) as stage:
-        ran, harness = await played(stage, *acts)
+    async with harness_fixture(target) as fixture:
+        ran, harness = await run(fixture, *acts)
     assert ran.exit.ended == "finished", ran.error
     told = results(ran)
     assert "/testbed/docs/\n/testbed/docs/notes.txt" in told[0]
@@ -160,17 +160,19 @@ async def test_its_editor_works_on_the_files_of_the_sandbox(subject: HarnessSubj
     assert "mirror-" not in json.dumps([ran.requests, harness.left["events.jsonl"].decode()])
 
 
-async def test_words_without_a_call_end_its_run_and_a_cut_answer_is_said_so(subject: HarnessSubject) -> None:
-    async with staged(subject) as stage:
-        harness: Any = stage.subject.make()
-        ran = await stage.play([message_item("All is well.")], harness=harness, limits=LONG, closing=None)
+async def test_words_without_a_call_end_its_run_and_a_cut_answer_is_said_so(target: HarnessTarget) -> None:
+    async with harness_fixture(target) as fixture:
+        harness: Any = fixture.target.make()
+        ran = await fixture.run([message_item("All is well.")], harness=harness, limits=LONG, closing=None)
         assert (ran.exit.ended, ran.exit.turns, ran.exit.final) == ("finished", 1, "All is well.")
-        harness = stage.subject.make()
-        ran = await stage.play(Reply([message_item("All is")], cut=True), harness=harness, limits=LONG, closing=None)
+        harness = fixture.target.make()
+        ran = await fixture.run(
+            ScriptedReply([message_item("All is")], cut=True), harness=harness, limits=LONG, closing=None
+        )
         assert ran.exit.turns == 1
 
 
-async def test_what_a_policy_may_write_is_answered(subject: HarnessSubject) -> None:
+async def test_what_a_policy_may_write_is_answered(target: HarnessTarget) -> None:
     calls = [
         call_item("terminal", '{"command": "ls'),
         call_item("terminal", '{"command": 5}'),
@@ -180,24 +182,24 @@ async def test_what_a_policy_may_write_is_answered(subject: HarnessSubject) -> N
         editor("str_replace", "/testbed/calc.py", old_str="a"),
         shell("echo well"),
     ]
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *calls)
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *calls)
     assert (ran.exit.ended, ran.exit.turns) == ("finished", len(calls) + 1), ran.error
     assert len(results(ran)) == len(calls)
     assert results(ran)[-1].startswith("well\n")
 
 
-async def test_an_answer_that_it_can_not_read_ends_its_run_as_the_policys(subject: HarnessSubject) -> None:
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, shell("echo \udc00"))
+async def test_an_answer_that_it_can_not_read_ends_its_run_as_the_policys(target: HarnessTarget) -> None:
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, shell("echo \udc00"))
     assert (ran.exit.ended, ran.exit.turns) == ("finished", 1)
     assert "surrogates" in (ran.exit.detail or "")
 
 
-async def test_a_long_history_is_summed_up_where_it_is_told_to(subject: HarnessSubject) -> None:
+async def test_a_long_history_is_summed_up_where_it_is_told_to(target: HarnessTarget) -> None:
     lines = [shell(f"echo {number}") for number in range(8)]
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *lines, condense={"max_size": 10})
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *lines, condense={"max_size": 10})
     assert ran.exit.ended == "finished", ran.error
     assert any(
         len(after["input"]) < len(before["input"])

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from paddock.conformance.harnesses import HarnessSubject, find_harness
-from paddock.conformance.harnesses.stage import FIX, FIXED, Played, Stage, staged
+from paddock.conformance.harnesses import HarnessTarget, find_harness
+from paddock.conformance.harnesses.fixture import FIX, FIXED, HarnessFixture, HarnessRun, harness_fixture
 from paddock.errors import ConfigError
 from paddock.harness import RunLimits
 from paddock.harnesses.openhands_v0.harness import OpenHandsV0Harness
@@ -25,7 +25,7 @@ LONG = RunLimits(max_turns=40, time_s=600.0, tool_s=60.0)
 
 
 @pytest.fixture(scope="module")
-def subject() -> Iterator[HarnessSubject]:
+def target() -> Iterator[HarnessTarget]:
     programs_of = SandboxSettings().home
     with sandbox_home() as home:
         found = SandboxSettings(home=home, runtime="bubblewrap", programs_of=programs_of)
@@ -37,11 +37,11 @@ def subject() -> Iterator[HarnessSubject]:
         yield made
 
 
-async def played(stage: Stage, *calls: JsonObject, **settings: Any) -> tuple[Played, OpenHandsV0Harness]:
-    harness: Any = stage.subject.make(**settings)
+async def run(fixture: HarnessFixture, *calls: JsonObject, **settings: Any) -> tuple[HarnessRun, OpenHandsV0Harness]:
+    harness: Any = fixture.target.make(**settings)
     finish = call_item("finish", json.dumps({"message": "Done."}))
     turns = [[call] for call in calls]
-    return await stage.play(*turns, harness=harness, limits=LONG, closing=[finish], system=None), harness
+    return await fixture.run(*turns, harness=harness, limits=LONG, closing=[finish], system=None), harness
 
 
 def shell(command: Any, **more: Any) -> JsonObject:
@@ -53,7 +53,7 @@ def editor(command: str, path: str, **more: Any) -> JsonObject:
     return call_item("str_replace_editor", json.dumps(given))
 
 
-def results(ran: Played) -> list[str]:
+def results(ran: HarnessRun) -> list[str]:
     """Of all calls, in order."""
     found = []
     for item in ran.requests[-1]["input"]:
@@ -63,15 +63,17 @@ def results(ran: Played) -> list[str]:
     return found
 
 
-async def test_its_oracle_makes_the_fix_and_its_prompt_tells_the_sandbox_alone(subject: HarnessSubject) -> None:
-    async with staged(subject) as stage:
-        room = await stage.room()
-        harness: Any = subject.make()
-        ran = await stage.play(*harness.oracle(FIX), harness=harness, room=room, limits=LONG, closing=None, system=None)
+async def test_its_oracle_makes_the_fix_and_its_prompt_tells_the_sandbox_alone(target: HarnessTarget) -> None:
+    async with harness_fixture(target) as fixture:
+        sandbox = await fixture.sandbox()
+        harness: Any = target.make()
+        ran = await fixture.run(
+            *harness.oracle(FIX), harness=harness, sandbox=sandbox, limits=LONG, closing=None, system=None
+        )
         assert ran.error is None
         assert (ran.exit.ended, ran.exit.malformed) == ("finished", {})
         for path, after in FIXED.items():
-            assert await room.out(f"cat /testbed/{path}") == after.strip()
+            assert await sandbox.out(f"cat /testbed/{path}") == after.strip()
     first = json.dumps(ran.requests[0])
     assert "The current working directory is /testbed" in first
     assert "Today's date is 2026-01-01" in first
@@ -85,7 +87,7 @@ async def test_its_oracle_makes_the_fix_and_its_prompt_tells_the_sandbox_alone(s
     assert "mirror-" not in told
 
 
-async def test_its_terminal_is_one_shell_of_the_sandbox(subject: HarnessSubject) -> None:
+async def test_its_terminal_is_one_shell_of_the_sandbox(target: HarnessTarget) -> None:
     lines = [
         shell("cd docs && WORD=kept; printf '\\033[31mred\\033[0m 10%%\\r20%%\\n'; (exit 3)"),
         shell('echo "$? $WORD $PWD"'),
@@ -101,8 +103,8 @@ async def test_its_terminal_is_one_shell_of_the_sandbox(subject: HarnessSubject)
         shell("exit 7"),
         shell("echo again"),
     ]
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *lines)
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *lines)
     assert ran.error is None
     assert ran.exit.ended == "finished"
     moved, kept, here, found, two, waits, busy, typed, late, ended, refused, gone, again = results(ran)
@@ -123,7 +125,7 @@ async def test_its_terminal_is_one_shell_of_the_sandbox(subject: HarnessSubject)
     assert again.startswith("again\n")
 
 
-async def test_its_editor_works_on_the_files_of_the_sandbox(subject: HarnessSubject) -> None:
+async def test_its_editor_works_on_the_files_of_the_sandbox(target: HarnessTarget) -> None:
     deep = "/testbed/" + "../" * 20
     acts = [
         editor("view", "/testbed"),
@@ -143,8 +145,8 @@ async def test_its_editor_works_on_the_files_of_the_sandbox(subject: HarnessSubj
         editor("create", "/proc/nothing", file_text="x"),
         editor("view", "/testbed/note.pdf"),
     ]
-    async with staged(subject) as stage:
-        ran, _ = await played(stage, *acts)
+    async with harness_fixture(target) as fixture:
+        ran, _ = await run(fixture, *acts)
     assert ran.error is None
     assert ran.exit.ended == "finished"
     told = results(ran)
@@ -166,16 +168,16 @@ async def test_its_editor_works_on_the_files_of_the_sandbox(subject: HarnessSubj
     assert "no converter" in told[15]
 
 
-async def test_a_message_ends_it_and_an_answer_that_it_cant_read_too(subject: HarnessSubject) -> None:
+async def test_a_message_ends_it_and_an_answer_that_it_cant_read_too(target: HarnessTarget) -> None:
     ends = {
         "a message": ([message_item("Done.")], "Done."),
         "no object": ([call_item("execute_bash", "5")], None),
         "no line": ([shell(5)], None),
     }
-    async with staged(subject) as stage:
+    async with harness_fixture(target) as fixture:
         for items, final in ends.values():
-            harness: Any = subject.make()
-            ran = await stage.play(items, harness=harness, limits=LONG, closing=None, system="Be brief.")
+            harness: Any = target.make()
+            ran = await fixture.run(items, harness=harness, limits=LONG, closing=None, system="Be brief.")
             assert ran.error is None
             assert (ran.exit.ended, ran.exit.final) == ("finished", final)
             assert ran.requests[0]["input"][0]["content"] in (

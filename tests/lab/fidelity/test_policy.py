@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from paddock.conformance.harnesses.face import Face
+from paddock.conformance.harnesses.tools import ShownTools
 from paddock.errors import BugError
 from paddock.lab.fidelity import Language, PolicyCall, PolicyTurn
 from paddock.lab.fidelity.policy import FidelityPolicy, RawParser, answer_stops, answer_text, spell
 from paddock.lab.fidelity.scenarios import Spelling
 
 BASH = {"type": "function", "name": "bash", "parameters": {"properties": {"command": {"type": "string"}}}}
-FACE = Face([BASH, {"type": "custom", "name": "patch"}])
+FACE = ShownTools([BASH, {"type": "custom", "name": "patch"}])
 
 
 @pytest.mark.parametrize("spelling", ["plain", "spaced", "compact", "escaped", "twice", "broken"])

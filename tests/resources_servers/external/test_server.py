@@ -9,9 +9,9 @@ from aiohttp import web
 
 from paddock.config import validate
 from paddock.config.finding import PACKAGE
-from paddock.conformance import Subject, run_one, suite_for
+from paddock.conformance import ServerTarget, run_one, suite_for
 from paddock.conformance.scripted import EnvironmentConfig, ScriptedEnvironment
-from paddock.conformance.subjects import read_rows
+from paddock.conformance.target import read_rows
 from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RowError, VerifierError
 from paddock.http import AGGREGATE, SEED, VERIFY, AggregateRequest, Call, DirectPeer, Peer, VerifyRequest
 from paddock.http.client import HttpPeer
@@ -134,7 +134,7 @@ async def test_it_behaves_as_the_server_elsewhere_does() -> None:
     async with over("http", pivot) as peers:
         at = peers["pivot"]
         assert isinstance(at, HttpPeer)
-        subject = Subject("resources_servers", "external", ExternalServer, {"base_url": at.base_url}, rows)
-        results = [await run_one(one, subject) for one in suite_for("resources_servers")]
+        target = ServerTarget("resources_servers", "external", ExternalServer, {"base_url": at.base_url}, rows)
+        results = [await run_one(one, target) for one in suite_for("resources_servers")]
     assert [one for one in results if one.outcome == "failed"] == []
     assert sum(one.outcome == "passed" for one in results) > 12

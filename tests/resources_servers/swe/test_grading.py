@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.sampling import few
 
-from paddock.conformance.sandboxes.stage import first_of, marked, neighbours
+from paddock.conformance.sandboxes.fixture import namespace_init, neighbours, processes_marked
 from paddock.errors import RowError, VerifierError
 from paddock.types import JsonObject
 
@@ -276,9 +276,9 @@ async def test_a_sandbox_that_is_killed_under_the_tests_costs_nobody_anything(
     slow = GOLD.replace("+    return", f"{code}+    return").replace("+1,5", "+1,6")
     grading = asyncio.create_task(stand(official=False, audit=False).grade(row, slow))
     async with asyncio.timeout(60):
-        while not (found := marked(wait)):
+        while not (found := processes_marked(wait)):
             await asyncio.sleep(0.02)
-    first = first_of(found[0])
+    first = namespace_init(found[0])
     if pieces:
         for pid in sorted(set(neighbours(first)) - {first}):
             with contextlib.suppress(ProcessLookupError):
@@ -291,11 +291,11 @@ async def test_a_sandbox_that_is_killed_under_the_tests_costs_nobody_anything(
 async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stand: Open, row: JsonObject) -> None:
     installing = {**row, "eval_script": SCRIPT.replace("git status\n", "python setup.py build\n")}
     cheat = "import sysconfig\nopen(sysconfig.get_path('purelib') + '/sitecustomize.py', 'w').close()\n"
-    opened = stand(official=False)
-    assert (await opened.grade(installing, GOLD)).reason == "resolved"
-    assert (await opened.grade(installing, GOLD + new("setup.py", cheat))).reason == "tests_bent"
+    provider_of = stand(official=False)
+    assert (await provider_of.grade(installing, GOLD)).reason == "resolved"
+    assert (await provider_of.grade(installing, GOLD + new("setup.py", cheat))).reason == "tests_bent"
     inside = "open('conftest.py', 'w').write('raise SystemExit')\nopen('pytest.pth', 'w').close()\n"
-    assert (await opened.grade(installing, GOLD + new("setup.py", inside))).reason == "resolved"
+    assert (await provider_of.grade(installing, GOLD + new("setup.py", inside))).reason == "resolved"
 
 
 async def test_what_an_installation_leaves_running_kills_no_verdict(stand: Open, row: JsonObject) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.conformance.sandboxes.stage import first_of, marked
+from paddock.conformance.sandboxes.fixture import namespace_init, processes_marked
 from paddock.sandbox import (
     BudgetExceeded,
     ExecRequest,
@@ -94,9 +94,9 @@ def box_of(provider: LocalProvider, sandbox: str) -> Box:
 
 async def failure(provider: LocalProvider, sandbox: str, words: list[str] | None = None) -> SandboxError:
     """Of a command that runs while something else is done."""
-    with pytest.raises(SandboxError) as raised:
+    with pytest.raises(SandboxError) as error_of:
         await provider.exec(sandbox, ExecRequest(argv=words or ["sleep", "60"]), request_id=uuid.uuid4().hex)
-    return raised.value
+    return error_of.value
 
 
 async def ended_by(provider: LocalProvider, sandbox: str, act: Callable[[], None]) -> SandboxError:
@@ -125,9 +125,9 @@ async def test_a_first_process_that_is_killed_is_the_machines_doing(
 ) -> None:
     mark = f"1{random.randrange(10**8, 10**9)}"
     await sh(f"sleep {mark} >/dev/null 2>&1 &")
-    while not (found := marked(mark)):
+    while not (found := processes_marked(mark)):
         await asyncio.sleep(0.02)
-    first = first_of(found[0])
+    first = namespace_init(found[0])
     gone = await ended_by(provider, sandbox, lambda: os.kill(first, signal.SIGKILL))
     assert isinstance(gone, SandboxGone)
     assert (gone.doubtful, "its first process ended (Killed)" in gone.message) == (False, True)
@@ -159,10 +159,10 @@ async def test_memory_that_ran_out_above_it_is_the_machines_and_never_told_as_th
     above = cgroup.folders[0].parent  # its owner's
     [limit] = [path for name in ("memory.limit_in_bytes", "memory.max") if (path := above / name).exists()]
     limit.write_text(str(100 << 20))
-    with pytest.raises(SandboxError, match="not for its own limit") as raised:  # the command's, or the next
+    with pytest.raises(SandboxError, match="not for its own limit") as error_of:  # the command's, or the next
         await sh("python3 -c 'bytearray(b\"x\") * (200 << 20)'")
         await provider.kills(sandbox)
-    assert (raised.value.kind, raised.value.doubtful) == ("host_memory", False)
+    assert (error_of.value.kind, error_of.value.doubtful) == ("host_memory", False)
     assert (await failure(provider, sandbox)).kind == "host_memory"
 
 
@@ -213,9 +213,9 @@ async def test_terminals_and_descriptors_that_are_all_held_are_no_failure_of_the
     assert bytes((await sh("echo alive")).stdout) == b"alive\n"
     if int((await sh("cat /tmp/terminals")).stdout.head) == 300:
         pytest.skip("with this runtime terminals are the machine's: holding all of them would harm others")
-    with pytest.raises(SandboxError) as raised:
+    with pytest.raises(SandboxError) as error_of:
         await provider.open_shell(sandbox, ShellRequest())
-    assert raised.value.doubtful
+    assert error_of.value.doubtful
 
 
 async def test_a_command_that_is_kept_from_starting_is_in_doubt(provider: LocalProvider, sandbox: str, sh: Sh) -> None:
@@ -250,18 +250,18 @@ async def test_a_shell_whose_program_is_gone_ends_its_line(provider: LocalProvid
     await provider.shell_run(sandbox, shell, "rm -f /bin/sh /usr/bin/sh; exit")
     result = await provider.shell_run(sandbox, shell, "echo never", timeout_s=10)
     assert (result.exit_code, result.closed, b"No such file" in bytes(result.output)) == (126, True, True)
-    with pytest.raises(SandboxError) as raised:
+    with pytest.raises(SandboxError) as error_of:
         await provider.open_shell(sandbox, ShellRequest())
-    assert (raised.value.kind, raised.value.doubtful) == ("shell_unavailable", True)
+    assert (error_of.value.kind, error_of.value.doubtful) == ("shell_unavailable", True)
 
 
 async def test_a_full_shared_memory_behind_a_link_is_no_full_disk_for_certain(
     provider: LocalProvider, sandbox: str, sh: Sh
 ) -> None:
     await sh("dd if=/dev/zero of=/dev/shm/all bs=1M; : > /dev/shm/new; ln -s /dev/shm/new /tmp/link")
-    with pytest.raises(SandboxError, match=os.strerror(errno.ENOSPC)) as raised:
+    with pytest.raises(SandboxError, match=os.strerror(errno.ENOSPC)) as error_of:
         await provider.write(sandbox, "/tmp/link", bytes(1 << 20))
-    assert (raised.value.kind, raised.value.doubtful) == ("disk_failed", True)
+    assert (error_of.value.kind, error_of.value.doubtful) == ("disk_failed", True)
 
 
 async def test_budgets_are_told_as_that_when_the_sandbox_is_gone(runtime: Runtime, home: Path, image: str) -> None:

@@ -1,17 +1,17 @@
 """What every harness does, over real sandboxes of this machine and a model server that answers on cue.
 
-    subject = find_harness("harness:codeact")
-    results = await run_suite(SUITE, subject)
+    target = find_harness("harness:codeact")
+    results = await run_suite(SUITE, target)
 
 Tools    a tool that runs shell lines is found by its name and schema; a harness without one, and one that makes no
-         request of its own, skips what can't be said of it.
+         request of its own, skips the behaviours that need it.
 Errors   ConfigError: an unknown harness, or settings that it does not have.
 """
 
 from paddock.config import Config
 from paddock.config.reading import parse
-from paddock.conformance.harnesses import asking, calling, ending, fixing, telling
-from paddock.conformance.harnesses.stage import FILES, HarnessSubject
+from paddock.conformance.harnesses import exits, known_fix, reports, requests, tool_calls
+from paddock.conformance.harnesses.fixture import FILES, HarnessTarget
 from paddock.errors import ConfigError
 from paddock.harness import harness_class
 from paddock.sandbox import SandboxSettings
@@ -20,22 +20,20 @@ from paddock.sandbox.images import ImageStore
 from paddock.testing.sandboxes import repository_image
 from paddock.types import JsonObject
 
-SUITE = [*asking.SUITE, *calling.SUITE, *telling.SUITE, *ending.SUITE, *fixing.SUITE]
+SUITE = [*requests.SUITE, *tool_calls.SUITE, *reports.SUITE, *exits.SUITE, *known_fix.SUITE]
 IMAGE = "paddock/check-harness-2"
 
 
-def find_harness(
-    words: str, *, config: Config | None = None, settings: SandboxSettings | None = None
-) -> HarnessSubject:
-    """The harness that `harness:NAME` names, with the settings of the first agent in the config that has it."""
+def find_harness(words: str, *, config: Config | None = None, settings: SandboxSettings | None = None) -> HarnessTarget:
+    """Find the harness that `harness:NAME` names, with the settings of the first agent in the config that has it."""
     spec = words.partition(":")[2]
     if not spec:
         raise ConfigError(f"{words!r}: needs KIND:NAME, such as harness:codeact", kind="subject_invalid")
     cls = harness_class(spec)
     settings = settings or probe_settings(SandboxSettings())
-    subject = HarnessSubject(spec, cls, _block(spec, config), settings, IMAGE)
+    target = HarnessTarget(spec, cls, _block(spec, config), settings, IMAGE)
     try:
-        subject.make()
+        target.make()
     except ConfigError as error:
         raise ConfigError(
             f"{error.message} (a config with an agent that has it says how it is made)", kind=error.kind
@@ -44,11 +42,11 @@ def find_harness(
         repository_image(ImageStore(settings.home, payload_id=settings.payload_id), IMAGE, FILES)
     except FileNotFoundError as error:
         raise ConfigError(str(error), kind="image_missing") from error
-    return subject
+    return target
 
 
 def _block(spec: str, config: Config | None) -> JsonObject:
-    """Its `harness_config`."""
+    """Return the `harness_config` of the first agent in the config that has this harness."""
     if config is None:
         return {}
     tree = parse(config.to_yaml(), "composed config").tree
@@ -62,4 +60,4 @@ def _block(spec: str, config: Config | None) -> JsonObject:
     return block
 
 
-__all__ = ["SUITE", "HarnessSubject", "find_harness"]
+__all__ = ["SUITE", "HarnessTarget", "find_harness"]

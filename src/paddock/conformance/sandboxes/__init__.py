@@ -1,7 +1,7 @@
 """What every sandbox runtime does, over real sandboxes on this machine.
 
-    subject = find_sandbox("sandbox:bubblewrap")
-    results = await run_suite(SUITE, subject)
+    target = find_sandbox("sandbox:bubblewrap")
+    results = await run_suite(SUITE, target)
 
 Image    any Linux image with `/bin/sh` and the usual tools, whose `/etc` holds files; by default one that is made of
          this machine's own programs. Behaviours that need git or Python are skipped where the image has none.
@@ -16,8 +16,8 @@ from paddock.conformance.sandboxes import (
     commands,
     files,
     isolation,
+    lifetimes,
     limits,
-    lives,
     machine,
     output,
     shells,
@@ -25,7 +25,7 @@ from paddock.conformance.sandboxes import (
     tunnels,
     users,
 )
-from paddock.conformance.sandboxes.stage import SandboxSubject
+from paddock.conformance.sandboxes.fixture import SandboxTarget
 from paddock.errors import ConfigError
 from paddock.sandbox import ImageMissing, SandboxSettings
 from paddock.sandbox.doctor import probe_settings
@@ -44,13 +44,13 @@ SUITE = [
     *calls.SUITE,
     *machine.SUITE,
     *limits.SUITE,
-    *lives.SUITE,
+    *lifetimes.SUITE,
     *tunnels.SUITE,
 ]
 
 
-def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: str | None = None) -> SandboxSubject:
-    """The runtime that `sandbox:NAME` names; `auto` is the first that works."""
+def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: str | None = None) -> SandboxTarget:
+    """Find the runtime that `sandbox:NAME` names; `auto` is the first that works."""
     _, _, runtime = words.partition(":")
     known = (*get_args(RuntimeName), "auto")
     if runtime not in known:
@@ -64,7 +64,7 @@ def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: 
         env = store.get(image).record.env
     except ImageMissing as error:
         raise ConfigError(error.message, kind="image_missing") from error
-    return SandboxSubject(settings, image, env)
+    return SandboxTarget(settings, image, env)
 
 
-__all__ = ["SUITE", "SandboxSubject", "find_sandbox"]
+__all__ = ["SUITE", "SandboxTarget", "find_sandbox"]

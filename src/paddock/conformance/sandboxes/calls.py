@@ -7,7 +7,13 @@ What is tried is harmless where a runtime lets it through: descriptors and addre
 import os
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
-from paddock.conformance.sandboxes.stage import Room, SandboxSubject, a_room, another, opened
+from paddock.conformance.sandboxes.fixture import (
+    SandboxFixture,
+    SandboxTarget,
+    create_sandbox,
+    provider_of,
+    sandbox_fixture,
+)
 from paddock.sandbox.keeper import seccomp
 
 REFUSED = (
@@ -71,49 +77,49 @@ said("seize", libc.ptrace(0x4206, 1, 0, 0))
 """
 
 
-async def a_filter_is_on(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def a_filter_is_on(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         script = "grep '^Seccomp:' /proc/self/status"
-        for who, said in (("a command", await room.out(script)), ("a shell", await shell.out(script))):
+        for who, said in (("a command", await sandbox.out(script)), ("a shell", await shell.out(script))):
             expect(said.split() == ["Seccomp:", "2"], f"{who} is under no filter of system calls: {said!r}")
 
 
-async def shared_calls_are_not_there(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def shared_calls_are_not_there(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         numbers = _numbers()
         asked = {str(numbers[name]): name for name in REFUSED.split()}
-        for number, said in (await _lines(room, CALL, *asked)).items():
+        for number, said in (await _lines(sandbox, CALL, *asked)).items():
             expect(said == "ENOSYS", f"{asked[number]} answers {said}, not ENOSYS")
 
 
-async def sockets_stay_inside(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        for number, said in (await _lines(room, OPEN_SOCKETS, *map(str, FAMILIES.values()))).items():
+async def sockets_stay_inside(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        for number, said in (await _lines(sandbox, OPEN_SOCKETS, *map(str, FAMILIES.values()))).items():
             name = next(name for name, value in FAMILIES.items() if str(value) == number)
             expect(said == "EAFNOSUPPORT", f"a socket of {name} answers {said}, not EAFNOSUPPORT")
-        useful = await _lines(room, OPEN_SOCKETS, "1", "2", "16")
+        useful = await _lines(sandbox, OPEN_SOCKETS, "1", "2", "16")
         expect(set(useful.values()) == {"opened"}, f"unix, IPv4 or netlink sockets: {useful}")
 
 
-async def keys_are_not_passed_on(subject: SandboxSubject) -> None:
+async def keys_are_not_passed_on(target: SandboxTarget) -> None:
     numbers = _numbers()
     add_key, keyctl = str(numbers["add_key"]), str(numbers["keyctl"])
-    async with opened(subject) as provider:
-        room, other = await another(provider, subject), await another(provider, subject)
-        left = bytes((await room.python(LEAVE_KEY, add_key, keyctl, f"secret {room.mark}")).stdout).decode()
+    async with provider_of(target) as provider:
+        sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
+        left = bytes((await sandbox.python(LEAVE_KEY, add_key, keyctl, f"secret {sandbox.mark}")).stdout).decode()
         said = bytes((await other.python(READ_KEY, keyctl, left.strip())).stdout).decode()
-        expect(f"secret {room.mark}" not in said, "a key that one sandbox left was read in another")
+        expect(f"secret {sandbox.mark}" not in said, "a key that one sandbox left was read in another")
 
 
-async def the_first_process_is_out_of_reach(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        said = await _lines(room, END_FIRST)
+async def the_first_process_is_out_of_reach(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        said = await _lines(sandbox, END_FIRST)
         refused = {"EPERM", "EACCES"}
         expect(len(said) == 6, f"not all was tried: {said}")
         reached = {name: answer for name, answer in said.items() if answer not in refused}
         expect(not reached, f"pid 1 can be reached from inside: {reached}")
-        expect(await room.out("echo alive") == "alive", "the sandbox did not outlive it")
+        expect(await sandbox.out("echo alive") == "alive", "the sandbox did not outlive it")
 
 
 def _numbers() -> dict[str, int]:
@@ -123,9 +129,9 @@ def _numbers() -> dict[str, int]:
     return seccomp.MACHINES[machine].numbers
 
 
-async def _lines(room: Room, program: str, *words: str) -> dict[str, str]:
+async def _lines(sandbox: SandboxFixture, program: str, *words: str) -> dict[str, str]:
     """What it says of each thing that it tries."""
-    said = bytes((await room.python(program, *words, timeout_s=20)).stdout).decode()
+    said = bytes((await sandbox.python(program, *words, timeout_s=20)).stdout).decode()
     return dict(line.split() for line in said.splitlines())
 
 

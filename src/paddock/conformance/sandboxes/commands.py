@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.stage import SandboxSubject, a_room, raised
+from paddock.conformance.sandboxes.fixture import SandboxTarget, error_of, sandbox_fixture
 from paddock.sandbox import ExecRequest, SandboxRequestError, SandboxSpec
 from paddock.sandbox.box import DEFAULT_ENV
 
@@ -19,102 +19,102 @@ ODD_WORDS = ("", " ", "a b", "a\nb", "'", '"', "\\", "$HOME", "*", "-n", "`id`",
 CANARY = "PADDOCK_CANARY"
 
 
-async def exit_codes_are_exact(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        results = await asyncio.gather(*(room.sh(f"exit {code}") for code in CODES))
+async def exit_codes_are_exact(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        results = await asyncio.gather(*(sandbox.sh(f"exit {code}") for code in CODES))
         found = tuple(result.exit_code for result in results)
         expect(found == CODES, f"asked for {CODES}, got {found}")
         expect(all(result.killed_by is None for result in results), "a command that ended itself was told as killed")
 
 
-async def signals_are_128_plus(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def signals_are_128_plus(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         for number in SIGNALS:
-            result = await room.sh(f"kill -{number} $$")
+            result = await sandbox.sh(f"kill -{number} $$")
             expect(result.exit_code == 128 + number, f"signal {number} is told as {result.exit_code}")
             expect(result.killed_by is None, f"signal {number} of its own is told as {result.killed_by}")
 
 
-async def what_cannot_start_is_its_own_failure(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.out("echo text > /tmp/text; chmod 644 /tmp/text")
+async def what_cannot_start_is_its_own_failure(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.out("echo text > /tmp/text; chmod 644 /tmp/text")
         for argv, code in ((("no-such-program",), 127), (("/no/such",), 127), (("/tmp/text",), 126), (("/tmp",), 126)):
-            result = await room.run(*argv)
+            result = await sandbox.run(*argv)
             expect(result.exit_code == code, f"{argv[0]} ended with {result.exit_code}, not {code}")
             expect(argv[0].encode() in bytes(result.stderr), f"stderr does not name {argv[0]}: {result.stderr!r}")
-        result = await room.run("/bin/sh", "-c", ":", workdir="/no/folder")
+        result = await sandbox.run("/bin/sh", "-c", ":", workdir="/no/folder")
         expect(result.exit_code in (126, 127), f"a missing workdir ended with {result.exit_code}")
         expect(b"/no/folder" in bytes(result.stderr), f"stderr does not name the folder: {result.stderr!r}")
 
 
-async def words_arrive_unchanged(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        result = await room.run("/bin/sh", "-c", "printf '%s\\0' \"$@\"", "sh", *ODD_WORDS)
+async def words_arrive_unchanged(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        result = await sandbox.run("/bin/sh", "-c", "printf '%s\\0' \"$@\"", "sh", *ODD_WORDS)
         found = tuple(word.decode() for word in bytes(result.stdout).split(b"\0")[:-1])
         expect(found == ODD_WORDS, f"{ODD_WORDS} arrived as {found}")
 
 
-async def long_words_arrive_whole(subject: SandboxSubject) -> None:
+async def long_words_arrive_whole(target: SandboxTarget) -> None:
     word = "x" * 100_000
-    async with a_room(subject) as room:
+    async with sandbox_fixture(target) as sandbox:
         script = 'printf "%s %s" "${#1}" "${#LONG}"'
-        result = await room.run("/bin/sh", "-c", script, "sh", word, env={"LONG": word})
+        result = await sandbox.run("/bin/sh", "-c", script, "sh", word, env={"LONG": word})
         expect(bytes(result.stdout) == b"100000 100000", f"two of 100000 arrived as {bytes(result.stdout)!r}")
-        result = await room.run("/bin/sh", "-c", ":", "sh", "x" * 4_000_000)
+        result = await sandbox.run("/bin/sh", "-c", ":", "sh", "x" * 4_000_000)
         expect(result.exit_code == 126, f"a word longer than Linux allows ended with {result.exit_code}, not 126")
 
 
-async def impossible_words_are_the_callers_mistake(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def impossible_words_are_the_callers_mistake(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         for wish in (
             {"argv": ["echo", "a\0b"]},
             {"argv": ["env"], "env": {"A": "\0"}},
             {"argv": ["env"], "env": {"A=B": "c"}},
         ):
-            error = await raised(room.provider.exec(room.id, ExecRequest(**wish), request_id=uuid.uuid4().hex))
+            error = await error_of(sandbox.provider.exec(sandbox.id, ExecRequest(**wish), request_id=uuid.uuid4().hex))
             expect(isinstance(error, SandboxRequestError), f"{wish} raised {error!r}")
-        expect(await room.out("echo here") == "here", "the sandbox is broken after it")
+        expect(await sandbox.out("echo here") == "here", "the sandbox is broken after it")
 
 
-async def stdin_arrives_whole(subject: SandboxSubject) -> None:
+async def stdin_arrives_whole(target: SandboxTarget) -> None:
     data = random.randbytes(3_000_001)
-    async with a_room(subject) as room:
-        result = await room.run("cat", stdin=data, head_bytes=4_000_000)
+    async with sandbox_fixture(target) as sandbox:
+        result = await sandbox.run("cat", stdin=data, head_bytes=4_000_000)
         expect(hashlib.sha256(bytes(result.stdout)).digest() == hashlib.sha256(data).digest(), "stdin came out changed")
-        result = await room.run("cat", timeout_s=10)
+        result = await sandbox.run("cat", timeout_s=10)
         expect(result.ok and not bytes(result.stdout), f"without stdin, cat ended with {result}")
-        result = await room.run("true", stdin=data)
+        result = await sandbox.run("true", stdin=data)
         expect(result.ok, f"a command that leaves its stdin unread ended with {result}")
 
 
-async def environment_is_what_was_asked(subject: SandboxSubject) -> None:
+async def environment_is_what_was_asked(target: SandboxTarget) -> None:
     asked, added = {"ONE": "1", "LINES_": "a\nb=c", "EMPTY": ""}, {"ONE": "2", "TWO": "ü"}
-    async with a_room(subject, env=asked) as room:
-        result = await room.run("env", "-0", env=added)
+    async with sandbox_fixture(target, env=asked) as sandbox:
+        result = await sandbox.run("env", "-0", env=added)
         found = dict(line.decode().split("=", 1) for line in bytes(result.stdout).split(b"\0")[:-1])
-        expected = {**DEFAULT_ENV, **subject.image_env, **asked, **added}
+        expected = {**DEFAULT_ENV, **target.image_env, **asked, **added}
         expect(found == expected, f"{found} is not {expected}")
 
 
-async def hosts_environment_stays_out(subject: SandboxSubject) -> None:
+async def hosts_environment_stays_out(target: SandboxTarget) -> None:
     with _canary() as value:
-        async with a_room(subject) as room:
-            shell = await room.shell()
-            found = [await shell.out("env"), await room.out("env; cat /proc/[0-9]*/environ 2>/dev/null; true")]
+        async with sandbox_fixture(target) as sandbox:
+            shell = await sandbox.shell()
+            found = [await shell.out("env"), await sandbox.out("env; cat /proc/[0-9]*/environ 2>/dev/null; true")]
             expect(not any(value in text for text in found), "a variable of the host's can be read inside")
 
 
-async def workdirs_are_obeyed(subject: SandboxSubject) -> None:
-    async with a_room(subject, workdir="/tmp") as room:
-        expect(await room.out("pwd") == "/tmp", "a command did not start in the sandbox's workdir")
-        expect(await room.out("pwd", workdir="/etc") == "/etc", "a command did not start in its own workdir")
+async def workdirs_are_obeyed(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target, workdir="/tmp") as sandbox:
+        expect(await sandbox.out("pwd") == "/tmp", "a command did not start in the sandbox's workdir")
+        expect(await sandbox.out("pwd", workdir="/etc") == "/etc", "a command did not start in its own workdir")
 
 
-async def commands_do_not_mix(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def commands_do_not_mix(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         script = 'cat; echo "$1" >&2; exit $1'
         results = await asyncio.gather(
-            *(room.run("/bin/sh", "-c", script, "sh", str(n), stdin=str(n).encode() * 1000) for n in range(24))
+            *(sandbox.run("/bin/sh", "-c", script, "sh", str(n), stdin=str(n).encode() * 1000) for n in range(24))
         )
         for number, result in enumerate(results):
             expect(result.exit_code == number, f"command {number} of 24 at once ended with {result.exit_code}")
@@ -122,37 +122,39 @@ async def commands_do_not_mix(subject: SandboxSubject) -> None:
             expect(bytes(result.stderr) == b"%d\n" % number, f"command {number} has stderr {bytes(result.stderr)!r}")
 
 
-async def requests_are_served_once(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def requests_are_served_once(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         wish = ExecRequest(argv=["/bin/sh", "-c", "echo x >> /tmp/once; sleep 0.2; wc -l < /tmp/once"])
-        one, two = await asyncio.gather(*(room.provider.exec(room.id, wish, request_id="same") for _ in range(2)))
-        three = await room.provider.exec(room.id, wish, request_id="same")
+        one, two = await asyncio.gather(*(sandbox.provider.exec(sandbox.id, wish, request_id="same") for _ in range(2)))
+        three = await sandbox.provider.exec(sandbox.id, wish, request_id="same")
         expect(one == two == three, f"one request was answered {one}, {two} and {three}")
-        expect(await room.out("wc -l < /tmp/once") == "1", "a request that was repeated ran again")
-        spec = SandboxSpec(image=subject.image)
-        handles = [await room.provider.create(spec, request_id="one") for _ in range(2)]
+        expect(await sandbox.out("wc -l < /tmp/once") == "1", "a request that was repeated ran again")
+        spec = SandboxSpec(image=target.image)
+        handles = [await sandbox.provider.create(spec, request_id="one") for _ in range(2)]
         expect(handles[0] == handles[1], "a repeated create made another sandbox")
-        expect(len(room.provider.live()) == 2, f"{len(room.provider.live())} sandboxes live, not 2")
+        expect(len(sandbox.provider.live()) == 2, f"{len(sandbox.provider.live())} sandboxes live, not 2")
 
 
-async def cancelled_commands_are_killed(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        task = asyncio.ensure_future(room.sh(f"trap '' TERM INT; (sleep {room.mark} &) ; sleep {room.mark}; sleep 60"))
-        await room.up()
+async def cancelled_commands_are_killed(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        task = asyncio.ensure_future(
+            sandbox.sh(f"trap '' TERM INT; (sleep {sandbox.mark} &) ; sleep {sandbox.mark}; sleep 60")
+        )
+        await sandbox.wait_for_process()
         task.cancel()
         await asyncio.wait([task])
         expect(task.cancelled(), "a cancelled command gave an answer")
-        await room.gone("a command whose caller went away")
+        await sandbox.expect_gone("a command whose caller went away")
         for ticks in range(8):
-            starting = [asyncio.ensure_future(room.sh(f"sleep {room.mark}")) for _ in range(2)]
+            starting = [asyncio.ensure_future(sandbox.sh(f"sleep {sandbox.mark}")) for _ in range(2)]
             for _ in range(ticks):
                 await asyncio.sleep(0)
             for one in starting:
                 one.cancel()
             await asyncio.wait(starting)
         await asyncio.sleep(0.1)
-        await room.gone("a command whose caller went away while it started")
-        expect(await room.out("echo here") == "here", "the sandbox is broken after it")
+        await sandbox.expect_gone("a command whose caller went away while it started")
+        expect(await sandbox.out("echo here") == "here", "the sandbox is broken after it")
 
 
 @contextmanager

@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.stage import (
-    Room,
-    SandboxSubject,
-    a_room,
-    another,
-    marked,
+from paddock.conformance.sandboxes.fixture import (
+    SandboxFixture,
+    SandboxTarget,
+    create_sandbox,
     namespace_of,
     neighbours,
-    opened,
+    processes_marked,
+    provider_of,
+    sandbox_fixture,
 )
 
 NAMESPACES = ("pid", "mnt", "net", "ipc", "uts", "user")
@@ -93,16 +93,16 @@ LONG_PATH = "/-:" * 35_000 + "/usr/bin:/bin"
 """Of a command whose start takes a while: its program is looked for in each."""
 
 
-async def no_process_is_root_of_the_host(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
-        await shell.run(f"sleep {room.mark} &")
-        asked = asyncio.ensure_future(room.run("sleep", room.mark))
-        pid = await room.up()
-        payload = (await room.out("cat /proc/self/uid_map")).split()[1]
+async def no_process_is_root_of_the_host(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
+        await shell.run(f"sleep {sandbox.mark} &")
+        asked = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
+        pid = await sandbox.wait_for_process()
+        payload = (await sandbox.out("cat /proc/self/uid_map")).split()[1]
         expect(payload != "0", "it is root of the host")
         expect(os.geteuid() == 0 or payload == str(os.geteuid()), f"it is uid {payload} of the host, and not ours")
-        for other in {*neighbours(pid), *room.processes()}:
+        for other in {*neighbours(pid), *sandbox.processes()}:
             uids, gids = _status(other, "Uid"), _status(other, "Gid")
             expect(set(uids) <= {payload}, f"a process inside has uids {uids} on the host, not {payload}")
             expect(set(gids) <= {payload if os.geteuid() == 0 else str(os.getegid())}, f"gids {gids} on the host")
@@ -110,173 +110,173 @@ async def no_process_is_root_of_the_host(subject: SandboxSubject) -> None:
             expect(os.geteuid() != 0 or set(groups) <= {payload, "65534"}, f"it is in groups {groups}")
         asked.cancel()
         await asyncio.wait([asked])
-        mapped = (await room.out("cat /proc/self/uid_map")).split()
+        mapped = (await sandbox.out("cat /proc/self/uid_map")).split()
         expect(len(mapped) == 3 and mapped[2] == "1", f"more than one uid is mapped: {mapped}")
 
 
-async def nothing_has_capabilities(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def nothing_has_capabilities(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         script = "grep -E '^(Cap|NoNewPrivs)' /proc/self/status"
-        for who, said in (("a command", await room.out(script)), ("a shell", await shell.out(script))):
+        for who, said in (("a command", await sandbox.out(script)), ("a shell", await shell.out(script))):
             fields = dict(line.split(":\t") for line in said.replace("\r", "").splitlines())
             expect(fields.pop("NoNewPrivs") == "1", f"{who} may gain privileges by exec")
             left = {name: value for name, value in fields.items() if int(value, 16)}
             expect(not left, f"{who} has capabilities: {left}")
 
 
-async def namespaces_are_its_own(subject: SandboxSubject) -> None:
-    async with opened(subject) as provider:
-        rooms = [await another(provider, subject) for _ in range(2)]
-        found = [await _namespaces(room) for room in rooms]
+async def namespaces_are_its_own(target: SandboxTarget) -> None:
+    async with provider_of(target) as provider:
+        rooms = [await create_sandbox(provider, target) for _ in range(2)]
+        found = [await _namespaces(sandbox) for sandbox in rooms]
         for kind in NAMESPACES:
             inside = {namespaces[kind] for namespaces in found} | {namespace_of("self", kind)}
             expect(len(inside) == 3, f"{kind} namespaces are shared: {inside}")
 
 
-async def _namespaces(room: Room) -> dict[str, str]:
-    words = (await room.out("for kind in pid mnt net ipc uts user; do readlink /proc/self/ns/$kind; done")).split()
+async def _namespaces(sandbox: SandboxFixture) -> dict[str, str]:
+    words = (await sandbox.out("for kind in pid mnt net ipc uts user; do readlink /proc/self/ns/$kind; done")).split()
     return dict(zip(NAMESPACES, words, strict=True))
 
 
-async def host_processes_are_out_of_sight(subject: SandboxSubject) -> None:
+async def host_processes_are_out_of_sight(target: SandboxTarget) -> None:
     with _host_sleep() as (pid, mark):
-        async with a_room(subject) as room:
-            visible = await room.out("ls -d /proc/[0-9]* | wc -l")
+        async with sandbox_fixture(target) as sandbox:
+            visible = await sandbox.out("ls -d /proc/[0-9]* | wc -l")
             expect(int(visible) <= MAX_VISIBLE, f"{visible} processes are visible in a new sandbox")
-            words = await room.out("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+            words = await sandbox.out("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
             expect(mark not in words, "a process of the host can be seen")
-            await room.sh(f"kill -9 {pid}; kill -9 -{pid}")
+            await sandbox.sh(f"kill -9 {pid}; kill -9 -{pid}")
             await asyncio.sleep(0.05)
-            expect(marked(mark), "a process of the host was killed from inside")
+            expect(processes_marked(mark), "a process of the host was killed from inside")
 
 
-async def killing_all_kills_nothing_outside(subject: SandboxSubject) -> None:
+async def killing_all_kills_nothing_outside(target: SandboxTarget) -> None:
     with _host_sleep() as (_, mark):
-        async with opened(subject) as provider:
-            room, other = await another(provider, subject), await another(provider, subject)
+        async with provider_of(target) as provider:
+            sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
             try:
-                await room.sh("kill -9 -1; kill -9 0", timeout_s=10)
+                await sandbox.sh("kill -9 -1; kill -9 0", timeout_s=10)
             except Exception as error:  # noqa: BLE001 - a sandbox may kill itself; what counts is the rest
                 expect(type(error).__name__ == "SandboxGone", f"a sandbox that killed itself raises {error!r}")
             expect(await other.out("echo here") == "here", "kill -9 -1 reached another sandbox")
-            expect(marked(mark), "kill -9 -1 reached the host")
+            expect(processes_marked(mark), "kill -9 -1 reached the host")
 
 
-async def only_loopback_is_there(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        lines = (await room.out("cat /proc/net/dev")).splitlines()[2:]
+async def only_loopback_is_there(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        lines = (await sandbox.out("cat /proc/net/dev")).splitlines()[2:]
         names = {line.split(":")[0].strip() for line in lines}
         expect("lo" in names, f"there is no loopback among {names}")
-        routes = (await room.out("cat /proc/net/route")).splitlines()[1:]
+        routes = (await sandbox.out("cat /proc/net/route")).splitlines()[1:]
         expect(not routes, f"there are routes: {routes}")
         moved = [line for line in lines if not line.strip().startswith("lo:") and int(line.split(":")[1].split()[0])]
         expect(not moved, f"packets came by {moved}")
 
 
-async def host_listeners_are_out_of_reach(subject: SandboxSubject) -> None:
+async def host_listeners_are_out_of_reach(target: SandboxTarget) -> None:
     name = f"paddock-{uuid.uuid4().hex}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract:
         abstract.bind(f"\0{name}")
         abstract.listen()
-        async with a_room(subject) as room:
+        async with sandbox_fixture(target) as sandbox:
             for kind, where in (("tcp", str(tcp.getsockname()[1])), ("unix", name)):
-                said = bytes((await room.python(CONNECT, kind, where)).stdout)
+                said = bytes((await sandbox.python(CONNECT, kind, where)).stdout)
                 expect(said.startswith(b"refused"), f"a {kind} listener of the host: {said!r}")
 
 
-async def kernel_settings_are_closed(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.needs("find")
-        found = [file for file in (await room.out(OPEN_FOR_WRITING, timeout_s=60)).split() if not OWN.match(file)]
+async def kernel_settings_are_closed(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.needs("find")
+        found = [file for file in (await sandbox.out(OPEN_FOR_WRITING, timeout_s=60)).split() if not OWN.match(file)]
         expect(not found, f"{len(found)} files of the kernel can be opened for writing: {found[:5]}")
-        found = (await room.out(WRITABLE_SYS)).split()
+        found = (await sandbox.out(WRITABLE_SYS)).split()
         expect(not found, f"can be written below /sys: {found}")
 
 
-async def host_files_are_out_of_reach(subject: SandboxSubject) -> None:
-    with _canaries(subject) as canaries:
-        async with a_room(subject) as room:
+async def host_files_are_out_of_reach(target: SandboxTarget) -> None:
+    with _canaries(target) as canaries:
+        async with sandbox_fixture(target) as sandbox:
             for canary in canaries:
                 for way in ("", "/proc/1/root", "/proc/self/root/../..", "/proc/1/cwd/../../.."):
-                    expect(await room.fails(f"cat {way}{canary}"), f"{way}{canary} of the host can be read")
-            store = subject.real_home
-            expect(await room.fails(f"ls {store}"), "the image store can be listed")
+                    expect(await sandbox.fails(f"cat {way}{canary}"), f"{way}{canary} of the host can be read")
+            store = target.real_home
+            expect(await sandbox.fails(f"ls {store}"), "the image store can be listed")
 
 
-async def host_paths_are_out_of_sight(subject: SandboxSubject) -> None:
-    async with a_room(subject, hostname="asked") as room:
+async def host_paths_are_out_of_sight(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target, hostname="asked") as sandbox:
         texts = {
-            "mounts": await room.out("cat /proc/self/mountinfo /proc/self/mounts"),
-            "command lines": await room.out("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"),
-            "environments": await room.out("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' ' '; true"),
-            "links": await room.out(
+            "mounts": await sandbox.out("cat /proc/self/mountinfo /proc/self/mounts"),
+            "command lines": await sandbox.out("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"),
+            "environments": await sandbox.out("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' ' '; true"),
+            "links": await sandbox.out(
                 "ls -l /proc/[0-9]*/cwd /proc/[0-9]*/exe /proc/[0-9]*/root /proc/[0-9]*/fd 2>&1; true"
             ),
-            "cgroups": await room.out("cat /proc/self/cgroup"),
+            "cgroups": await sandbox.out("cat /proc/self/cgroup"),
         }
-        told = [str(subject.settings.home), subject.real_home, socket.gethostname(), room.id]
+        told = [str(target.settings.home), target.real_home, socket.gethostname(), sandbox.id]
         for where, text in texts.items():
             for path in told:
                 whole = rf"(?<!\w){re.escape(path)}(?![\w-])"
                 expect(not re.search(whole, text), f"{path} of the host stands in the {where}")
-        expect(await room.out("cat /proc/sys/kernel/hostname") == "asked", "the hostname is not the one asked for")
+        expect(await sandbox.out("cat /proc/sys/kernel/hostname") == "asked", "the hostname is not the one asked for")
 
 
-async def namespaces_do_not_nest(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        said = bytes((await room.python(NEST)).stdout).decode().splitlines()
+async def namespaces_do_not_nest(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        said = bytes((await sandbox.python(NEST)).stdout).decode().splitlines()
         made = [line for line in said if not line.endswith(" -1")]
         expect(len(said) == 5 and not made, f"namespaces could be made inside: {said}")
 
 
-async def mounts_are_refused(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.needs("mount")
-        await room.out("mkdir -p /tmp/m")
+async def mounts_are_refused(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.needs("mount")
+        await sandbox.out("mkdir -p /tmp/m")
         for words in ("-t tmpfs none /tmp/m", "--bind / /tmp/m", "-o remount,rw /dev", "-t proc proc /tmp/m"):
-            expect(await room.fails(f"mount {words}"), f"mount {words} works")
+            expect(await sandbox.fails(f"mount {words}"), f"mount {words} works")
 
 
-async def devices_are_harmless(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        names = set((await room.out("ls /dev")).split())
+async def devices_are_harmless(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        names = set((await sandbox.out("ls /dev")).split())
         odd = sorted(names - set(DEVICES.split()))
         expect(not odd, f"there are devices {odd}")
-        expect(not await room.out("for f in /dev/* /dev/*/*; do test -b $f && echo $f; done; true"), "block devices")
-        await room.out(
+        expect(not await sandbox.out("for f in /dev/* /dev/*/*; do test -b $f && echo $f; done; true"), "block devices")
+        await sandbox.out(
             "echo x > /dev/null; head -c 4 /dev/urandom | wc -c | grep -q 4; head -c 4 /dev/zero | wc -c | grep -q 4"
         )
-        if await room.fails("command -v mknod"):
+        if await sandbox.fails("command -v mknod"):
             return
         for words in ("/tmp/disk b 8 0", "/tmp/mem c 1 1", "/dev/kmsg c 1 11"):
-            expect(await room.fails(f"mknod {words} && : < {words.split()[0]}"), f"mknod {words} works")
+            expect(await sandbox.fails(f"mknod {words} && : < {words.split()[0]}"), f"mknod {words} works")
 
 
-async def descriptors_of_the_keeper_are_out_of_reach(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        taking = asyncio.ensure_future(room.python(TAKE))
+async def descriptors_of_the_keeper_are_out_of_reach(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        taking = asyncio.ensure_future(sandbox.python(TAKE))
         try:
-            await room.written("/tmp/up")
+            await sandbox.wait_for_file("/tmp/up")
             for _ in range(100):
-                await room.run("true", env={"PATH": LONG_PATH})
-                if await room.has("/tmp/seen"):
+                await sandbox.run("true", env={"PATH": LONG_PATH})
+                if await sandbox.has("/tmp/seen"):
                     break
         finally:
-            await room.provider.write(room.id, "/tmp/stop", b"")
+            await sandbox.provider.write(sandbox.id, "/tmp/stop", b"")
             result = await taking
         said = bytes(result.stdout).decode()
         expect(result.ok, f"the check ended with {result.exit_code}: {bytes(result.stderr)[-300:]!r}")
         expect(not said.strip(), f"of a command that starts, descriptors can be taken or seen: {said}")
 
 
-async def sandboxes_do_not_meet(subject: SandboxSubject) -> None:
-    async with opened(subject) as provider:
-        room, other = await another(provider, subject), await another(provider, subject)
-        asked = asyncio.ensure_future(room.run("sleep", room.mark))
-        await room.up()
-        await room.out("echo secret > /tmp/mine; echo secret > /dev/shm/mine")
-        expect(room.mark not in await other.out("cat /proc/[0-9]*/cmdline"), "another sandbox's process can be seen")
+async def sandboxes_do_not_meet(target: SandboxTarget) -> None:
+    async with provider_of(target) as provider:
+        sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
+        asked = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
+        await sandbox.wait_for_process()
+        await sandbox.out("echo secret > /tmp/mine; echo secret > /dev/shm/mine")
+        expect(sandbox.mark not in await other.out("cat /proc/[0-9]*/cmdline"), "another sandbox's process can be seen")
         expect(await other.fails("cat /tmp/mine"), "another sandbox's file can be read")
         expect(await other.fails("cat /dev/shm/mine"), "another sandbox's shared memory can be read")
         asked.cancel()
@@ -292,9 +292,9 @@ def _status(pid: int, field: str) -> list[str]:
 
 
 @contextmanager
-def _canaries(subject: SandboxSubject) -> Iterator[list[Path]]:
+def _canaries(target: SandboxTarget) -> Iterator[list[Path]]:
     """Files of the host that all may read, one of them beside the images."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=subject.settings.home) as at_home:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=target.settings.home) as at_home:
         canaries = [Path(folder) / "canary", Path(at_home) / "canary"]
         for canary in canaries:
             canary.parent.chmod(0o755)

@@ -4,7 +4,7 @@ import re
 import time
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
-from paddock.conformance.sandboxes.stage import SandboxSubject, a_room
+from paddock.conformance.sandboxes.fixture import SandboxTarget, sandbox_fixture
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.keeper import clock, masks
 
@@ -18,35 +18,35 @@ print(words[0], *(int(time.clock_gettime(clock)) for clock in (time.CLOCK_MONOTO
 """
 
 
-async def what_is_covered_tells_nothing(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        names = {name for name in (await room.out(ENTRIES)).split() if not name.isdigit()}
+async def what_is_covered_tells_nothing(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        names = {name for name in (await sandbox.out(ENTRIES)).split() if not name.isdigit()}
         for path in sorted(names - masks.KEPT.keys() | masks.TEXTS.keys()):
-            said = await room.out(SHOW.format(f"/proc/{path}"))
+            said = await sandbox.out(SHOW.format(f"/proc/{path}"))
             expect(said in ("", masks.seen(path).strip()), f"/proc/{path} says {said[:200]!r}")
-            expect(await room.fails(f": >> /proc/{path}"), f"/proc/{path} can be written")
+            expect(await sandbox.fails(f": >> /proc/{path}"), f"/proc/{path} can be written")
 
 
-async def clocks_are_its_own(subject: SandboxSubject) -> None:
+async def clocks_are_its_own(target: SandboxTarget) -> None:
     if not clock.NAMESPACE:
         raise NotApplicable("this kernel has no time namespaces")
     before = time.monotonic()
-    async with a_room(subject) as room:
-        uptime = float((await room.out("cat /proc/uptime")).split()[0])
-        said = [int(word) for word in bytes((await room.python(CLOCKS)).stdout).split()]
+    async with sandbox_fixture(target) as sandbox:
+        uptime = float((await sandbox.out("cat /proc/uptime")).split()[0])
+        said = [int(word) for word in bytes((await sandbox.python(CLOCKS)).stdout).split()]
         most = clock.UPTIME_S + time.monotonic() - before + 2
         odd = [second for second in (uptime, *said) if not clock.UPTIME_S <= second <= most]
         expect(not odd, f"a new sandbox is up for {odd} s")
-        booted = int(re.findall(r"^btime (\d+)", await room.out("cat /proc/stat"), re.MULTILINE)[0])
+        booted = int(re.findall(r"^btime (\d+)", await sandbox.out("cat /proc/stat"), re.MULTILINE)[0])
         expect(time.time() - booted <= most + 1, f"/proc/stat tells when the machine was started: {booted}")
-        ages = [int(word) for word in (await room.out("cut -d' ' -f22 /proc/[0-9]*/stat")).split()]
+        ages = [int(word) for word in (await sandbox.out("cut -d' ' -f22 /proc/[0-9]*/stat")).split()]
         expect(max(ages) < 1 << 62, "a process is older than the sandbox's clock")
 
 
-async def mounts_name_no_layer(subject: SandboxSubject) -> None:
-    layers = ImageStore(subject.settings.home, payload_id=subject.settings.payload_id).get(subject.image).record.layers
-    async with a_room(subject) as room:
-        mounts = await room.out("cat /proc/self/mountinfo")
+async def mounts_name_no_layer(target: SandboxTarget) -> None:
+    layers = ImageStore(target.settings.home, payload_id=target.settings.payload_id).get(target.image).record.layers
+    async with sandbox_fixture(target) as sandbox:
+        mounts = await sandbox.out("cat /proc/self/mountinfo")
         expect(not any(layer in mounts for layer in layers), f"a layer is named: {mounts[:300]}")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.stage import SandboxSubject, a_room
+from paddock.conformance.sandboxes.fixture import SandboxTarget, sandbox_fixture
 from paddock.sandbox import Output
 
 HUGE_BYTES = 50_000_000
@@ -15,29 +15,29 @@ LINE = b"0123456789abcde\n"
 ANY_BYTES = 'i=0; while [ $i -lt 256 ]; do printf "\\\\$(printf %03o $i)"; i=$((i+1)); done'
 
 
-async def any_bytes_come_out(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        result = await room.sh(f"{ANY_BYTES}; {{ {ANY_BYTES}; }} >&2")
+async def any_bytes_come_out(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        result = await sandbox.sh(f"{ANY_BYTES}; {{ {ANY_BYTES}; }} >&2")
         for name, stream in (("stdout", result.stdout), ("stderr", result.stderr)):
             expect(bytes(stream) == bytes(range(256)), f"on {name}, 256 different bytes came as {bytes(stream)!r}")
             expect(stream.whole, f"{name} is told as cut")
 
 
-async def huge_output_is_capped(subject: SandboxSubject) -> None:
+async def huge_output_is_capped(target: SandboxTarget) -> None:
     script = f"yes 0123456789abcde | head -c {HUGE_BYTES}; printf end"
-    async with a_room(subject) as room:
-        await room.needs("yes", "head")
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.needs("yes", "head")
         started = time.monotonic()
-        result = await room.sh(script, head_bytes=KEEP, tail_bytes=KEEP)
+        result = await sandbox.sh(script, head_bytes=KEEP, tail_bytes=KEEP)
         took = time.monotonic() - started
         _check_capped(result.stdout)
         expect(took < HUGE_S, f"{HUGE_BYTES} bytes took {took:.0f} s")
 
 
-async def huge_output_of_a_shell_is_capped(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.needs("yes", "head")
-        shell = await room.shell(head_bytes=KEEP, tail_bytes=KEEP)
+async def huge_output_of_a_shell_is_capped(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.needs("yes", "head")
+        shell = await sandbox.shell(head_bytes=KEEP, tail_bytes=KEEP)
         started = time.monotonic()
         result = await shell.run(f"yes 0123456789abcde | head -c {HUGE_BYTES}; printf end", timeout_s=2 * HUGE_S)
         took = time.monotonic() - started
@@ -55,38 +55,38 @@ def _check_capped(stream: Output) -> None:
     expect(total == HUGE_BYTES + 3, f"{total} bytes are accounted for, of {HUGE_BYTES + 3}")
 
 
-async def nothing_may_be_kept(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        result = await room.sh("echo 12345; echo 123 >&2", head_bytes=0, tail_bytes=0)
+async def nothing_may_be_kept(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        result = await sandbox.sh("echo 12345; echo 123 >&2", head_bytes=0, tail_bytes=0)
         dropped = (result.stdout.dropped_bytes, result.stderr.dropped_bytes)
         expect(dropped == (6, 4) and not result.stdout.head + result.stdout.tail, f"with nothing to keep: {result}")
-        result = await room.sh("printf 12345", head_bytes=2, tail_bytes=3)
+        result = await sandbox.sh("printf 12345", head_bytes=2, tail_bytes=3)
         expect(bytes(result.stdout) == b"12345", f"five bytes with room for five came as {result.stdout}")
-        result = await room.sh("printf 123456", head_bytes=2, tail_bytes=3)
+        result = await sandbox.sh("printf 123456", head_bytes=2, tail_bytes=3)
         expect(result.stdout == Output(head=b"12", tail=b"456", dropped_bytes=1), f"one byte too many: {result.stdout}")
 
 
-async def streams_do_not_block_each_other(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def streams_do_not_block_each_other(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         script = "head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"
-        result = await room.sh(script, timeout_s=30, head_bytes=10, tail_bytes=10)
+        result = await sandbox.sh(script, timeout_s=30, head_bytes=10, tail_bytes=10)
         sizes = [len(one.head) + len(one.tail) + one.dropped_bytes for one in (result.stdout, result.stderr)]
         expect(sizes == [1_000_000, 2_000_000], f"2 MB and 1 MB in turns came as {sizes} ({result.killed_by})")
 
 
-async def merged_streams_keep_their_order(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def merged_streams_keep_their_order(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         script = "i=0; while [ $i -lt 200 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done"
-        result = await room.sh(script, merge_stderr=True)
+        result = await sandbox.sh(script, merge_stderr=True)
         expected = "".join(f"o{i}\ne{i}\n" for i in range(200)).encode()
         expect(bytes(result.stdout) == expected, "merged streams are not in the order written")
         expect(result.stderr == Output(), f"stderr is not empty: {result.stderr}")
 
 
-async def slow_writers_are_read_as_they_write(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
+async def slow_writers_are_read_as_they_write(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
         results = await asyncio.gather(
-            *(room.sh("for i in 1 2 3 4 5; do printf $i; sleep 0.1; done") for _ in range(4))
+            *(sandbox.sh("for i in 1 2 3 4 5; do printf $i; sleep 0.1; done") for _ in range(4))
         )
         said = {bytes(result.stdout) for result in results}
         expect(said == {b"12345"}, f"what was written bit by bit came as {said}")

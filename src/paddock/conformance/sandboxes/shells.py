@@ -5,7 +5,14 @@ import os
 import time
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.stage import Room, SandboxSubject, Terminal, a_room, eventually, raised
+from paddock.conformance.sandboxes.fixture import (
+    SandboxFixture,
+    SandboxTarget,
+    ShellFixture,
+    error_of,
+    eventually,
+    sandbox_fixture,
+)
 from paddock.sandbox import SandboxRequestError, ShellResult
 
 LOOPS = {
@@ -22,21 +29,21 @@ DEAF = {
 }
 
 
-async def state_is_kept(subject: SandboxSubject) -> None:
-    async with a_room(subject, env={"GIVEN": "sandbox"}) as room:
-        shell = await room.shell(workdir="/etc", env={"MORE": "shell"})
+async def state_is_kept(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target, env={"GIVEN": "sandbox"}) as sandbox:
+        shell = await sandbox.shell(workdir="/etc", env={"MORE": "shell"})
         result = await shell.run("echo $GIVEN $MORE")
         expect(bytes(result.output) == b"sandbox shell\n", f"its environment is {bytes(result.output)!r}")
         expect(result.workdir == "/etc", f"it starts in {result.workdir}")
         result = await shell.run("cd /tmp && export A='1 2' && b=3 && f() { echo f-$1; } && umask 077")
         expect((result.exit_code, result.workdir) == (0, "/tmp"), f"after cd: {result}")
         expect(await shell.out("echo $A $b; f x; umask; pwd") == "1 2 3\nf-x\n0077\n/tmp", "state is not kept")
-        expect(await room.out("pwd; echo $A") == "/", "a shell's state is seen by other commands")
+        expect(await sandbox.out("pwd; echo $A") == "/", "a shell's state is seen by other commands")
 
 
-async def ends_are_exact(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def ends_are_exact(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         for line, code in (
             ("true", 0),
             ("false", 1),
@@ -56,9 +63,9 @@ async def ends_are_exact(subject: SandboxSubject) -> None:
         expect(result.workdir == "/", f"the folder is told as {result.workdir!r}")
 
 
-async def odd_text_is_run_as_it_stands(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def odd_text_is_run_as_it_stands(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         for line, expected in (
             ("cat <<EOF\na $((1+1)) 'b'\nEOF", "a 2 'b'"),
             ("cat <<'E'\n$HOME `id` \\ \"\nE", '$HOME `id` \\ "'),
@@ -73,9 +80,9 @@ async def odd_text_is_run_as_it_stands(subject: SandboxSubject) -> None:
             expect(await shell.out(line) == expected, f"{line!r} does not say {expected!r}")
 
 
-async def syntax_errors_leave_it_alive(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def syntax_errors_leave_it_alive(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.out("cd /tmp; a=1")
         for line in ("echo (", "if true; then", "echo 'open", "cat <<EOF\nno end", "done", "echo $("):
             result = await shell.run(line, timeout_s=20)
@@ -83,16 +90,16 @@ async def syntax_errors_leave_it_alive(subject: SandboxSubject) -> None:
             expect(await shell.out("echo $a $PWD") == "1 /tmp", f"after {line!r} its state is lost")
 
 
-async def long_lines_are_run(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def long_lines_are_run(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         text = "0123456789" * 100_000
         expect(await shell.out(f"cat > /tmp/long <<'EOF'\n{text}\nEOF\nwc -c < /tmp/long") == "1000001", "1 MB was cut")
 
 
-async def interrupts_end_lines(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def interrupts_end_lines(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.out("cd /tmp; keep=yes")
         for name, line in LOOPS.items():
             result = await shell.run(line, wait_s=0.3)
@@ -103,16 +110,16 @@ async def interrupts_end_lines(subject: SandboxSubject) -> None:
             await _alive(shell, f"^C on {name}")
 
 
-async def interrupts_leave_the_shell_to_the_deaf(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def interrupts_leave_the_shell_to_the_deaf(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.out("cd /tmp; keep=yes")
         await shell.run(DEAF["a deaf child"], wait_s=0.3)
         result = await shell.interrupt()
         expect(result.running and not result.closed, f"^C on a deaf child: {result}")
-        error = await raised(shell.run("echo"))
+        error = await error_of(shell.run("echo"))
         expect(isinstance(error, SandboxRequestError), f"a line beside a running one: {error!r}")
-        second = await room.shell()
+        second = await sandbox.shell()
         await second.out(
             "for p in /proc/[0-9]*; do grep -q 'trap .. INT' $p/cmdline && kill -9 ${p#/proc/}; done; true"
         )
@@ -121,36 +128,36 @@ async def interrupts_leave_the_shell_to_the_deaf(subject: SandboxSubject) -> Non
         await _alive(shell, "the end of a deaf child")
 
 
-async def time_limits_end_lines(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def time_limits_end_lines(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.out("cd /tmp; keep=yes")
         for name, line in (LOOPS | DEAF).items():
             started = time.monotonic()
-            result = await shell.run(line.replace("60", room.mark), timeout_s=0.3)
+            result = await shell.run(line.replace("60", sandbox.mark), timeout_s=0.3)
             took = time.monotonic() - started
             expect(result.killed_by == "timeout" and not result.running, f"a time limit on {name}: {result}")
             expect(took < 5, f"a time limit on {name} took {took:.1f} s")
-            await room.gone(name)
+            await sandbox.expect_gone(name)
             await _alive(shell, f"a time limit on {name}")
 
 
-async def servers_of_earlier_lines_live(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
-        await shell.run(f"sleep {room.mark} >/dev/null 2>&1 &")
-        await shell.run(f"(sh -c 'sleep {room.mark} & :' >/dev/null 2>&1 &)")
-        await eventually(lambda: len(room.processes()) == 2, "two servers are not up")
+async def servers_of_earlier_lines_live(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
+        await shell.run(f"sleep {sandbox.mark} >/dev/null 2>&1 &")
+        await shell.run(f"(sh -c 'sleep {sandbox.mark} & :' >/dev/null 2>&1 &)")
+        await eventually(lambda: len(sandbox.processes()) == 2, "two servers are not up")
         await shell.run("sleep 60", timeout_s=0.3)
-        expect(len(room.processes()) == 2, "a time limit killed what an earlier line had left in the background")
+        expect(len(sandbox.processes()) == 2, "a time limit killed what an earlier line had left in the background")
         await shell.run("sleep 60; echo after", wait_s=0.2)
         await shell.interrupt()
-        expect(len(room.processes()) == 2, "^C killed what an earlier line had left in the background")
+        expect(len(sandbox.processes()) == 2, "^C killed what an earlier line had left in the background")
 
 
-async def what_is_typed_is_read(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def what_is_typed_is_read(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         result = await shell.run("read a; read b; echo $b-$a", wait_s=0.3)
         expect(result.running and not bytes(result.output), f"a line that waits for input: {result}")
         await shell.type(b"one\n")
@@ -163,28 +170,28 @@ async def what_is_typed_is_read(subject: SandboxSubject) -> None:
         expect((result.running, bytes(result.output)) == (False, b"text\n"), f"^D did not end cat: {result}")
 
 
-async def running_lines_are_polled(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def running_lines_are_polled(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         result = await shell.run("echo one; sleep 1; echo two", wait_s=0.3)
         expect((result.running, bytes(result.output)) == (True, b"one\n"), f"so far: {result}")
-        error = await raised(shell.run("echo other"))
+        error = await error_of(shell.run("echo other"))
         expect(isinstance(error, SandboxRequestError), f"a second line at the same time: {error!r}")
         result = await shell.poll(5)
         expect((result.exit_code, bytes(result.output)) == (0, b"two\n"), f"at its end: {result}")
 
 
-async def it_is_a_terminal(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell(rows=31, columns=97)
+async def it_is_a_terminal(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell(rows=31, columns=97)
         await shell.out("test -t 0 && test -t 1 && test -t 2")
-        await room.needs("stty")
+        await sandbox.needs("stty")
         expect(await shell.out("stty size") == "31 97", "the terminal has not the size that was asked for")
 
 
-async def output_cannot_pass_for_an_end(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def output_cannot_pass_for_an_end(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.run("printf '2\\0000\\0/\\0'; sleep 1; printf '3\\0000\\0/\\0'", wait_s=0.2)
         result = await shell.run("echo", wait_s=0) if not (await shell.poll(0)).running else await shell.poll(5)
         expect(result.exit_code == 0, f"it ended as {result}")
@@ -194,9 +201,9 @@ async def output_cannot_pass_for_an_end(subject: SandboxSubject) -> None:
         await _answers(shell)
 
 
-async def exit_closes_it(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def exit_closes_it(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.out("cd /tmp; lost=1")
         result = await shell.run("echo bye; exit 7", timeout_s=20)
         expect((result.closed, result.exit_code) == (True, 7), f"after exit 7: {result}")
@@ -206,9 +213,9 @@ async def exit_closes_it(subject: SandboxSubject) -> None:
         expect((result.closed, result.exit_code) == (True, 137), f"after kill -9 of itself: {result}")
 
 
-async def many_at_once(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shells = await asyncio.gather(*(room.shell() for _ in range(12)))
+async def many_at_once(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shells = await asyncio.gather(*(sandbox.shell() for _ in range(12)))
         await asyncio.gather(
             *(shell.out(f"n={i}; cd /proc/self/fd/.. 2>/dev/null; :") for i, shell in enumerate(shells))
         )
@@ -217,29 +224,29 @@ async def many_at_once(subject: SandboxSubject) -> None:
         expect(found == expected, f"12 shells at once say {found}")
 
 
-async def closing_kills_what_runs(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        shell = await room.shell()
+async def closing_kills_what_runs(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        shell = await sandbox.shell()
         await shell.run(
-            f"sleep {room.mark} & (setsid sleep {room.mark} &) ; trap '' HUP; sleep {room.mark}", wait_s=0.2
+            f"sleep {sandbox.mark} & (setsid sleep {sandbox.mark} &) ; trap '' HUP; sleep {sandbox.mark}", wait_s=0.2
         )
-        await room.up()
+        await sandbox.wait_for_process()
         await shell.close()
-        await room.gone("a process of a closed shell")
-        error = await raised(shell.run("echo"))
+        await sandbox.expect_gone("a process of a closed shell")
+        error = await error_of(shell.run("echo"))
         expect(isinstance(error, SandboxRequestError), f"a line in a closed shell: {error!r}")
 
 
-async def any_shell_will_do(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.sh('rm -f "$(command -v bash)"; true')
-        await room.sh('rm -f "$(command -v bash)"; true')
-        shell = await room.shell()
+async def any_shell_will_do(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.sh('rm -f "$(command -v bash)"; true')
+        await sandbox.sh('rm -f "$(command -v bash)"; true')
+        shell = await sandbox.shell()
         expect(await shell.out('echo "-$BASH_VERSION-"') == "--", "there is still a bash")
-        await _use(room, shell)
+        await _use(sandbox, shell)
 
 
-async def _use(room: Room, shell: Terminal) -> None:
+async def _use(sandbox: SandboxFixture, shell: ShellFixture) -> None:
     """What has to work in every shell."""
     await shell.out("cd /tmp; keep=yes")
     result = await shell.run("(exit 3)")
@@ -247,7 +254,7 @@ async def _use(room: Room, shell: Terminal) -> None:
     expect(await shell.out("cat <<EOF\nit's $keep \\\\ ü\nEOF") == "it's yes \\ ü", "a here-document came out changed")
     await _ended(await shell.run("while :; do :; done", timeout_s=0.3), "timeout")
     await _alive(shell, "a time limit")
-    await _ended(await shell.run(f"trap '' INT; sleep {room.mark}", timeout_s=0.3), "timeout")
+    await _ended(await shell.run(f"trap '' INT; sleep {sandbox.mark}", timeout_s=0.3), "timeout")
     await shell.run("trap - INT")
     await _alive(shell, "a time limit on a deaf line")
     result = await shell.run("echo (", timeout_s=20)
@@ -262,7 +269,7 @@ async def _ended(result: ShellResult, why: str) -> None:
     expect(result.killed_by == why and not result.running, f"{result}")
 
 
-async def _alive(shell: Terminal, after: str) -> None:
+async def _alive(shell: ShellFixture, after: str) -> None:
     result = await shell.run("echo $keep", timeout_s=20)
     # The shell may tell first of a job that was killed.
     said = bytes(result.output).splitlines()[-1:]
@@ -270,7 +277,7 @@ async def _alive(shell: Terminal, after: str) -> None:
     expect(ended == (0, [b"yes"], "tmp", False), f"after {after}: {result}")
 
 
-async def _answers(shell: Terminal) -> None:
+async def _answers(shell: ShellFixture) -> None:
     """It, or the shell that took its place, does as it is told."""
     for _ in range(2):
         result = await shell.run("command echo here", timeout_s=10)

@@ -3,7 +3,7 @@
 import asyncio
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.stage import SandboxSubject, a_room, another, opened, raised
+from paddock.conformance.sandboxes.fixture import SandboxTarget, create_sandbox, error_of, provider_of, sandbox_fixture
 from paddock.sandbox import Connection, Listener
 
 ASK = """
@@ -31,15 +31,15 @@ async def _echo(listener: Listener) -> None:
             group.create_task(answer(connection))
 
 
-async def tunnels_reach_out(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.needs("python3")
-        listener = await room.provider.tunnel(room.id, port=8123)
+async def tunnels_reach_out(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.needs("python3")
+        listener = await sandbox.provider.tunnel(sandbox.id, port=8123)
         expect(listener.port == 8123, f"port {listener.port} instead of 8123")
         serving = asyncio.ensure_future(_echo(listener))
         texts = [b"", b"one", bytes(range(256)) * 4000]
         results = await asyncio.gather(
-            *(room.python(ASK, "8123", stdin=text, timeout_s=30, head_bytes=4 << 20) for text in texts * 3)
+            *(sandbox.python(ASK, "8123", stdin=text, timeout_s=30, head_bytes=4 << 20) for text in texts * 3)
         )
         for text, result in zip(texts * 3, results, strict=True):
             expect(
@@ -49,31 +49,31 @@ async def tunnels_reach_out(subject: SandboxSubject) -> None:
         await asyncio.wait_for(serving, 5)
 
 
-async def closed_tunnels_are_closed(subject: SandboxSubject) -> None:
-    async with a_room(subject) as room:
-        await room.needs("python3")
-        listener = await room.provider.tunnel(room.id, port=0)
+async def closed_tunnels_are_closed(target: SandboxTarget) -> None:
+    async with sandbox_fixture(target) as sandbox:
+        await sandbox.needs("python3")
+        listener = await sandbox.provider.tunnel(sandbox.id, port=0)
         port = listener.port
         expect(port > 0, "a free port was asked for, and none was given")
         await listener.close()
         await listener.close()
-        result = await room.python(ASK, str(port), timeout_s=20)
+        result = await sandbox.python(ASK, str(port), timeout_s=20)
         expect(
             not result.ok and b"refused" in bytes(result.stderr), f"a closed tunnel: {bytes(result.stderr)[-200:]!r}"
         )
-        again = await room.provider.tunnel(room.id, port=port)
+        again = await sandbox.provider.tunnel(sandbox.id, port=port)
         expect(again.port == port, "its port can't be used again")
         await again.close()
 
 
-async def tunnels_are_one_sandboxes_own(subject: SandboxSubject) -> None:
-    async with opened(subject) as provider:
-        room, other = await another(provider, subject), await another(provider, subject)
-        listener = await provider.tunnel(room.id, port=8123)
+async def tunnels_are_one_sandboxes_own(target: SandboxTarget) -> None:
+    async with provider_of(target) as provider:
+        sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
+        listener = await provider.tunnel(sandbox.id, port=8123)
         result = await other.python(ASK, "8123", timeout_s=20)
         expect(not result.ok, "another sandbox's tunnel was reached")
         same = await provider.tunnel(other.id, port=8123)
-        error = await raised(provider.tunnel(room.id, port=8123))
+        error = await error_of(provider.tunnel(sandbox.id, port=8123))
         expect(error is not None, "two tunnels have one port")
         await same.close()
         await listener.close()

@@ -3,7 +3,7 @@
 import asyncio
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
-from paddock.conformance.sandboxes.stage import Room, SandboxSubject, another, opened
+from paddock.conformance.sandboxes.fixture import SandboxFixture, SandboxTarget, create_sandbox, provider_of
 from paddock.sandbox.runtimes import RUNTIMES
 from paddock.sandbox.settings import UidRanges
 from paddock.sandbox.uids import why_shared
@@ -41,49 +41,52 @@ while not os.path.exists("/tmp/stop"):
 """
 
 
-async def uids_are_its_own(subject: SandboxSubject) -> None:
-    async with opened(subject) as provider:
-        rooms = [await another(provider, subject) for _ in range(2)]
-        ranges = await _ranges(subject, rooms[0])
-        grading = await another(provider, subject, purpose="grading")
-        agents = [await _uid(room) for room in rooms]
+async def uids_are_its_own(target: SandboxTarget) -> None:
+    async with provider_of(target) as provider:
+        rooms = [await create_sandbox(provider, target) for _ in range(2)]
+        ranges = await _ranges(target, rooms[0])
+        grading = await create_sandbox(provider, target, purpose="grading")
+        agents = [await _uid(sandbox) for sandbox in rooms]
         expect(agents[0] != agents[1], f"two sandboxes run as uid {agents[0]} of the host")
         for found, allowed in ((agents, ranges.of("agent")), ([await _uid(grading)], ranges.of("grading"))):
             expect(all(uid in allowed for uid in found), f"they run as {found}, which are not all in {allowed}")
 
 
-async def limits_are_its_own(subject: SandboxSubject) -> None:
-    async with opened(subject) as provider:
-        room, other = await another(provider, subject), await another(provider, subject, purpose="grading")
-        await _ranges(subject, room)
+async def limits_are_its_own(target: SandboxTarget) -> None:
+    async with provider_of(target) as provider:
+        sandbox, other = (
+            await create_sandbox(provider, target),
+            await create_sandbox(provider, target, purpose="grading"),
+        )
+        await _ranges(target, sandbox)
         lacking = await _lacking(other)
         expect(not lacking, f"a new sandbox on an idle machine has no {lacking}")
-        taking = asyncio.ensure_future(room.python(LIMITS + ALL))
+        taking = asyncio.ensure_future(sandbox.python(LIMITS + ALL))
         try:
-            await room.written("/tmp/taken")
+            await sandbox.wait_for_file("/tmp/taken")
             lacking = await _lacking(other)
         finally:
-            await provider.write(room.id, "/tmp/stop", b"")
+            await provider.write(sandbox.id, "/tmp/stop", b"")
             result = await taking
         expect(result.ok, f"the check ended with {result.exit_code}: {bytes(result.stderr)[-300:]!r}")
         expect(not bytes(result.stdout).strip(), f"there is no end to {bytes(result.stdout)!r}")
         expect(not lacking, f"one sandbox has taken all {lacking} of another")
 
 
-async def _ranges(subject: SandboxSubject, room: Room) -> UidRanges:
-    runtime = next(one for one in RUNTIMES if one.name == room.handle.runtime)
-    why_not = await asyncio.to_thread(why_shared, subject.settings, runtime)
-    if subject.settings.uids is None or why_not is not None:
+async def _ranges(target: SandboxTarget, sandbox: SandboxFixture) -> UidRanges:
+    runtime = next(one for one in RUNTIMES if one.name == sandbox.handle.runtime)
+    why_not = await asyncio.to_thread(why_shared, target.settings, runtime)
+    if target.settings.uids is None or why_not is not None:
         raise NotApplicable(f"all sandboxes run as one uid here: {why_not}")
-    return subject.settings.uids
+    return target.settings.uids
 
 
-async def _uid(room: Room) -> int:
-    return int((await room.out("cat /proc/self/uid_map")).split()[1])
+async def _uid(sandbox: SandboxFixture) -> int:
+    return int((await sandbox.out("cat /proc/self/uid_map")).split()[1])
 
 
-async def _lacking(room: Room) -> str:
-    return bytes((await room.python(LIMITS + ONE_EACH)).stdout).decode().strip()
+async def _lacking(sandbox: SandboxFixture) -> str:
+    return bytes((await sandbox.python(LIMITS + ONE_EACH)).stdout).decode().strip()
 
 
 SUITE = [

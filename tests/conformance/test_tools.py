@@ -3,7 +3,7 @@
 import pytest
 
 from paddock.conformance.behaviours import NotApplicable
-from paddock.conformance.harnesses.face import Face
+from paddock.conformance.harnesses.tools import ShownTools
 from paddock.types import JsonObject
 
 
@@ -11,4 +11,4 @@ from paddock.types import JsonObject
 async def test_a_shell_without_a_command_is_not_applicable_within_a_coroutine(parameters: JsonObject | None) -> None:
     tool = {"type": "function", "name": "bash", "parameters": parameters}
     with pytest.raises(NotApplicable, match="`bash` takes none of command"):
-        Face([tool]).shell("ls")
+        ShownTools([tool]).shell("ls")

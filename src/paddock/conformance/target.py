@@ -1,4 +1,4 @@
-"""What is under test: a plugin's class, the block it is configured with, and rows for it.
+"""The target of a check: a plugin's class, the block it is configured with, and rows for it.
 
 Words   `resources_server:pivot`, `agents:single_step`, `models_server:my_pkg.mod:Class`; singular and plural are the
         same. The block is that of the plugin's own `configs/<name>.yaml` unless a config is given; rows are its
@@ -36,11 +36,11 @@ REFERENCES = {
     "resources_server": {"type": "resources_servers", "name": "environment"},
     "model_server": {"type": "models_servers", "name": "policy"},
 }
-"""What an agent under test refers to."""
+"""The references of an agent under test."""
 
 
-class Subject(NamedTuple):
-    """A plugin under test."""
+class ServerTarget(NamedTuple):
+    """A plugin under test that is a server."""
 
     kind: Kind
     spec: str
@@ -49,13 +49,13 @@ class Subject(NamedTuple):
     rows: list[Row]
 
     def build(self, peers: Mapping[str, Peer] | None = None, **changes: Any) -> Server[Any]:
-        """A server of it, not started, with keys of its block changed."""
+        """Build the server, not started, with `changes` to keys of its block. Raises ConfigError."""
         config = validate(self.cls.config_type, {**self.block, **changes}, self.spec)
-        return self.cls(config, name="subject", peers={} if peers is None else peers)
+        return self.cls(config, name="target", peers={} if peers is None else peers)
 
 
-def find_subject(words: str, *, config: Config | None = None, rows: Path | None = None) -> Subject:
-    """The plugin that `KIND:NAME` names."""
+def find_target(words: str, *, config: Config | None = None, rows: Path | None = None) -> ServerTarget:
+    """Find the plugin that `KIND:NAME` names. Raises ConfigError."""
     kind_word, colon, spec = words.partition(":")
     kind = kind_of(kind_word)
     if not colon or not spec:
@@ -64,7 +64,7 @@ def find_subject(words: str, *, config: Config | None = None, rows: Path | None 
     block = _block(kind, spec, config)
     if kind == "agents":
         block = {**{key: value for key, value in block.items() if key != "datasets"}, **REFERENCES}
-    return Subject(kind, spec, cls, block, read_rows(rows or _own_rows(cls)))
+    return ServerTarget(kind, spec, cls, block, read_rows(rows or _own_rows(cls)))
 
 
 def kind_of(word: str) -> Kind:
@@ -77,7 +77,7 @@ def kind_of(word: str) -> Kind:
 
 
 def read_rows(path: Path | None) -> list[Row]:
-    """All rows of a file; None: no rows."""
+    """Read all rows of a file; an empty list where there is none. Raises ConfigError for an unreadable row."""
     if path is None:
         return []
     try:
@@ -87,7 +87,7 @@ def read_rows(path: Path | None) -> list[Row]:
 
 
 def _block(kind: Kind, spec: str, config: Config | None) -> JsonObject:
-    """The plugin's first block in the config, else in its own config file, resolved; else an empty one."""
+    """Return the plugin's first block in the config, else in its own config file; else an empty one."""
     if config is None:
         try:
             path = find_file(f"{kind}/{spec}/configs/{spec}.yaml")

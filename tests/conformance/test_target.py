@@ -8,7 +8,7 @@ import pytest
 from tests.support.processes import running
 
 from paddock.cli import main
-from paddock.conformance import find_subject, kind_of, suite_for
+from paddock.conformance import find_target, kind_of, suite_for
 from paddock.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def test_a_kind_may_be_said_in_singular_and_plural(word: str, kind: str) -> None
 )
 def test_a_wrong_name_is_refused_with_what_there_is(words: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        find_subject(words)
+        find_target(words)
 
 
 def test_every_suite_has_its_behaviours_under_different_names() -> None:
@@ -50,9 +50,9 @@ def test_every_suite_has_its_behaviours_under_different_names() -> None:
 
 
 def test_a_plugin_brings_its_own_block_and_rows() -> None:
-    subject = find_subject("resources_server:pivot")
-    assert subject.block == {"comparator": "semantic"}
-    assert len(subject.rows) >= 50
+    target = find_target("resources_server:pivot")
+    assert target.block == {"comparator": "semantic"}
+    assert len(target.rows) >= 50
 
 
 def test_the_command_says_each_behaviour_and_exits_1_for_a_broken_plugin(

@@ -1,8 +1,8 @@
-"""A model server under test, made to answer something known.
+"""A model server under test in a fixture that makes it give a known answer.
 
 A server with the route `PUT /r/<secret>/script` is scripted through it; one with a `base_url` in its config is put in
-front of a scripted upstream; any other answers as it likes. Its turns, where its config says where they are, are kept
-in a folder of the check's own.
+front of a scripted upstream; any other answers as it likes. Where its config says in which folder its turns are
+stored, the check gives it a folder of its own.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ import httpx
 import orjson
 
 from paddock.conformance.behaviours import NotApplicable, expect
-from paddock.conformance.subjects import Subject
+from paddock.conformance.target import ServerTarget
 from paddock.errors import ConfigError
 from paddock.http import FORGET, PLAIN_RESPONSES, RESPONSES, SCRIPT, TURNS, Call, EventStream, Peer, Script, new_secret
 from paddock.server import Server
@@ -25,24 +25,24 @@ from paddock.testing.upstream import Faults, ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject, TurnRecord
 from paddock.types.responses import message_item
 
-SAID = "One small step, and then another one."
+ANSWER_TEXT = "One small step, and then another one."
 SCRIPTED_TURNS = 8
-QUICK = {"attempts": 2, "first_retry_s": 1e-3, "max_retry_s": 1e-3, "retry_for_s": 0.0, "timeout_s": 2.0}
+FAST_FAILURE = {"attempts": 2, "first_retry_s": 1e-3, "max_retry_s": 1e-3, "retry_for_s": 0.0, "timeout_s": 2.0}
 """Keys that make a server give up soon, where its config has them."""
 
 
-NOBODY = ""
-"""In place of a secret: no rollout's."""
+NO_ROLLOUT = ""
+"""Stands in place of a secret where a call belongs to no rollout."""
 
 
-class Stand(NamedTuple):
-    """The server and what stands behind it."""
+class ModelFixture(NamedTuple):
+    """The server under test, and the upstream behind it."""
 
     server: Server[Any]
     peer: Peer
     upstream: ScriptedUpstream | None
     folder: Path
-    """Where its turns are, if its config says where they are."""
+    """The folder of its turns, if its config has a key for it."""
 
     @property
     def is_scripted(self) -> bool:
@@ -52,26 +52,26 @@ class Stand(NamedTuple):
     def takes_rollouts(self) -> bool:
         return TURNS in self.server.handlers()
 
-    async def open_if_any(self) -> str:
-        """The secret of a new rollout that can be answered; NOBODY where the server takes no rollout's calls."""
-        return await self.open() if self.takes_rollouts else NOBODY
+    async def open_rollout_if_any(self) -> str:
+        """Return the secret of a new rollout; NO_ROLLOUT where the server takes no calls of rollouts."""
+        return await self.open_rollout() if self.takes_rollouts else NO_ROLLOUT
 
-    async def open(self) -> str:
-        """The secret of a new rollout that can be answered."""
+    async def open_rollout(self) -> str:
+        """Return the secret of a new rollout, for which the server has answers. NotApplicable: it takes no rollouts."""
         self._require_rollouts()
         secret = new_secret()
         if self.is_scripted:
-            turns = [[message_item(SAID)] for _ in range(SCRIPTED_TURNS)]
+            turns = [[message_item(ANSWER_TEXT)] for _ in range(SCRIPTED_TURNS)]
             await self.peer.call(SCRIPT, Script(turns=turns), Call(), secret=secret)
         return secret
 
     async def ask(self, secret: str, body: JsonObject | None = None, call: Call | None = None) -> JsonObject:
-        """One call of the Responses dialect."""
-        asked, context = question() if body is None else body, call or Call()
-        if secret == NOBODY:
-            reply = await self.peer.call(PLAIN_RESPONSES, asked, context)
+        """Make one call in the Responses dialect and return its answer."""
+        request, context = question() if body is None else body, call or Call()
+        if secret == NO_ROLLOUT:
+            reply = await self.peer.call(PLAIN_RESPONSES, request, context)
         else:
-            reply = await self.peer.call(RESPONSES, asked, context, secret=secret)
+            reply = await self.peer.call(RESPONSES, request, context, secret=secret)
         if isinstance(reply, EventStream):
             raise AssertionError("a stream came where a whole answer was asked for")
         return reply
@@ -88,46 +88,46 @@ class Stand(NamedTuple):
             raise NotApplicable("it takes no rollout's calls, and records nothing")
 
     async def http(self, path: str, body: Any, **headers: str) -> httpx.Response:
-        """A POST through its app."""
+        """Send a POST through the server's app."""
         app = httpx.ASGITransport(build_app(self.server))
-        async with httpx.AsyncClient(transport=app, base_url="http://subject") as client:
+        async with httpx.AsyncClient(transport=app, base_url="http://target") as client:
             content = body if isinstance(body, bytes) else orjson.dumps(body)
             return await client.post(path, content=content, headers={"content-type": "application/json", **headers})
 
-    def is_known(self, text: str) -> bool:
-        """Whether `text` is what the server had to say, as far as that is known."""
-        return text == SAID if self.is_scripted or self.upstream is not None else bool(text)
+    def is_expected(self, text: str) -> bool:
+        """Whether `text` is the scripted answer; of a server that can't be scripted, whether it is any text."""
+        return text == ANSWER_TEXT if self.is_scripted or self.upstream is not None else bool(text)
 
 
 @asynccontextmanager
-async def standing(
-    subject: Subject,
+async def model_fixture(
+    target: ServerTarget,
     transport: Transport = "direct",
     *,
     faults: Faults | None = None,
     event_delay_s: float = 0.0,
     folder: Path | None = None,
-) -> AsyncIterator[Stand]:
-    fields = subject.cls.config_type.model_fields
-    changes: dict[str, Any] = {key: value for key, value in QUICK.items() if key in fields}
+) -> AsyncIterator[ModelFixture]:
+    fields = target.cls.config_type.model_fields
+    changes: dict[str, Any] = {key: value for key, value in FAST_FAILURE.items() if key in fields}
     async with AsyncExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paddock-check-")))
         if "turn_store" in fields:
             changes["turn_store"] = {"folder": str(where)}
         upstream = None
         if "base_url" in fields:
-            upstream = ScriptedUpstream(ScriptedAnswer(SAID), faults=faults, event_delay_s=event_delay_s)
+            upstream = ScriptedUpstream(ScriptedAnswer(ANSWER_TEXT), faults=faults, event_delay_s=event_delay_s)
             await stack.enter_async_context(upstream)
             changes |= {"base_url": upstream.url, "model": "scripted"}
-        server = _built(subject, changes)
+        server = _build(target, changes)
         peers = await stack.enter_async_context(over(transport, server))
-        yield Stand(server, peers["subject"], upstream, where)
+        yield ModelFixture(server, peers["target"], upstream, where)
 
 
-def needs_upstream(stand: Stand) -> ScriptedUpstream:
-    if stand.upstream is None:
+def require_upstream(fixture: ModelFixture) -> ScriptedUpstream:
+    if fixture.upstream is None:
         raise NotApplicable("the server has no upstream: its config has no `base_url`")
-    return stand.upstream
+    return fixture.upstream
 
 
 def question(*, stream: bool = False, text: str = "What next?") -> JsonObject:
@@ -145,7 +145,7 @@ def messages_question(*, stream: bool = False) -> JsonObject:
     return {**body, "stream": True} if stream else body
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """One server-sent event."""
 
     name: str | None
@@ -153,7 +153,7 @@ class Event(NamedTuple):
     """Parsed JSON; the text `[DONE]` as it is."""
 
 
-def read_events(text: str) -> list[Event]:
+def read_events(text: str) -> list[StreamEvent]:
     """Server-sent events, strictly: each block has one `data` line and at most one `event` line."""
     events = []
     expect(text.endswith("\n\n"), "the stream does not end with an empty line")
@@ -165,12 +165,14 @@ def read_events(text: str) -> list[Event]:
         data = [value for key, value in fields if key == "data"]
         names = [value for key, value in fields if key == "event"]
         expect(len(data) == 1 and len(names) <= 1, f"an event has one data line: {block[:200]!r}")
-        events.append(Event(names[0] if names else None, data[0] if data[0] == "[DONE]" else orjson.loads(data[0])))
+        events.append(
+            StreamEvent(names[0] if names else None, data[0] if data[0] == "[DONE]" else orjson.loads(data[0]))
+        )
     return events
 
 
-def _built(subject: Subject, changes: dict[str, Any]) -> Server[Any]:
+def _build(target: ServerTarget, changes: dict[str, Any]) -> Server[Any]:
     try:
-        return subject.build(**changes)
+        return target.build(**changes)
     except ConfigError as error:
         raise NotApplicable(f"it can't be built for a check: {error.message}; give a config") from error

@@ -1,4 +1,4 @@
-"""What a harness shows its model, and calls that a model could write for it.
+"""The tools that a harness shows its model, and calls that a model could write for them.
 
 Source  the tools of its first request; which of them runs shell lines, and which ends the run, is told by their names
         (`paddock.tools.form_of`), the arguments by their schemas.
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.conformance.behaviours import NotApplicable
-from paddock.conformance.harnesses.played import LAST_WORDS
+from paddock.conformance.harnesses.scripted_model import LAST_WORDS
 from paddock.tools import Form, form_of
 from paddock.tools.arguments import ROLES
 from paddock.tools.schema import properties_of
@@ -27,19 +27,19 @@ _OF_TYPE: dict[str, Any] = {
 }
 
 
-class Face(NamedTuple):
-    """Tools as they are shown."""
+class ShownTools(NamedTuple):
+    """The tools of a request, under the names that the model sees."""
 
     tools: list[JsonObject]
     real: Mapping[str, str] = {}
-    """Real name by shown name, of those that have another."""
+    """Real name by shown name, of the tools that are renamed."""
 
     @property
     def names(self) -> list[str]:
         return [str(tool.get("name")) for tool in self.tools]
 
     def shell(self, line: str, *, timeout: int | None = None) -> JsonObject:
-        """A call that runs a line of shell text; `timeout` for a tool that takes one, in its own unit."""
+        """Make a call that runs a line of shell text; `timeout`, in the tool's own unit, where the tool takes one."""
         tool = self._of_form("shell")
         if tool is None:
             raise NotApplicable(f"none of its tools is known to run shell lines: {', '.join(self.names)}")
@@ -56,12 +56,12 @@ class Face(NamedTuple):
         return _call(tool, given)
 
     def closing(self) -> list[JsonObject]:
-        """The answer that ends a run: a call of the tool that is for it, else a message."""
+        """Make the answer that ends a run: a call of the finish tool, else a message."""
         tool = self._of_form("finish")
         return [message_item(LAST_WORDS)] if tool is None else [_call(tool, {})]
 
     def demanding(self) -> JsonObject:
-        """A tool that can't be called without arguments."""
+        """Return a tool that can't be called without arguments. Raises NotApplicable."""
         for tool in self.tools:
             if tool.get("type") == "function" and (tool.get("parameters") or {}).get("required"):
                 return tool
@@ -78,7 +78,7 @@ class Face(NamedTuple):
 
 
 def _call(tool: JsonObject, given: JsonObject) -> JsonObject:
-    """With what the tool needs beside."""
+    """Make a call, with a value for each required argument that is not given."""
     schema = tool.get("parameters") or {}
     for name in schema.get("required") or []:
         given.setdefault(name, _some(properties_of(schema).get(name, {})))

@@ -1,7 +1,7 @@
-"""What a behaviour of harnesses acts in: a scripted model server, and a new real sandbox for each run.
+"""The fixture of a harness's checks: a scripted model server, and a new real sandbox for each run.
 
 Image    a small repository of ours, at `/testbed`, made of this machine's own programs.
-Subject  a harness class and its settings; `ready` says whether sandboxes work here.
+Target   a harness class and its settings; `ready` says whether sandboxes work here.
 """
 
 import uuid
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from paddock.conformance.behaviours import NotApplicable, expect
-from paddock.conformance.harnesses.face import Face
-from paddock.conformance.harnesses.played import Conversation, Items, PlayedModel, Reply
-from paddock.conformance.sandboxes.stage import Room
+from paddock.conformance.harnesses.scripted_model import ConversationServer, Items, ScriptedConversation, ScriptedReply
+from paddock.conformance.harnesses.tools import ShownTools
+from paddock.conformance.sandboxes.fixture import SandboxFixture
 from paddock.harness import Exit, Harness, Program, RunLimits, SandboxWorkspace, Step, Task, needs_of
 from paddock.harness.contract import Needs
 from paddock.harness.factory import check_settings
@@ -66,7 +66,7 @@ TUNNEL_PORT = 4141
 _NEEDED: dict[Needs, str] = {"model": "a model", "gold": "the known fix, and no model", "nothing": "no model"}
 
 
-class HarnessSubject(NamedTuple):
+class HarnessTarget(NamedTuple):
     """A harness under test."""
 
     spec: str
@@ -84,7 +84,7 @@ class HarnessSubject(NamedTuple):
         return needs_of(self.cls)
 
     def make(self, **changes: Any) -> Harness:
-        """A new one, with keys of its block changed."""
+        """Make a harness, with `changes` to keys of its block. Raises ConfigError."""
         settings = check_settings(self.cls, {**self.block, **changes}, f"harness {self.spec}")
         arguments = () if settings is None else (settings,)
         gold: dict[str, bytes] = {"gold_patch": PATCH} if self.needs == "gold" else {}
@@ -96,174 +96,174 @@ class HarnessSubject(NamedTuple):
 
     @property
     def own_tools(self) -> list[str]:
-        """Real names; empty where the class does not say."""
+        """The real names of its tools; empty where the class does not say."""
         return list(getattr(self.make(), "own_tools", ()))
 
     @property
     def programs(self) -> list[str]:
-        """Folders that its sandboxes see."""
+        """The folders of programs that its sandboxes mount."""
         program: Program | None = getattr(self.make(), "program", None)
         return [program.folder] if program and program.where == "inside" else []
 
     @property
     def runs_program(self) -> bool:
-        """It is not our code that speaks to the model."""
+        """Whether a program that is not ours speaks to the model."""
         return getattr(self.make(), "program", None) is not None
 
     @property
     def start_s(self) -> float:
-        """What it may need before it asks for the first time, beyond what a run needs."""
+        """Seconds that it may need before its first model call, beyond what a run takes."""
         if not self.runs_program:
             return 0.0
         return INSIDE_START_S if self.runs_commands_itself else OUTSIDE_START_S
 
     @property
     def runs_commands_itself(self) -> bool:
-        """Nobody could refuse one."""
+        """Whether its commands run without the blocklist, so that none can be refused."""
         program: Program | None = getattr(self.make(), "program", None)
         return program is not None and program.where == "inside"
 
     async def ready(self) -> None:
-        """RuntimeMissing where nothing can be checked here."""
+        """Raise RuntimeMissing where no sandbox can be started here."""
         await (await open_provider(self.settings)).close()
 
 
-class Played(NamedTuple):
+class HarnessRun(NamedTuple):
     """A run that has ended."""
 
-    left: Exit | None
-    """None: it raised."""
+    exit_or_none: Exit | None
+    """None: the run raised `error`."""
     error: Exception | None
     steps: list[Step]
-    raw: list[bytes]
-    """Requests, as they came."""
-    said: list[list[JsonObject]]
+    bodies: list[bytes]
+    """Bodies of the model requests, byte for byte."""
+    answers: list[list[JsonObject]]
     """The model's answers."""
     workspace: SandboxWorkspace
     tunnel: Tunnel | None
-    """Of a program."""
+    """None: the harness runs no program."""
 
     @property
     def requests(self) -> list[JsonObject]:
-        return [orjson.loads(body) for body in self.raw]
+        return [orjson.loads(body) for body in self.bodies]
 
     @property
     def exit(self) -> Exit:
-        expect(self.left is not None, f"it raised {self.error!r}")
-        assert self.left is not None
-        return self.left
+        expect(self.exit_or_none is not None, f"it raised {self.error!r}")
+        assert self.exit_or_none is not None
+        return self.exit_or_none
 
     @property
     def results(self) -> list[JsonObject]:
-        """Of its calls, as the model got them back."""
-        return results(self.requests[-1]["input"]) if self.raw else []
+        """The results of its calls, as the last request holds them."""
+        return results(self.requests[-1]["input"]) if self.bodies else []
 
     @property
     def texts(self) -> list[str]:
         return [text_of(result) for result in self.results]
 
-    def ended(self, *ways: str) -> Exit:
+    def expect_exit(self, *ways: str) -> Exit:
         expect(self.exit.ended in ways, f"it ended as {self.exit.ended} ({self.exit.detail}), not {' or '.join(ways)}")
         return self.exit
 
 
-class Stage:
-    """A model server and a provider; runs happen in it."""
+class HarnessFixture:
+    """A model server and a sandbox provider, in which the harness is run."""
 
-    def __init__(self, subject: HarnessSubject, provider: Provider, server: PlayedModel, peer: Peer) -> None:
-        self.subject = subject
+    def __init__(self, target: HarnessTarget, provider: Provider, server: ConversationServer, peer: Peer) -> None:
+        self.target = target
         self.provider = provider
         self.server = server
         self._peer = peer
-        self._face: Face | None = None
+        self._tools: ShownTools | None = None
 
-    async def room(self) -> Room:
-        """A new sandbox."""
+    async def sandbox(self) -> SandboxFixture:
+        """Create a sandbox."""
         handle: SandboxHandle = await self.provider.create(
-            SandboxSpec(image=self.subject.image, workdir=WORKDIR, programs=self.subject.programs),
+            SandboxSpec(image=self.target.image, workdir=WORKDIR, programs=self.target.programs),
             request_id=uuid.uuid4().hex,
         )
-        return Room(self.provider, handle)
+        return SandboxFixture(self.provider, handle)
 
-    async def face(self, names: dict[str, str] | None = None) -> Face:
-        """What it shows; NotApplicable for a harness that makes no request."""
-        if names is None and self._face is not None:
-            return self._face
+    async def tools(self, names: dict[str, str] | None = None) -> ShownTools:
+        """Return the tools of its first request. NotApplicable: the harness makes no request."""
+        if names is None and self._tools is not None:
+            return self._tools
         renamed: dict[str, Any] = {"tool_names": names} if names else {}
-        played = await self.play(limits=RunLimits(max_turns=1, time_s=30.0), closing=None, **renamed)
-        if not played.raw:
+        run = await self.run(limits=RunLimits(max_turns=1, time_s=30.0), closing=None, **renamed)
+        if not run.bodies:
             raise NotApplicable("it makes no model request of its own")
-        face = Face(
-            output_items(played.requests[0].get("tools")), {shown: real for real, shown in (names or {}).items()}
+        tools = ShownTools(
+            output_items(run.requests[0].get("tools")), {shown: real for real, shown in (names or {}).items()}
         )
         if names is None:
-            self._face = face
-        return face
+            self._tools = tools
+        return tools
 
-    def closing(self, face: Face) -> Items:
-        """The answer that ends a run; that of a program may be what its oracle ends with."""
-        own = face.closing()
-        if not self.subject.runs_program or calls_in(own):
+    def closing(self, tools: ShownTools) -> Items:
+        """Return the answer that ends a run; a program may need the calls that its oracle ends with."""
+        own = tools.closing()
+        if not self.target.runs_program or calls_in(own):
             return own
-        harness: Any = self.subject.make()
+        harness: Any = self.target.make()
         return [*own, *calls_in(harness.oracle(FIX)[-1])]
 
-    async def play(
+    async def run(
         self,
-        *turns: Items | Reply,
-        room: Room | None = None,
+        *turns: Items | ScriptedReply,
+        sandbox: SandboxFixture | None = None,
         limits: RunLimits = QUICK,
         harness: Harness | None = None,
-        talk: Conversation | None = None,
+        conversation: ScriptedConversation | None = None,
         closing: Items | None = (),
         report: Callable[[Step], None] = lambda _step: None,
         **task: Any,
-    ) -> Played:
-        """Let it work: the model says `turns`, then `closing` (empty: what ends its runs; None: a message).
+    ) -> HarnessRun:
+        """Run the harness; the model answers `turns`, then `closing` (empty: what ends its runs; None: a message).
 
-        `talk`, when given, is the conversation's record, for a look at it while it goes on.
+        `conversation`, when given, records the requests and answers while the run goes on.
         """
         if closing == ():
-            closing = self.closing(await self.face())
-        room = room or await self.room()
-        talk = talk or Conversation([])
-        talk.replies += [turn if isinstance(turn, Reply) else Reply(turn) for turn in turns]
-        talk.closing = Reply(closing) if closing else talk.closing
+            closing = self.closing(await self.tools())
+        sandbox = sandbox or await self.sandbox()
+        conversation = conversation or ScriptedConversation([])
+        conversation.replies += [turn if isinstance(turn, ScriptedReply) else ScriptedReply(turn) for turn in turns]
+        conversation.closing = ScriptedReply(closing) if closing else conversation.closing
         secret = new_secret()
-        self.server.conversations[secret] = talk
+        self.server.conversations[secret] = conversation
         workspace = SandboxWorkspace(
-            self.provider, room.id, workdir=WORKDIR, command_timeout_s=limits.tool_s, blocklist=Blocklist()
+            self.provider, sandbox.id, workdir=WORKDIR, command_timeout_s=limits.tool_s, blocklist=Blocklist()
         )
         steps: list[Step] = []
 
-        def reported(step: Step) -> None:
+        def record(step: Step) -> None:
             steps.append(step.model_copy(deep=True))
             report(step)
 
-        left, error = None, None
+        exit_, error = None, None
         async with AsyncExitStack() as stack:
-            model = await stack.enter_async_context(self._model(secret, room, limits))
+            model = await stack.enter_async_context(self._model(secret, sandbox, limits))
             try:
-                subject = harness or self.subject.make()
-                left = await subject.run(self.task(**task), workspace, model, limits, reported)
+                target = harness or self.target.make()
+                exit_ = await target.run(self.task(**task), workspace, model, limits, record)
             except NotApplicable:
                 raise
-            except Exception as raised:  # noqa: BLE001 - what a harness raises is what is looked at
-                error = raised
-        said = [orjson.loads(items) for items in talk.said]
-        return Played(left, error, steps, talk.asked, said, workspace, model.tunnel)
+            except Exception as failure:  # noqa: BLE001 - what a harness raises is what is looked at
+                error = failure
+        answers = [orjson.loads(items) for items in conversation.answers]
+        return HarnessRun(exit_, error, steps, conversation.bodies, answers, workspace, model.tunnel)
 
     def task(self, **changes: Any) -> Task:
-        names = {name: name for name in self.subject.own_tools}
+        names = {name: name for name in self.target.own_tools}
         visible = {"instance_id": "calc-1", "problem_statement": PROMPT}
         return Task(**{"prompt": PROMPT, "system": SYSTEM, "tool_names": names, "visible": visible, **changes})
 
-    def _model(self, secret: str, room: Room, limits: RunLimits) -> RolloutModel:
+    def _model(self, secret: str, sandbox: SandboxFixture, limits: RunLimits) -> RolloutModel:
         """Limits are the model server's for programs alone: a native harness ends by itself."""
 
         async def tunnel(wish: TunnelWish) -> Tunnel:
             inside = wish.api_key is None
-            listener = await self.provider.tunnel(room.id, port=TUNNEL_PORT) if inside else loopback_listener()
+            listener = await self.provider.tunnel(sandbox.id, port=TUNNEL_PORT) if inside else loopback_listener()
             upstream = PeerUpstream(self._peer, Call(), secret=secret, model="policy")
             return Tunnel(listener, upstream, TunnelSettings(), hidden=[secret], **wish._asdict())
 
@@ -272,33 +272,33 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(subject: HarnessSubject, *needs: Needs) -> AsyncIterator[Stage]:
-    """A stage, for harnesses that need one of `needs`; none given: a model."""
-    if subject.needs not in (needs or ("model",)):
-        raise NotApplicable(f"it needs {_NEEDED[subject.needs]}")
-    subject.make()
-    provider = await open_provider(subject.settings)
+async def harness_fixture(target: HarnessTarget, *needs: Needs) -> AsyncIterator[HarnessFixture]:
+    """Open a fixture for a harness that needs one of `needs` (default: a model). Raises NotApplicable for others."""
+    if target.needs not in (needs or ("model",)):
+        raise NotApplicable(f"it needs {_NEEDED[target.needs]}")
+    target.make()
+    provider = await open_provider(target.settings)
     try:
-        server = PlayedModel()
+        server = ConversationServer()
         async with over("direct", server) as peers:
-            yield Stage(subject, provider, server, peers["policy"])
+            yield HarnessFixture(target, provider, server, peers["policy"])
     finally:
         await provider.close()
 
 
-def native(subject: HarnessSubject, why: str) -> None:
-    """NotApplicable for a harness that runs a program, with the reason."""
-    if subject.runs_program:
+def require_native(target: HarnessTarget, why: str) -> None:
+    """Raise NotApplicable with the reason `why` for a harness that runs a program."""
+    if target.runs_program:
         raise NotApplicable(why)
 
 
 def results(items: object) -> list[JsonObject]:
-    """The results of calls among items."""
+    """Return the results of calls among items."""
     return [item for item in output_items(items) if item_type(item).endswith("_call_output")]
 
 
 def text_of(result: JsonObject) -> str:
-    """Of a result: a text, or the text parts of a list."""
+    """Return the text of a result: its output, or the text parts of a list."""
     output = result.get("output")
     if isinstance(output, str):
         return output
@@ -307,5 +307,5 @@ def text_of(result: JsonObject) -> str:
 
 
 def calls_in(items: Sequence[JsonObject]) -> list[JsonObject]:
-    """The calls among a model's items."""
+    """Return the calls among a model's items."""
     return [item for item in items if item_type(item) in ("function_call", "custom_tool_call")]

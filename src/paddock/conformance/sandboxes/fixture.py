@@ -1,7 +1,7 @@
-"""What a behaviour of sandboxes acts in: a provider of its own with one sandbox, and what the host can see of it.
+"""The fixture of a runtime's checks: a provider of its own with one sandbox, and what the host can see of it.
 
-Subject  a runtime of this machine and an image; `open` may give another provider, such as one that is broken.
-Marks    `room.mark` is a number that no other process of the machine has among its words: `sleep <mark>` is found on
+Target   a runtime of this machine and an image; `open` may give another provider, such as one that is broken.
+Marks    `sandbox.mark` is a number that no other process of the machine has among its words: `sleep <mark>` is found on
          the host by it, whatever runs it.
 """
 
@@ -32,7 +32,7 @@ GONE_WITHIN_S = 5.0
 Open = Callable[[SandboxSettings], Awaitable[Provider]]
 
 
-class SandboxSubject(NamedTuple):
+class SandboxTarget(NamedTuple):
     """A runtime under test."""
 
     settings: SandboxSettings
@@ -46,16 +46,16 @@ class SandboxSubject(NamedTuple):
 
     @property
     def real_home(self) -> str:
-        """Without links."""
+        """The home folder, with links resolved."""
         return str(self.settings.home.resolve())
 
     async def ready(self) -> None:
-        """RuntimeMissing where nothing can be checked here."""
-        async with opened(self):
+        """Raise RuntimeMissing where no sandbox can be started here."""
+        async with provider_of(self):
             pass
 
 
-class Room:
+class SandboxFixture:
     """A sandbox, and short ways to act in it."""
 
     def __init__(self, provider: Provider, handle: SandboxHandle) -> None:
@@ -71,7 +71,7 @@ class Room:
         return await self.run("/bin/sh", "-c", script, **request)
 
     async def out(self, script: str, **request: Any) -> str:
-        """What a script that succeeds says."""
+        """Run a script and return its output. Fails the check where the script fails."""
         result = await self.sh(script, **request)
         said = f"{bytes(result.stdout)[-300:]!r} {bytes(result.stderr)[-300:]!r}"
         expect(result.ok, f"{script[:200]!r} ended with {result.exit_code} ({result.killed_by}): {said}")
@@ -85,15 +85,15 @@ class Room:
         return await self.run("python3", "-c", program, *words, **request)
 
     async def has(self, path: str) -> bool:
-        """Asked without a process inside."""
+        """Whether a file is there; looked up without a process inside."""
         try:
             await self.provider.read(self.id, path)
         except FileNotFoundError:
             return False
         return True
 
-    async def written(self, path: str) -> None:
-        """Wait for the file."""
+    async def wait_for_file(self, path: str) -> None:
+        """Wait until the file is there."""
         for _ in range(1000):
             if await self.has(path):
                 return
@@ -101,78 +101,78 @@ class Room:
         raise AssertionError(f"{path} was not written")
 
     async def needs(self, *programs: str) -> None:
-        """The image has to have these for the behaviour to say anything."""
+        """Raise NotApplicable where the image lacks one of these programs."""
         for program in programs:
             if await self.fails(f"command -v {program} >/dev/null"):
                 raise NotApplicable(f"the image has no {program}")
 
-    async def shell(self, **request: Any) -> "Terminal":
+    async def shell(self, **request: Any) -> "ShellFixture":
         shell_id = await self.provider.open_shell(self.id, ShellRequest(**request))
-        return Terminal(self, shell_id)
+        return ShellFixture(self, shell_id)
 
     def processes(self) -> list[int]:
-        """Of the host, with our mark among their words."""
-        return marked(self.mark)
+        """The host's processes that have our mark among their arguments."""
+        return processes_marked(self.mark)
 
-    async def gone(self, what: str) -> None:
-        """Fail unless nothing with our mark lives soon."""
+    async def expect_gone(self, what: str) -> None:
+        """Fail unless all processes with our mark have ended soon."""
         await eventually(lambda: not self.processes(), f"{what} lives on")
 
-    async def up(self, *, within_s: float = GONE_WITHIN_S) -> int:
-        """The host's id of a process with our mark, once there is one."""
+    async def wait_for_process(self, *, within_s: float = GONE_WITHIN_S) -> int:
+        """Wait for a process with our mark and return its id on the host."""
         await eventually(lambda: bool(self.processes()), f"`sleep {self.mark}` did not start", within_s=within_s)
         return self.processes()[0]
 
 
-class Terminal:
-    """A shell in a room."""
+class ShellFixture:
+    """A shell in a sandbox."""
 
-    def __init__(self, room: Room, shell_id: str) -> None:
-        self.room = room
+    def __init__(self, sandbox: SandboxFixture, shell_id: str) -> None:
+        self.sandbox = sandbox
         self.id = shell_id
 
     async def run(self, line: str, **limits: float) -> ShellResult:
-        return await self.room.provider.shell_run(self.room.id, self.id, line, **limits)
+        return await self.sandbox.provider.shell_run(self.sandbox.id, self.id, line, **limits)
 
     async def out(self, line: str) -> str:
-        """What a line that succeeds writes."""
+        """Run a line and return its output. Fails the check where the line fails."""
         result = await self.run(line, timeout_s=30)
         said = bytes(result.output)
         expect(result.exit_code == 0, f"{line[:100]!r} ended with {result.exit_code} ({result.killed_by}): {said!r}")
         return said.decode(errors="replace").strip()
 
     async def poll(self, wait_s: float) -> ShellResult:
-        return await self.room.provider.shell_poll(self.room.id, self.id, wait_s=wait_s)
+        return await self.sandbox.provider.shell_poll(self.sandbox.id, self.id, wait_s=wait_s)
 
     async def type(self, data: bytes) -> None:
-        await self.room.provider.shell_type(self.room.id, self.id, data)
+        await self.sandbox.provider.shell_type(self.sandbox.id, self.id, data)
 
     async def interrupt(self) -> ShellResult:
-        return await self.room.provider.shell_interrupt(self.room.id, self.id)
+        return await self.sandbox.provider.shell_interrupt(self.sandbox.id, self.id)
 
     async def close(self) -> None:
-        await self.room.provider.close_shell(self.room.id, self.id)
+        await self.sandbox.provider.close_shell(self.sandbox.id, self.id)
 
 
 @asynccontextmanager
-async def opened(subject: SandboxSubject) -> AsyncIterator[Provider]:
-    provider = await subject.open(subject.settings)
+async def provider_of(target: SandboxTarget) -> AsyncIterator[Provider]:
+    provider = await target.open(target.settings)
     try:
         yield provider
     finally:
         await provider.close()
 
 
-async def another(provider: Provider, subject: SandboxSubject, **spec: Any) -> Room:
-    """One more sandbox of a provider."""
-    wish = SandboxSpec(**{"image": subject.image, **spec})
-    return Room(provider, await provider.create(wish, request_id=uuid.uuid4().hex))
+async def create_sandbox(provider: Provider, target: SandboxTarget, **spec: Any) -> SandboxFixture:
+    """Create one more sandbox of a provider."""
+    wanted = SandboxSpec(**{"image": target.image, **spec})
+    return SandboxFixture(provider, await provider.create(wanted, request_id=uuid.uuid4().hex))
 
 
 @asynccontextmanager
-async def a_room(subject: SandboxSubject, **spec: Any) -> AsyncIterator[Room]:
-    async with opened(subject) as provider:
-        yield await another(provider, subject, **spec)
+async def sandbox_fixture(target: SandboxTarget, **spec: Any) -> AsyncIterator[SandboxFixture]:
+    async with provider_of(target) as provider:
+        yield await create_sandbox(provider, target, **spec)
 
 
 async def eventually(holds: Callable[[], bool], message: str, *, within_s: float = GONE_WITHIN_S) -> None:
@@ -183,17 +183,17 @@ async def eventually(holds: Callable[[], bool], message: str, *, within_s: float
         await asyncio.sleep(0.02)
 
 
-async def raised(awaitable: Awaitable[object]) -> Exception | None:
-    """What it raises; None: nothing."""
+async def error_of(awaitable: Awaitable[object]) -> Exception | None:
+    """Return the exception that an awaitable raises; None: it raises nothing."""
     try:
         await awaitable
-    except Exception as error:  # noqa: BLE001 - it is told to the caller
+    except Exception as error:  # noqa: BLE001 - it is returned to the caller
         return error
     return None
 
 
-def marked(mark: str) -> list[int]:
-    """The host's processes with a word that is `mark`."""
+def processes_marked(mark: str) -> list[int]:
+    """Return the ids of the host's processes that have `mark` as an argument."""
     found = []
     for folder in _processes():
         try:
@@ -207,7 +207,7 @@ def marked(mark: str) -> list[int]:
 
 
 def namespace_of(pid: int | str, kind: str) -> str:
-    """Empty: it is gone, or not ours to see."""
+    """Return the namespace of a process as a link's text; empty where the process has ended or is not ours."""
     try:
         return os.readlink(f"/proc/{pid}/ns/{kind}")  # noqa: PTH115 - it points nowhere
     except OSError:
@@ -215,13 +215,13 @@ def namespace_of(pid: int | str, kind: str) -> str:
 
 
 def neighbours(pid: int) -> Sequence[int]:
-    """Processes in the same pid namespace, it included."""
+    """Return the processes in the same pid namespace, this one included."""
     mine = namespace_of(pid, "pid")
     return [int(folder.name) for folder in _processes() if namespace_of(folder.name, "pid") == mine]
 
 
-def first_of(pid: int) -> int:
-    """The process that a process's pid namespace hangs on, as the host sees it: its end is the sandbox's."""
+def namespace_init(pid: int) -> int:
+    """Return the host's id of process 1 of a process's pid namespace: when it ends, the sandbox ends."""
     for one in sorted(neighbours(pid)):
         lines = Path(f"/proc/{one}/status").read_text().splitlines()
         if any(line.startswith("NSpid") and line.split()[-1] == "1" for line in lines):
