@@ -108,7 +108,10 @@ def real_vllm(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield found
 
 
-@pytest.fixture(scope="module", params=["codeact", "codex", pytest.param("opencode", marks=pytest.mark.long)])
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("codex", "opencode")]
+
+
+@pytest.fixture(scope="module", params=["codeact", *LONG])
 def harness_vllm(
     request: pytest.FixtureRequest, vllm_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["RealVllm"]:

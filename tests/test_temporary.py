@@ -104,6 +104,7 @@ def test_turns_of_a_killed_program_go_whatever_its_name(root: Path) -> None:
     assert list(root.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_program_goes_with_who_comes_next_where_its_keeper_was_killed_too(root: Path) -> None:
     command = [sys.executable, "-c", RUNNER]
     with subprocess.Popen(command, env=env(root), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -119,6 +120,7 @@ def test_the_folder_of_a_program_goes_with_who_comes_next_where_its_keeper_was_k
     assert not Path(home).exists()
 
 
+@pytest.mark.slow
 def test_a_runtime_removes_them_when_it_starts(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG)

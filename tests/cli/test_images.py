@@ -232,6 +232,7 @@ def test_a_store_that_can_not_be_written_is_said(images: Images, tmp_path: Path)
     assert "Not a directory" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_an_interrupted_pull_keeps_what_it_fetched(images: Images, registry: ScriptedRegistry, tmp_path: Path) -> None:
     image = make_image([make_layer([Entry("a", os.urandom(3_000_000))])])

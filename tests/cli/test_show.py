@@ -167,6 +167,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(shown_run: Path) -> None:
     assert done.stdout.startswith(b"row")
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_terminal_gets_colours_and_a_pipe_gets_none(shown_run: Path) -> None:
     command = [sys.executable, "-m", "paddock", "show", str(shown_run), "2-0"]

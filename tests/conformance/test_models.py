@@ -293,6 +293,7 @@ async def test_the_openai_server_passes_every_behaviour(run_all: RunAll) -> None
     assert [result for result in await run_all("models_server:openai") if result.outcome != "passed"] == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_takes_no_rollouts_calls_passes_what_is_left(run_all: RunAll) -> None:
     found = await run_all("models_server:genrm")
     assert [result for result in found if result.outcome == "failed"] == []
@@ -301,6 +302,7 @@ async def test_a_server_that_takes_no_rollouts_calls_passes_what_is_left(run_all
     }
 
 
+@pytest.mark.slow
 async def test_the_replay_server_passes_what_needs_no_upstream(run_all: RunAll) -> None:
     results = await run_all("models_server:replay")
     rest = [result for result in results if result.outcome != "passed"]

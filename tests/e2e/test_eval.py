@@ -191,6 +191,7 @@ def test_help_says_the_defaults_that_hold(capsys: pytest.CaptureFixture[str]) ->
     assert f"no terminal (default: {defaults.progress_every_s:g})" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_module_beside_the_caller_is_found_by_the_command(tmp_path: Path) -> None:
     source = f"from {SCRIPTED} import ScriptedEnvironment\n\n\nclass Mine(ScriptedEnvironment):\n    pass\n"

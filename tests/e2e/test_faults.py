@@ -63,6 +63,7 @@ def assert_lawful(folder: Path, count: int) -> Counter[str]:
     return Counter(summary["outcomes"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [

@@ -59,6 +59,7 @@ class Spy:
         return player.turns
 
 
+@pytest.mark.slow
 def test_of_the_fix_a_played_harness_sees_the_models_calls_alone(tmp_path: Path, play_fixes: Any) -> None:
     assert len(SECRETS) >= 3
     ((solved),) = play_fixes(tmp_path, [ROW], {"spy": {"harness": f"{__name__}:Spy"}}).values()

@@ -98,6 +98,7 @@ def test_what_a_server_that_is_not_asked_for_lacks_is_no_matter(serve: Serve, wh
         assert verify(url_of(command, "cue")).status_code == 200
 
 
+@pytest.mark.slow
 @BOTH
 def test_each_server_says_where_it_is_answers_its_pages_and_ends_within_the_time(
     serve: Serve, whole_config: Path, isolate: bool
@@ -172,6 +173,7 @@ def test_killing_the_parent_leaves_no_process(serve: Serve, whole_config: Path) 
         assert refused(url)
 
 
+@pytest.mark.slow
 def test_a_killed_server_comes_back_on_its_port_and_is_given_up_after_its_restarts(serve: Serve, config: Path) -> None:
     with serve(config, isolate=True) as command:
         url = url_of(command, "cue")
@@ -215,6 +217,7 @@ def test_with_a_token_every_route_but_liveness_is_closed_and_the_servers_still_r
         assert TOKEN not in command.told()
 
 
+@pytest.mark.slow
 def test_a_child_reads_the_environment_itself_and_its_lines_carry_its_name(serve: Serve, config: Path) -> None:
     config.write_text(config.read_text().replace('none}"}', 'none}", stop: fail}'))
     with serve(config, isolate=True, CUE_SECRET="12345678") as command:

@@ -94,6 +94,7 @@ def test_a_taken_port_is_a_mistake_that_names_it(flags: list[str], attempt: Atte
     assert (code, err) == (2, f"paddock serve: cue: can't listen on 127.0.0.1:{port}: Address already in use\n")
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 @pytest.mark.parametrize(
     ("fields", "code", "message"),

@@ -43,6 +43,14 @@ def _lines(name: str) -> list[JsonObject]:
 INSTANCES = {str(row["instance_id"]): row for row in _lines("instances.jsonl")}
 HUNKS = [(name, index) for name, row in INSTANCES.items() for index in range(len(row["paddock"]["without_hunk"]))]
 PREDICTIONS = _lines("predictions.jsonl")
+QUICK = frozenset({"marshmallow-code__marshmallow-1702", "pallets__flask-5063", "django__django-16229"})
+"""Instances of which all is tried; of the others, whose tests take minutes, first the fix alone."""
+
+
+def marked(name: str, *values: Any) -> Any:
+    return pytest.param(*(values or (name,)), marks=[] if name in QUICK else [pytest.mark.long])
+
+
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.slow,
@@ -102,7 +110,7 @@ async def test_the_fix_is_resolved_and_nothing_is_not(stand: Stand, name: str) -
     assert (nothing.reward, nothing.reason) == (0.0, "no_patch")
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", [marked(name) for name in INSTANCES])
 async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(stand: Stand, name: str) -> None:
     row = INSTANCES[name]
     note = b"diff --git a/NOTE b/NOTE\nnew file mode 100644\n--- /dev/null\n+++ b/NOTE\n@@ -0,0 +1 @@\n+nothing\n"
@@ -112,7 +120,7 @@ async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(stan
     assert (official, counts(verdict, "FAIL_TO_PASS")) == ("unresolved", tests["FAIL_TO_PASS"])
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", [marked(name) for name in INSTANCES])
 async def test_an_equivalent_rewrite_of_the_fix_is_resolved(stand: Stand, name: str) -> None:
     gold = patch_from_text(INSTANCES[name]["patch"])
     rewritten = rewrite(gold)
@@ -121,7 +129,7 @@ async def test_an_equivalent_rewrite_of_the_fix_is_resolved(stand: Stand, name: 
     assert (verdict.reward, verdict.reason) == (1.0, "resolved"), verdict
 
 
-@pytest.mark.parametrize(("name", "index"), HUNKS)
+@pytest.mark.parametrize(("name", "index"), [marked(name, name, index) for name, index in HUNKS])
 async def test_the_fix_without_a_hunk_is_as_published(stand: Stand, name: str, index: int) -> None:
     row = INSTANCES[name]
     verdict = await stand.verify(row, without(patch_from_text(row["patch"]), index))
@@ -129,7 +137,11 @@ async def test_the_fix_without_a_hunk_is_as_published(stand: Stand, name: str, i
     assert "official" not in verdict.extras
 
 
-@pytest.mark.parametrize("prediction", PREDICTIONS, ids=lambda one: str(one["instance_id"]))
+@pytest.mark.parametrize(
+    "prediction",
+    [marked(str(prediction["instance_id"]), prediction) for prediction in PREDICTIONS],
+    ids=[str(prediction["instance_id"]) for prediction in PREDICTIONS],
+)
 async def test_a_stored_prediction_gets_its_stored_verdict(stand: Stand, prediction: JsonObject) -> None:
     verdict = await stand.verify(INSTANCES[str(prediction["instance_id"])], patch_from_text(prediction["model_patch"]))
     assert verdict.reward == float(prediction["resolved"])

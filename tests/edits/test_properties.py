@@ -261,6 +261,7 @@ LARGE: dict[str, tuple[Edit, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit, text", LARGE.values(), ids=list(LARGE))
 def test_time_is_linear_in_the_text(edit: Edit, text: str) -> None:
     started = time.process_time()

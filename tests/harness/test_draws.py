@@ -96,6 +96,7 @@ for row in rows:
 """
 
 
+@pytest.mark.slow
 def test_other_processes_draw_the_same_whatever_their_hash_seed_time_zone_or_folder(tmp_path: Path) -> None:
     said = [
         subprocess.run(

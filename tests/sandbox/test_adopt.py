@@ -26,6 +26,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_container_with_a_kernel_of_its_own_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "init"
     pid1.write(str(program))

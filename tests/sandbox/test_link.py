@@ -152,6 +152,7 @@ async def test_a_process_of_the_host_is_not_taken_for_a_command(linked: Start) -
         foreign.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.slow
 async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed(linked: Start) -> None:
     ours = Path("/proc/self/ns/pid").stat().st_ino  # noqa: ASYNC240 - the kernel's, at once
     for lie in ({"init": os.getpid()}, {"pid": os.getpid()}, {"pid_ns": ours}, {"pid_ns": 1}, {"init": None}):
@@ -161,6 +162,7 @@ async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed
         await asyncio.wait_for(link.gone.wait(), 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raw", ["", "@", "{", "[]", "1", '"x"', "{}", "[" * 50_000, '{"op": "started"}', '{"op": "opened", "id": 1}',
             '{"op": "started", "id": 1, "pid": "x"}', '{"op": [], "id": {}}', '{"op": "exited", "id": [], "code": 0}']

@@ -34,6 +34,7 @@ def test_any_text_arrives(pair: Pair, message: dict[str, object]) -> None:
     assert messages.receive(pair[1]) == (message, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size", [0, messages.INLINE_BYTES - 20, messages.INLINE_BYTES, messages.INLINE_BYTES + 1, 5_000_000]
 )

@@ -19,6 +19,7 @@ def said(shell: str, script: bytes) -> bytes:
     return subprocess.run(words, input=script, capture_output=True, check=True, timeout=60).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 @given(text=ANY_TEXT | SHELL_TEXT)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

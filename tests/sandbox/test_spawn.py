@@ -115,6 +115,7 @@ print(children())
 """
 
 
+@pytest.mark.slow
 def test_a_child_that_is_stopped_again_and_again_is_refused_and_one_that_was_stopped_goes_on() -> None:
     for times, said in (("3", "started"), ("1000000000", f"{errno.ECANCELED} a signal stopped it again and again")):
         words = [sys.executable, "-c", STOPPED, times]

@@ -101,6 +101,7 @@ async def test_isolated_servers_are_other_processes_and_gone_afterwards() -> Non
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 async def test_a_death_is_an_infrastructure_failure_at_worst_and_restarts_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)

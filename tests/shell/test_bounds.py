@@ -21,6 +21,7 @@ ENOUGH_S = 10.0
 """Processor time that is never needed: a text takes some hundredths of a second, and took minutes without the bound."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_a_degenerate_text_is_given_up_soon_and_says_so(name: str) -> None:
     text = DEGENERATE[name]

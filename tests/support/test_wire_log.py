@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 from tests.support import wire_log
 from tests.support.vllm import ScriptedVllm, log_prob, sampled
 from tests.support.wire_log import GENERATE, WireLog, read_call, read_calls, url_file
@@ -62,6 +63,7 @@ def test_what_is_no_event_is_not_looked_at() -> None:
     assert (call.sampled_ids, call.log_probs) == ([4, 4], [-1.5, -1.5])
 
 
+@pytest.mark.slow
 async def test_the_command_stands_in_place_of_another(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

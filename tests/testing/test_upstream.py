@@ -96,6 +96,7 @@ async def test_it_is_no_bottleneck_of_a_benchmark() -> None:
     assert min(took_s) < 2
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_it_runs_as_a_process_of_its_own_until_it_is_stopped() -> None:
     command = [sys.executable, "-W", "error", "-m", "paddock.testing.upstream"]

@@ -92,6 +92,7 @@ def test_each_transformation_has_room_somewhere_and_changes_something(subjects: 
     assert len(TRANSFORMATIONS) > 180
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch on PATH: apt-get install patch")
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_a_patch_in_any_form_makes_the_same_tree(form: str, subjects: list[Subject], tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ def test_a_patch_in_any_form_makes_the_same_tree(form: str, subjects: list[Subje
         assert git(tree, "write-tree") == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("number", NUMBERS)

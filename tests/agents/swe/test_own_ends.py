@@ -82,6 +82,7 @@ async def played(standing: Any, commands: list[str], **block: Any) -> Rollout:
     return rollout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", few(OWN, QUICK))
 async def test_what_it_does_to_its_own_sandbox_is_graded(standing: Any, way: str) -> None:
     commands, block = OWN[way]

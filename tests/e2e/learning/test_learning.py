@@ -34,7 +34,7 @@ def rooms(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_answer_of_the_demonstration_ends_with_its_call(small_task: Path) -> None:
     tokenizer = json.loads((small_task / "model" / "tokenizer.json").read_text())
     ends = [token["id"] for token in tokenizer["added_tokens"] if token["content"] == "</tool_call>"]
@@ -42,7 +42,7 @@ def test_an_answer_of_the_demonstration_ends_with_its_call(small_task: Path) -> 
     assert config["policy"]["generation"]["stop_token_ids"] == ends
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_reward_rises(small_task: Path, tmp_path: Path) -> None:
     runs.train(tmp_path / "run", *runs.SMALL, *runs.data(small_task), f"grpo.max_num_steps={STEPS}")
     assert runs.rise(tmp_path / "run") < 0.01, runs.rewards(tmp_path / "run")

@@ -87,6 +87,7 @@ def test_a_notice_has_to_say_how_many_steps_are_left_out(notice: str) -> None:
         ContextSettings(max_tokens=9, omission_notice=notice)
 
 
+@pytest.mark.slow
 def test_the_tokenizers_package_is_not_loaded_without_a_tokenizer_file() -> None:
     import subprocess
 

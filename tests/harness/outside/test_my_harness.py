@@ -56,6 +56,7 @@ def evaluated(folder: Path, home: Path, **settings: object) -> JsonObject:
     return rollout
 
 
+@pytest.mark.slow
 def test_a_harness_from_outside_works_in_an_evaluation(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def run(python: Path, code: str) -> str:
     return subprocess.check_output([python, "-I", "-c", code], text=True).strip()
 
 
+@pytest.mark.slow
 def test_what_the_lock_says_is_installed_and_sources_are_built_by_it_alone(
     store: ProgramStore, index: Index, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_what_the_lock_says_is_installed_and_sources_are_built_by_it_alone(
     assert run(made.commands["python"], code) == "1.0 8"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", few(["wheel", "source", "lock"], ["source"]))
 def test_a_file_with_another_hash_is_neither_installed_nor_run(
     changed: str, store: ProgramStore, index: Index, tmp_path: Path

@@ -143,6 +143,7 @@ async def _check(call: Any, space: SandboxWorkspace, folder: Path, seed: int, pr
     assert await read_back(space, root) == after, f"seed {seed}"
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.parametrize(("profile", "seeds"), [("default", range(12)), ("openhands_1_58", range(12, 15))])
 async def test_the_oracle_turns_a_tree_into_the_one_that_the_fix_makes(

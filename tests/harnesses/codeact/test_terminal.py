@@ -15,6 +15,7 @@ Open = Callable[..., Awaitable[SandboxWorkspace]]
 ENDED = "\n[Current working directory: /testbed]\n[Command finished with exit code {}]"
 
 
+@pytest.mark.slow
 async def test_a_result_is_the_output_the_folder_and_the_exit_code(open_tools: Tools) -> None:
     call = await open_tools()
     assert await call("execute_bash", command="echo hi; echo there >&2") == "hi\nthere" + ENDED.format(0)

@@ -28,6 +28,7 @@ async def peer() -> AsyncIterator[Any]:
         yield peers["model"]
 
 
+@pytest.mark.slow
 async def test_editor_and_shell_see_the_same_files(open_tools: Tools) -> None:
     call = await open_tools()
     await call("str_replace_editor", command="create", path=f"{HERE}/c.sh", file_text="echo one\n")

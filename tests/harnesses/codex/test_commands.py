@@ -40,6 +40,7 @@ async def test_a_result_says_how_it_ended_and_what_was_written_to_both_streams(c
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "state", "output"),
     [

@@ -36,6 +36,7 @@ class CutModel(ModelWithoutPrograms):
         return make_response(self._answers.pop(0), body, model=self.name, incomplete_reason="max_output_tokens")
 
 
+@pytest.mark.slow
 async def test_a_message_without_a_call_ends_the_run(open_workspace: Open, play: Any) -> None:
     ran = await play(await open_workspace(), [[call("bash", command="pwd")], END, [call("bash", command="never")]])
     assert (ran.left.ended, ran.left.turns, ran.left.final) == ("finished", 2, "Done.")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import orjson
+import pytest
 
 from paddock.http import Call
 from paddock.lab.fidelity import Language
@@ -18,6 +19,7 @@ MOST = 1.1
 """Of the final conversation's characters, that may be tokenised."""
 
 
+@pytest.mark.slow
 async def test_200_turns_of_131072_tokens_are_tokenised_once(thinking: Language, tmp_path: Path) -> None:
     vocabulary, policy = thinking.vocabulary, thinking.policy_vocabulary
     thought = "<think>\n" + "Look at the next file, and at what calls it. " * 8 + "\n</think>\n\n"

@@ -10,6 +10,7 @@ from paddock.lab.fidelity.native import NativeSubject
 from paddock.lab.fidelity.report import NATIVE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", NATIVE)
 async def test_native_harnesses_are_exact(spec: str, run_subject: Any) -> None:
     found = await run_subject(NativeSubject(spec))

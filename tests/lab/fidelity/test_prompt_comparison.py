@@ -35,6 +35,7 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Language
     return get
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "differing"),
     [
@@ -94,6 +95,7 @@ class Adds(BenchServer):
         return ids if pending.matched.turn is None else [*self.equipment.vocabulary.encode(" So:"), *ids]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server_type", "message"),
     [

@@ -44,6 +44,7 @@ def test_a_conversation_reads_so() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"enable_thinking": False}, {"enable_thinking": True}])
 def test_what_was_written_is_the_start_of_what_is_written_later(arguments: JsonObject) -> None:
     random = Random(3)
@@ -67,6 +68,7 @@ def test_an_answer_follows_its_prompt(arguments: JsonObject) -> None:
         assert rendered(answered, tools=told.tools, **arguments).startswith(prompt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"enable_thinking": False}])
 def test_a_record_reads_as_the_whole_conversation(arguments: JsonObject) -> None:
     replayed, random = Replayed(SOURCE, "chatml", arguments), Random(6)

@@ -124,6 +124,7 @@ async def test_metrics_are_means_over_verify_replies(open_pivot: Open) -> None:
     assert found.agent_metrics == {"mean/reward": 0.5, "pass@1/accuracy": 0.5, "failures": 1.0}
 
 
+@pytest.mark.slow
 async def test_a_long_response_is_judged_beside_the_loop(open_pivot: Open) -> None:
     script = "; ".join(f"cat f{number}.txt && grep x a" for number in range(1200))
     calls = [call_item("bash", json.dumps({"command": script.replace(" ", "  ")}))]

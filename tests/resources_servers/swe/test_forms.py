@@ -165,6 +165,7 @@ FORMS = {made.__name__: made for made in (gym, r2e, swe2, internal)}
 QUICK = [("r2e", "missing"), *((form, case) for form in FORMS for case in ("gold", "regression", "empty"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), few(itertools.product(FORMS, CASES), QUICK))
 async def test_a_form_is_graded_by_its_rule(stand: Open, shapes: JsonObject, name: str, case: str) -> None:
     form, (patch, reason) = FORMS[name], CASES[case]

@@ -346,6 +346,7 @@ async def test_tests_that_use_up_their_memory_are_the_patchs_fault_where_the_fix
     assert grade.results.doubt is not None
 
 
+@pytest.mark.slow
 async def test_a_row_whose_own_fix_does_not_resolve_it_is_the_rows_fault(stand: Open, row: JsonObject) -> None:
     broken = {**row, "patch": NOTE}
     with pytest.raises(RowError, match="reference fix is not resolved"):

@@ -84,6 +84,7 @@ async def test_a_new_module_that_the_project_imports_is_applied(
     assert (grade.reason, tuple(one.path for one in grade.dropped)) == ("resolved", own), grade
 
 
+@pytest.mark.slow
 async def test_a_failing_patch_is_tried_again_with_what_may_be_the_projects(
     stand: Open, row: JsonObject, diff: Open
 ) -> None:

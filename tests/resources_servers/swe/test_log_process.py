@@ -25,6 +25,7 @@ ENDLESS = "a ... Testing against Django installed in x\n" * 100_000
 WHATEVER_S = 120.0
 
 
+@pytest.mark.slow
 async def test_an_endless_log_ends_in_its_time_and_others_run_meanwhile() -> None:
     turns, over = 0, asyncio.Event()
 

@@ -92,6 +92,7 @@ def line(chance: random.Random) -> bytes:
     return chance.choices((named, hunk, chance.choice(HEADS), text), (4, 1, 1, 8))[0]
 
 
+@pytest.mark.slow
 def test_no_patch_makes_the_guard_fail() -> None:
     configs = {"pyproject.toml": b"[tool.pytest.ini_options]\naddopts='-x'\n", "pytest.ini": b"[pytest]\n"}
     guard = Guard({"tests/test_a.py"}, hidden=["hidden"], plugins={"plug"}, configs=configs)

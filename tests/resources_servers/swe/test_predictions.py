@@ -129,6 +129,7 @@ def row(shapes: JsonObject, diff: Open) -> Callable[..., JsonObject]:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 def test_every_prediction_is_in_one_list_of_the_report_and_only_failures_are_tried_again(
     grade: Open, row: Open, diff: Open, images: ImageStore, registry: ScriptedRegistry
@@ -174,6 +175,7 @@ def test_every_prediction_is_in_one_list_of_the_report_and_only_failures_are_tri
     assert registry.faults["manifests"] == [], "what has no verdict is tried again"
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_machine_without_sandboxes_grades_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text(json.dumps(ONE))

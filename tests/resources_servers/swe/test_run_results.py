@@ -243,6 +243,7 @@ def test_the_rule_passed_wants_every_listed_test_and_both_lists(
     assert read_run(make(rule="passed", **fields), GradingRun("", 0, status=status)).resolved is resolved
 
 
+@pytest.mark.slow
 def test_a_kill_while_a_log_is_read_leaves_nothing(make: Make, tmp_path: Path) -> None:
     words = [sys.executable, "-c", KILLED, make().model_dump_json()]
     done = subprocess.run(words, env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)

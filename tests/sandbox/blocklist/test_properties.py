@@ -61,6 +61,7 @@ def plain(groups: dict[str, list[str]]) -> list[str]:
     return [line for line in valid(groups) if (found := words(line)) and not any("'" in each for each in found)]
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_surroundings_leave_a_benign_command_benign(blocklist: Blocklist, corpus: Any, data: st.DataObject) -> None:
@@ -70,6 +71,7 @@ def test_surroundings_leave_a_benign_command_benign(blocklist: Blocklist, corpus
     assert blocklist.check(line) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_surroundings_do_not_hide_a_direct_form(blocklist: Blocklist, corpus: Any, data: st.DataObject) -> None:
@@ -136,6 +138,7 @@ LONG = {
 SOME = [pytest.param(name, marks=[pytest.mark.slow] * bool(nth % 3)) for nth, name in enumerate(sorted(LONG))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_a_hundred_thousand_characters_take_no_more_than_seconds(blocklist: Blocklist, name: str) -> None:
     """Ten times what they take on a quiet machine; what grows with the square of the length takes minutes."""

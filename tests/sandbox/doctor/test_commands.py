@@ -78,6 +78,7 @@ def test_sandboxes_are_listed_and_only_those_of_dead_owners_cleaned(
     assert not dead.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, to become somebody else")
 @needs_bubblewrap
 def test_an_ordinary_user_needs_no_rights_for_it() -> None:

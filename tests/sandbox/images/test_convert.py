@@ -141,6 +141,7 @@ def sif_list(path: Path) -> str:
     return subprocess.run(["apptainer", "sif", "list", path], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @needs_apptainer
 @pytest.mark.parametrize("form", ["docker_archive", "packed_docker_archive", "oci_folder", "registry", "store"])

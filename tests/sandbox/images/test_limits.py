@@ -69,6 +69,7 @@ def bombs() -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["gzip", "zstd", "behind the end", "in a removal"])
 def test_a_bomb_is_refused_while_it_is_read(form: str, root: Path) -> None:
     blob = io.BytesIO(bombs()[form] + os.urandom(4 * MIB))

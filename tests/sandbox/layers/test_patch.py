@@ -86,6 +86,7 @@ QUICK = ["many", "line_ends", "binary_and_empty", "odd_names", "folder_for_link"
 QUICK += ["package_made_again", "tracked_but_ignored", "committed", "git_made_new", "touched_only", "attributes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", few(EDITS, QUICK))
 def test_the_patch_gives_exactly_the_agents_tree(repository: "World", applied: Applied, edit: str) -> None:
     repository.run("cd testbed; " + EDITS[edit])
@@ -156,6 +157,7 @@ def test_an_image_may_say_that_litter_is_none(world: "World", applied: Applied) 
     assert b"case.orig" in round_trip(world, applied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_any_form_of_the_index_is_read(world: "World", version: int) -> None:
     world.image(

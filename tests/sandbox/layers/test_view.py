@@ -65,6 +65,7 @@ QUICK_OVER_LAYERS += ["removed_then_back_as_it_was", "everything"]
 QUICK = [*QUICK_OVER_LAYERS, "touch_only", "chmod_only", "folder_made_again_empty", "names", "hard_link_made", "closed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", few(EDITS, QUICK))
 def test_changes_are_those_of_the_kernels_merged_tree(world: "World", edit: str) -> None:
     world.image(IMAGE)
@@ -72,6 +73,7 @@ def test_changes_are_those_of_the_kernels_merged_tree(world: "World", edit: str)
     assert told(world) == by_force(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", few(EDITS, QUICK_OVER_LAYERS))
 def test_changes_over_an_image_of_layers_that_hide_each_other(world: "World", edit: str) -> None:
     world.image(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,7 +62,7 @@ def _is_open() -> bool:
 
 def _link(descriptor: Path) -> str:
     with contextlib.suppress(FileNotFoundError):
-        return os.readlink(descriptor)
+        return str(descriptor.readlink())
     return ""
 
 

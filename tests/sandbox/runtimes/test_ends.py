@@ -155,6 +155,7 @@ async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_rem
     assert await provider.changes(mine.sandbox_id) == []
 
 
+@pytest.mark.slow
 async def test_an_owner_that_is_killed_while_it_makes_a_patch_leaves_nothing_elsewhere(
     runtime: Runtime, image: str, home: Path, tmp_path: Path
 ) -> None:

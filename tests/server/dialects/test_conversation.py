@@ -92,6 +92,7 @@ def _turn(thought: Any, handle: Any, said: Any, calls: Any) -> tuple[list[JsonOb
     return items, message, blocks
 
 
+@pytest.mark.slow
 @given(tellings())
 def test_a_history_is_the_same_in_every_dialect(told: dict[Dialect, JsonObject]) -> None:
     found = {dialect: conversation(dialect, request) for dialect, request in told.items()}

@@ -63,6 +63,7 @@ settings = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(histories(), settings)
 def test_a_chat_request_survives_the_way_through_responses(messages: list[JsonObject], said: JsonObject) -> None:
     asked = read_request("chat", {"messages": messages, "tools": FUNCTIONS, **said}).body

@@ -292,6 +292,7 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
+@pytest.mark.slow
 def test_a_line_that_does_not_fit_is_taken_back_whole_and_written_once_there_is_space(tmp_path: Path) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     ran = subprocess.run(

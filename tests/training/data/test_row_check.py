@@ -92,6 +92,7 @@ def test_a_config_says_whose_rows_they_are(check: Any) -> None:
     assert check(row("y", agent="my_agnt"), words=mapped)[0] == 0
 
 
+@pytest.mark.slow
 def test_rows_of_one_first_prompt_are_named_and_no_mistake(check: Any) -> None:
     as_message = row(
         [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}], "id": None}]

@@ -268,6 +268,7 @@ HOW = st.sampled_from(["500", "500 once", "hang"])
 FAULTS = st.lists(st.dictionaries(st.sampled_from(PATHS), HOW, max_size=2), max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(faults=FAULTS, backend=st.sampled_from(["gloo", "nccl"]))
 def test_whatever_one_does_it_is_resumed_and_the_other_is_up_to_date(

@@ -19,6 +19,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"OPENAI_{name}", "none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("config", "results"), [("demo", 40), ("genrm", 24)])
 def test_the_rollouts_of_a_demonstration_are_accepted(
     config: str, results: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -72,6 +72,7 @@ def test_without_nemo_rl_it_is_said() -> None:
         use_actor()
 
 
+@pytest.mark.slow
 def test_a_script_of_theirs_runs_with_ours_in_it(nemo_rl: Path) -> None:
     script = nemo_rl / "examples" / "run.py"
     script.parent.mkdir()

@@ -83,6 +83,7 @@ def summary(result: JsonObject) -> JsonObject:
     return {**own, "stamps": stamps, "texts": texts}
 
 
+@pytest.mark.slow
 async def test_both_ways_give_the_same_and_a_dead_server_is_told(trainer: StubTrainer) -> None:
     apart = {
         "environment": {"resources_servers": {SCRIPTED: {"python": sys.executable}}},

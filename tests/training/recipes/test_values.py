@@ -86,6 +86,7 @@ def differing(name: str, *, servers: bool) -> list[str]:
     return [f"{row.key}: {ours!r}, not {row.value!r}: {row.source}" for row, ours in told if not same(ours, row.value)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({name for table in TABLES for name in table["recipes"]}))
 def test_a_recipe_has_the_values_of_its_source(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "nightly" in name or name == "qwen3_swe1":  # they name a model themselves

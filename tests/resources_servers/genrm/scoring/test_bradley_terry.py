@@ -64,6 +64,7 @@ def test_finite_likeliest_and_of_mean_zero(games: list[tuple[tuple[int, int], fl
         assert 0 < covariance[a][a] + covariance[b][b] - 2 * covariance[a][b] <= 2 / PRIOR_PRECISION + 1e-9
 
 
+@pytest.mark.slow
 @given(GAMES, st.permutations(range(SIZE)), st.randoms(use_true_random=False))
 def test_the_same_under_other_numbers_and_orders(
     games: list[tuple[tuple[int, int], float]], numbers: list[int], chance: random.Random

@@ -95,6 +95,7 @@ def test_a_judgement_is_found_among_prose(
     assert read(text) == says(score_1, score_2, ranking)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

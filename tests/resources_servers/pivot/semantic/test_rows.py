@@ -79,6 +79,7 @@ def test_how_the_json_is_spelled_does_not_matter() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_no_examples_action_passes_for_that_of_another_kind() -> None:
     rows = list(rows_in(EXAMPLES))
     kinds = [row.task["metadata"]["kind"] for row in rows]

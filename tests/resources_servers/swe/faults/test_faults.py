@@ -48,6 +48,7 @@ async def test_on_a_machine_that_is_well_each_patch_gets_its_verdict(open_grader
     assert [(await grade(patch)).reason for _ in range(2)] == [RIGHT[patch]] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("patch", "fault"), spread(ONE_FAULT))
 async def test_one_fault_at_any_run_makes_no_wrong_verdict(
     machine: FaultyMachine, open_grader: Open, patch: str, fault: Fault
@@ -60,6 +61,7 @@ async def test_one_fault_at_any_run_makes_no_wrong_verdict(
         assert await reason_of(grade(patch)) == RIGHT[patch], number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("patch", "fault"), spread(STANDING))
 async def test_a_fault_that_stays_makes_no_wrong_verdict(
     machine: FaultyMachine, open_grader: Open, patch: str, fault: Fault
@@ -189,6 +191,7 @@ async def test_what_is_made_false_is_drawn_anew_after_some_gradings(machine: Fau
     assert machine.runs == [*CALIBRATION, *["equivalent"] * 4, *CALIBRATION, *["equivalent"] * 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chance", few([0.05, 0.2, 0.5, 0.8, 1.0], [0.5]))
 async def test_forging_by_a_coin_in_each_run_pays_less_than_nothing(
     machine: FaultyMachine, open_grader: Open, chance: float
@@ -204,6 +207,7 @@ async def test_forging_by_a_coin_in_each_run_pays_less_than_nothing(
     assert sum(pays) / n < pay_of_a_coin(chance) + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch", ["breaking", "comparing"])
 async def test_forging_what_the_tree_knows_or_what_it_does_not_pays_less_than_nothing(
     machine: FaultyMachine, open_grader: Open, patch: str
