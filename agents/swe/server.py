@@ -29,12 +29,12 @@ from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
 from paddock.sandbox import BudgetExceeded, Patch
-from paddock.sandbox.admission import Admission, Room, shared_admission
+from paddock.sandbox.admission import Admission, Capacity, shared_admission
 from paddock.sandbox.blocklist import Blocklist
-from paddock.sandbox.listening import loopback_listener
+from paddock.sandbox.leases import Lease, shared_provider
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
-from paddock.sandbox.sharing import Lease, shared_provider
+from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
 from paddock.server.dialects.sampling import sampling_of
@@ -74,12 +74,12 @@ class SweAgent(AgentServer[SweAgentConfig]):
         self._admission = await shared_admission(self.config.admission)
         self._leases.append(self._admission)
         for variant in self._variants.all():
-            self._admission.held.check(self._room(variant))
+            self._admission.value.check(self._room(variant))
         self._programs = await asyncio.to_thread(self._installed_programs)
         self._canary_tokens = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
         self._provider = await shared_provider(self.config.sandbox)
         self._leases.append(self._provider)
-        self._readiness = Readiness(self._provider.held)
+        self._readiness = Readiness(self._provider.value)
 
     async def why_not_ready(self) -> str | None:
         return await self._readiness.why_not()
@@ -114,9 +114,9 @@ class SweAgent(AgentServer[SweAgentConfig]):
         wanted = (variant.program for variant in self._variants.all())
         return {program.folder: store.find(program) for program in wanted if program is not None}
 
-    def _room(self, variant: Variant) -> Room:
+    def _room(self, variant: Variant) -> Capacity:
         """Return what one rollout takes of the machine: its sandbox, and what runs beside it."""
-        room = self.config.admission.wish(self.config.limits.memory_mib)
+        room = self.config.admission.demand(self.config.limits.memory_mib)
         beside = variant.program.memory_mib if variant.program else 0
         return room._replace(memory_mib=room.memory_mib + beside)
 
@@ -130,8 +130,8 @@ class SweAgent(AgentServer[SweAgentConfig]):
                 watch = self._canaries(life, state.task_spec)
                 state.judging = await self._judging(life, state.task_spec, stack)
             with life.stage("sandbox"):
-                await sandbox_stack.enter_async_context(self._admission.held.hold(self._room(state.variant)))
-                sandbox_id = await sandbox_stack.enter_async_context(sandbox(self._provider.held, state.task_spec))
+                await sandbox_stack.enter_async_context(self._admission.value.hold(self._room(state.variant)))
+                sandbox_id = await sandbox_stack.enter_async_context(sandbox(self._provider.value, state.task_spec))
             with life.stage("model"):
                 state.exit = await self._run_harness(life, state, sandbox_id, watch)
             life.shift(state.counts.tool_s, "model", "tools")
@@ -167,7 +167,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         assert state.task_spec is not None
         assert state.variant is not None
         workspace = SandboxWorkspace(
-            self._provider.held,
+            self._provider.value,
             sandbox_id,
             workdir=state.task_spec.sandbox.workdir,
             command_timeout_s=self.config.command_timeout_s,
@@ -212,7 +212,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         """Take the patch of what the harness changed."""
         assert state.task_spec is not None
         assert state.exit is not None
-        provider, root = self._provider.held, state.task_spec.sandbox.workdir
+        provider, root = self._provider.value, state.task_spec.sandbox.workdir
         try:
             return await provider.patch(sandbox_id, root, ended=state.exit.ended == "killed")
         except InfraError as error:
@@ -252,7 +252,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
 
     async def _tunnel(self, life: Life, sandbox_id: str, watch: CanaryWatch, wish: TunnelWish) -> Tunnel:
         if wish.api_key is None:
-            listener = await self._provider.held.tunnel(sandbox_id, port=self.config.tunnel.port)
+            listener = await self._provider.value.tunnel(sandbox_id, port=self.config.tunnel.port)
         else:
             listener = loopback_listener()
         upstream = PeerUpstream(self.model, life.call, secret=life.secret, model=self.config.model_server.name)

@@ -29,7 +29,7 @@ from paddock.lab.fidelity.workspace import command_output
 from paddock.sandbox import Provider, RuntimeMissing, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
-from paddock.sandbox.listening import loopback_listener
+from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server.dialects import Dialect
 from paddock.server.rollout_model import RolloutModel, TunnelWish

@@ -40,7 +40,7 @@ from paddock.lab.wirelab.tap import Tap, TappedRequest
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
-from paddock.sandbox.listening import loopback_listener
+from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server.rollout_model import RolloutModel, TunnelWish
 from paddock.testing.sandboxes import WORKDIR, repository_image

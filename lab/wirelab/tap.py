@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import h11
 
-from paddock.sandbox.protocol import Connection, Listener
+from paddock.sandbox.protocol import TunnelConnection, TunnelListener
 
 
 class TappedRequest(NamedTuple):
@@ -25,7 +25,7 @@ class TappedRequest(NamedTuple):
 class Tap:
     """A listener that writes down what comes."""
 
-    def __init__(self, listener: Listener, sent: list[TappedRequest]) -> None:
+    def __init__(self, listener: TunnelListener, sent: list[TappedRequest]) -> None:
         self._listener = listener
         self._sent = sent
 
@@ -33,7 +33,7 @@ class Tap:
     def port(self) -> int:
         return self._listener.port
 
-    async def connections(self) -> AsyncIterator[Connection]:
+    async def connections(self) -> AsyncIterator[TunnelConnection]:
         async for connection in self._listener.connections():
             yield _TappedConnection(connection, self._sent)
 
@@ -42,7 +42,7 @@ class Tap:
 
 
 class _TappedConnection:
-    def __init__(self, connection: Connection, sent: list[TappedRequest]) -> None:
+    def __init__(self, connection: TunnelConnection, sent: list[TappedRequest]) -> None:
         self._connection = connection
         self._sent = sent
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)

@@ -32,9 +32,9 @@ from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.prepare import prepared
+from paddock.sandbox.leases import Lease, shared_provider
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
-from paddock.sandbox.sharing import Lease, shared_provider
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import Fix, JsonObject, Row, Session, Verdict, patch_from_text, patch_to_text
 from paddock.types.patches import PREFIX
@@ -95,7 +95,7 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
     async def start(self) -> None:
         official.require()
         lease = await shared_provider(self.config.sandbox)
-        provider = lease.held
+        provider = lease.value
         self._services = _Services(
             lease=lease,
             readiness=Readiness(provider),
@@ -124,7 +124,7 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
         visible = {**instance.visible(), "network": instance.network}
         services = self._started_services()
         image = await services.images.ensure(instance)
-        shown = await prepared(services.lease.held, image, instance.workdir, instance.hidden_paths)
+        shown = await prepared(services.lease.value, image, instance.workdir, instance.hidden_paths)
         await services.installed.refuse(instance, shown)
         return Session(image=shown, workdir=instance.workdir, visible=visible)
 

@@ -16,10 +16,8 @@ from paddock.conformance import Behaviour, run_one, suite_for
 from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
 from paddock.sandbox import (
     BudgetExceeded,
-    Connection,
     ExecRequest,
     ExecResult,
-    Listener,
     Output,
     Patch,
     SandboxError,
@@ -29,6 +27,8 @@ from paddock.sandbox import (
     SandboxSpec,
     ShellResult,
     Stats,
+    TunnelConnection,
+    TunnelListener,
     open_provider,
 )
 from paddock.sandbox.runtimes import RUNTIMES
@@ -340,11 +340,11 @@ class TellsNothing(Wrapped):
 
 
 class StaysOpen:
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: TunnelListener) -> None:
         self.listener = listener
         self.port = listener.port
 
-    def connections(self) -> AsyncIterator[Connection]:
+    def connections(self) -> AsyncIterator[TunnelConnection]:
         return self.listener.connections()
 
     async def close(self) -> None:
@@ -354,7 +354,7 @@ class StaysOpen:
 class TunnelsStayOpen(Wrapped):
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
-        self.listeners: list[Listener] = []
+        self.listeners: list[TunnelListener] = []
 
     async def tunnel(self, sandbox_id: str, *, port: int) -> StaysOpen:
         self.listeners.append(await self.inner.tunnel(sandbox_id, port=port))

@@ -105,7 +105,7 @@ class Watched:
     """The provider of a started agent; things happen before a patch is taken."""
 
     def __init__(self, agent: SweAgent, world: World) -> None:
-        self._provider: Any = agent._provider.held
+        self._provider: Any = agent._provider.value
         self._world = world
 
     def __getattr__(self, name: str) -> Any:
@@ -146,7 +146,7 @@ class Stand(NamedTuple):
         return asyncio.create_task(self.peer.call(RUN, row, Call(rollout_secret=secret)))
 
     def sandbox_of(self, name: str) -> list[str]:
-        live = self.agent._provider.held.live()
+        live = self.agent._provider.value.live()
         return [one.sandbox_id for one in live if one.spec.labels.get("instance") == name]
 
 
@@ -181,7 +181,7 @@ async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[St
     )
     agent = SweAgent(config, name="agent", peers=peers)
     async with over(transport, world, model, agent) as found:
-        agent._provider.held = Watched(agent, world)  # type: ignore[assignment]
+        agent._provider.value = Watched(agent, world)  # type: ignore[assignment]
         yield Stand(agent, world, model, found["agent"], ShownTools(list(make_harness(harness).profile.tools)))  # type: ignore[attr-defined]
 
 
@@ -197,7 +197,7 @@ async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, li
     async def strike() -> None:
         if what == "sandbox":
             for sandbox_id in stand.sandbox_of("victim"):
-                await stand.agent._provider.held.destroy(sandbox_id)
+                await stand.agent._provider.value.destroy(sandbox_id)
         elif what == "model":
             stand.model.dead.add(secret)
         else:
@@ -256,7 +256,7 @@ async def test_what_dies_under_a_rollout_is_no_reward_and_no_word_to_a_model(
     monkeypatch.syspath_prepend(OUTSIDE)
     async with standing(home, harness, "direct" if what == "agent" else "http") as stand:
         ended, siblings, talk = await fault(stand, what, point)
-        await eventually(lambda: stand.agent._provider.held.live() == [], "a sandbox lives on", within_s=GONE_WITHIN_S)
+        await eventually(lambda: stand.agent._provider.value.live() == [], "a sandbox lives on", within_s=GONE_WITHIN_S)
     assert [(one.outcome, one.reward) for one in siblings] == [("completed", 1.0)] * 2
     if what == "agent":
         assert ended is None

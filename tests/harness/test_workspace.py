@@ -10,7 +10,7 @@ from paddock.errors import LeakError
 from paddock.harness import REFUSED_CODE, ExecOutput, SandboxWorkspace, ShellOutput
 from paddock.sandbox import (
     BudgetExceeded,
-    Killed,
+    MemoryKill,
     Provider,
     SandboxError,
     SandboxGone,
@@ -150,7 +150,7 @@ async def test_a_memory_kill_is_told_with_the_result(open_workspace: Open) -> No
 
 
 def test_kills_are_words_for_a_model_and_fields_for_a_program() -> None:
-    killed = (Killed(command="python big.py", memory_mib=900.4, limit_mib=1024),)
+    killed = (MemoryKill(command="python big.py", memory_mib=900.4, limit_mib=1024),)
     done = ExecOutput(137, b"so far\n", killed=killed)
     assert done.text() == "so far\n[`python big.py` was killed: it held 900 MiB, and 1024 MiB is all there is]"
     assert done.output == b"so far\n"

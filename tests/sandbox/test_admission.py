@@ -6,9 +6,9 @@ import os
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.sandbox.admission import Admission, AdmissionSettings, Room, machine_mib, shared_admission
+from paddock.sandbox.admission import Admission, AdmissionSettings, Capacity, machine_mib, shared_admission
 
-ALL = Room(1000, 4)
+ALL = Capacity(1000, 4)
 
 
 class Guest:
@@ -17,9 +17,9 @@ class Guest:
     def __init__(self, admission: Admission, memory_mib: float, cores: float = 1) -> None:
         self.inside = False
         self.leave = asyncio.Event()
-        self.task = asyncio.create_task(self._stay(admission, Room(memory_mib, cores)))
+        self.task = asyncio.create_task(self._stay(admission, Capacity(memory_mib, cores)))
 
-    async def _stay(self, admission: Admission, room: Room) -> None:
+    async def _stay(self, admission: Admission, room: Capacity) -> None:
         async with admission.hold(room):
             self.inside = True
             await self.leave.wait()
@@ -36,7 +36,7 @@ async def test_what_fits_goes_in_and_the_rest_waits_for_room() -> None:
     guests = [Guest(admission, 400) for _ in range(3)]
     await settled()
     assert [guest.inside for guest in guests] == [True, True, False]
-    assert (admission.free, admission.waiting) == (Room(200, 2), 1)
+    assert (admission.free, admission.waiting) == (Capacity(200, 2), 1)
     guests[0].leave.set()
     await settled()
     assert [guest.inside for guest in guests] == [False, True, True]
@@ -95,7 +95,7 @@ async def test_one_that_is_cancelled_as_it_is_admitted_gives_its_room_back() -> 
 
 
 async def test_fractions_of_cores_add_up() -> None:
-    admission = Admission(Room(1000, 1))
+    admission = Admission(Capacity(1000, 1))
     guests = [Guest(admission, 1, 0.1) for _ in range(10)]
     await settled()
     assert all(guest.inside for guest in guests)
@@ -104,27 +104,27 @@ async def test_fractions_of_cores_add_up() -> None:
     await asyncio.gather(*(guest.task for guest in guests))
 
 
-@pytest.mark.parametrize("wish", [Room(1001, 1), Room(1, 5)])
-async def test_what_never_fits_is_said_at_once(wish: Room) -> None:
+@pytest.mark.parametrize("demand", [Capacity(1001, 1), Capacity(1, 5)])
+async def test_what_never_fits_is_said_at_once(demand: Capacity) -> None:
     admission = Admission(ALL)
     with pytest.raises(ConfigError, match=r"never fits.*1000 MiB and 4 cores"):
-        async with admission.hold(wish):
+        async with admission.hold(demand):
             pass
 
 
 def test_settings_default_to_this_machine_and_count_a_sandbox_by_its_limit() -> None:
     settings = AdmissionSettings(memory_headroom_mib=100, cores_each=0.5)
-    assert settings.total() == Room(machine_mib() - 100, len(os.sched_getaffinity(0)))
-    assert settings.wish(2048) == Room(2048, 0.5)
-    assert settings.wish(None).memory_mib == settings.total().memory_mib
-    assert AdmissionSettings(memory_each_mib=300).wish(2048).memory_mib == 300
-    assert AdmissionSettings(memory_mib=5000, cores=3).total() == Room(5000, 3)
+    assert settings.total() == Capacity(machine_mib() - 100, len(os.sched_getaffinity(0)))
+    assert settings.demand(2048) == Capacity(2048, 0.5)
+    assert settings.demand(None).memory_mib == settings.total().memory_mib
+    assert AdmissionSettings(memory_each_mib=300).demand(2048).memory_mib == 300
+    assert AdmissionSettings(memory_mib=5000, cores=3).total() == Capacity(5000, 3)
 
 
 async def test_servers_of_a_process_share_the_count() -> None:
     settings = AdmissionSettings(memory_mib=500)
     one, two = await shared_admission(settings), await shared_admission(AdmissionSettings(memory_mib=500))
     other = await shared_admission(AdmissionSettings(memory_mib=600))
-    assert one.held is two.held is not other.held
+    assert one.value is two.value is not other.value
     for lease in (one, two, other):
         await lease.release()

@@ -7,14 +7,14 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.sandbox.capture import Kept, Reader
+from paddock.sandbox.capture import HeadTailBuffer, OutputReader
 from paddock.sandbox.records import Output
 
 KEEP = 1 << 10
 
 
 def kept_of(chunks: list[bytes], head_bytes: int, tail_bytes: int) -> Output:
-    kept = Kept(head_bytes, tail_bytes)
+    kept = HeadTailBuffer(head_bytes, tail_bytes)
     for chunk in chunks:
         kept.add(chunk)
     return kept.output()
@@ -41,7 +41,7 @@ def test_what_was_kept_is_said_with_what_was_not() -> None:
 
 
 def test_no_more_is_held_than_is_kept_and_a_chunk() -> None:
-    kept = Kept(KEEP, KEEP)
+    kept = HeadTailBuffer(KEEP, KEEP)
     for _ in range(1000):
         kept.add(bytes(100))
     assert sum(map(len, kept._tail)) <= KEEP + 100
@@ -50,7 +50,7 @@ def test_no_more_is_held_than_is_kept_and_a_chunk() -> None:
 def test_time_grows_with_the_size_alone() -> None:
     def seconds(count: int) -> float:
         started = time.process_time()
-        kept = Kept(KEEP, 1 << 20)
+        kept = HeadTailBuffer(KEEP, 1 << 20)
         for _ in range(count):
             kept.add(b"x" * 100)
         assert kept.output().head
@@ -62,8 +62,8 @@ def test_time_grows_with_the_size_alone() -> None:
 
 async def test_a_reader_reads_until_the_writers_have_gone() -> None:
     read, write = os.pipe()
-    kept = Kept(1 << 20, 0)
-    reader = Reader(read, kept)
+    kept = HeadTailBuffer(1 << 20, 0)
+    reader = OutputReader(read, kept)
     await asyncio.to_thread(os.write, write, b"x" * 60_000)
     os.close(write)
     await asyncio.wait_for(reader.ended.wait(), 60)
@@ -73,8 +73,8 @@ async def test_a_reader_reads_until_the_writers_have_gone() -> None:
 
 async def test_a_reader_that_is_closed_lets_go_of_its_descriptor() -> None:
     read, write = os.pipe()
-    kept = Kept(10, 10)
-    reader = Reader(read, kept)
+    kept = HeadTailBuffer(10, 10)
+    reader = OutputReader(read, kept)
     os.write(write, b"there")
     reader.drain()
     reader.close()

@@ -32,10 +32,10 @@ def test_an_end_of_its_own_or_one_that_nobody_saw_is_in_doubt(how: How, status: 
     [
         ("closed", False),
         ("stopped", False),
-        ("unheard", False),
+        ("unreachable", False),
         ("failed", True),
         ("hangs", True),
-        ("disbelieved", True),
+        ("untrusted", True),
     ],
 )
 def test_a_keeper_that_can_not_be_used_is_in_doubt_unless_it_could_not_be(how: How, doubtful: bool) -> None:

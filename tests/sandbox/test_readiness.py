@@ -15,9 +15,9 @@ from paddock.resources_servers.swe.server import SweServerConfig
 from paddock.sandbox import SandboxError, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
+from paddock.sandbox.leases import shared_provider
 from paddock.sandbox.owner import state_folder
 from paddock.sandbox.readiness import FRESH_S, Readiness
-from paddock.sandbox.sharing import shared_provider
 from paddock.server.app import build_app
 
 pytestmark = [
@@ -54,7 +54,7 @@ async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
             image = tiny_image(ImageStore(home, payload_id=server.config.sandbox.payload_id))
             assert server._services is not None
             with pytest.raises(SandboxError, match="No such file or directory"):
-                await server._services.lease.held.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
+                await server._services.lease.value.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
             ill = await client.get("/healthz")
             assert (ill.status_code, ill.json()["status"], ill.json()["name"]) == (503, "unavailable", "swe")
             assert "no sandbox can be started: " in ill.json()["reason"]

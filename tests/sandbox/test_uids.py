@@ -20,7 +20,7 @@ from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.records import Purpose
 from paddock.sandbox.runtimes import Bubblewrap, Docker
 from paddock.sandbox.settings import PAYLOAD_ID, UidRanges
-from paddock.sandbox.uids import drawn, why_shared
+from paddock.sandbox.uids import draw_uid, why_shared
 from paddock.testing.sandboxes import sandbox_home
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives each sandbox a uid of its own")
@@ -46,8 +46,8 @@ asyncio.run(main(*sys.argv[1:]))
 HOLD = """
 import os, sys
 from paddock.sandbox.settings import UidRanges
-from paddock.sandbox.uids import drawn
-with drawn(UidRanges(first=int(sys.argv[1]), agents=1, gradings=1), "agent") as uid:
+from paddock.sandbox.uids import draw_uid
+with draw_uid(UidRanges(first=int(sys.argv[1]), agents=1, gradings=1), "agent") as uid:
     if os.fork():
         print(uid.number, flush=True)
     os.read(0, 1)
@@ -136,15 +136,15 @@ def test_ranges_that_can_not_be_are_refused(fields: dict[str, object], says: str
 @needs_root
 def test_a_uid_is_one_holders_alone_until_it_lets_go() -> None:
     ranges = few(agents=2)
-    with drawn(ranges, "agent") as one, drawn(ranges, "agent") as two, drawn(ranges, "grading") as third:
+    with draw_uid(ranges, "agent") as one, draw_uid(ranges, "agent") as two, draw_uid(ranges, "grading") as third:
         assert {one.number, two.number} == set(ranges.of("agent"))
         assert [third.number] == list(ranges.of("grading"))
         with pytest.raises(SandboxError, match=r"all 2 uids from .* raise sandbox\.uids\.agents") as caught:
-            drawn(ranges, "agent").__enter__()
+            draw_uid(ranges, "agent").__enter__()
         assert caught.value.kind == "uids_used_up"
         with pytest.raises(SandboxError, match=r"raise sandbox\.uids\.gradings"):
-            drawn(ranges, "grading").__enter__()
-    with drawn(ranges, "grading"):
+            draw_uid(ranges, "grading").__enter__()
+    with draw_uid(ranges, "grading"):
         pass
 
 
@@ -159,10 +159,10 @@ def test_a_uid_is_held_by_whoever_has_its_lock_however_its_owner_ends() -> None:
         process.kill()
         process.wait()
         with pytest.raises(SandboxError, match="all 1 uids"):
-            drawn(ranges, "agent").__enter__()
+            draw_uid(ranges, "agent").__enter__()
         process.stdin.close()
         assert process.stdout.read() == ""  # all of it has ended
-    with drawn(ranges, "agent") as uid:
+    with draw_uid(ranges, "agent") as uid:
         assert uid.number == ranges.first
 
 
@@ -184,9 +184,9 @@ async def test_agents_and_gradings_have_uids_of_their_own_until_they_are_destroy
 @pytest.mark.sandbox
 async def test_a_sandbox_that_is_killed_frees_its_uid(provider: LocalProvider, image: str, ranges: UidRanges) -> None:
     sandbox = await create(provider, image, "grading")
-    keeper = provider._boxes[sandbox].link._keeper.pid
+    keeper = provider._sandboxes[sandbox].keeper._keeper.pid
     os.kill(keeper, signal.SIGKILL)
-    await asyncio.wait_for(provider._boxes[sandbox].link.gone.wait(), 10)
+    await asyncio.wait_for(provider._sandboxes[sandbox].keeper.gone.wait(), 10)
     assert await uid_of(provider, await soon_created(provider, image, "grading")) == ranges.of("grading")[0]
 
 
@@ -221,7 +221,7 @@ async def test_what_one_sandbox_writes_is_stored_as_all_is_and_is_anothers_to_ch
     assert (await provider.stats(first)).disk_files >= 5
     name = f"snapshot-{uuid.uuid4().hex}"
     await provider.snapshot(first, name)
-    box = provider._boxes[first]
+    box = provider._sandboxes[first]
     layer = provider.store.get(name).layers[-1]
     for root in (box.folder.upper, layer):
         found = {(path.lstat().st_uid, path.lstat().st_gid) for path in (root, *root.rglob("*"))}

@@ -14,7 +14,7 @@ from paddock.http import TURNS, Call, new_secret
 from paddock.http.transport import make_client
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.sandbox.listening import SocketListener
+from paddock.sandbox.socket_listener import SocketListener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server.upstream import PeerUpstream
 from paddock.testing import Transport, over

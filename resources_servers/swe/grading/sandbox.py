@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe.instance import SweInstance
-from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, FileChange, Provider, SandboxLimits, SandboxSpec
+from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, PathChange, Provider, SandboxLimits, SandboxSpec
 
 STEP_FAILED = "step_failed"
 """Kind of the error of a grader's own step that failed."""
@@ -87,7 +87,7 @@ class GradingSandbox:
         """Return how many of its processes the kernel has killed for want of memory; None: this machine can't tell."""
         return (await self._provider.stats(self._id)).kernel_kills
 
-    async def changes(self, under: str | None = None) -> list[FileChange]:
+    async def changes(self, under: str | None = None) -> list[PathChange]:
         """Return what differs from the image, as the host sees it; git's own folder is left out."""
         changes = await self._provider.changes(self._id, under or self.workdir)
         return [change for change in changes if not change.path.startswith(f"{self.workdir}/.git/")]

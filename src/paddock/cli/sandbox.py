@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.sandbox.sweeping import Swept
+    from paddock.sandbox.sweep import OwnerSweep
 
 SUBCOMMANDS = True
 
@@ -50,16 +50,16 @@ def _clean(home: Path) -> int:
     from paddock.sandbox.cgroups import find_cgroups
     from paddock.sandbox.doctor.image import probe_settings
     from paddock.sandbox.settings import SandboxSettings
-    from paddock.sandbox.sweeping import sweep
+    from paddock.sandbox.sweep import sweep
 
     cgroups = find_cgroups()
-    swept: list[Swept] = []
+    swept: list[OwnerSweep] = []
     for place in (home, probe_settings(SandboxSettings(home=home)).home):
         swept += sweep(place, cgroups)
     for one in swept:
-        state = "" if one.whole else "  NOT ALL OF IT"
-        _say(f"{one.owner_id}  {', '.join(one.what) or 'its folder'}{state}")
-    return 0 if all(one.whole for one in swept) else 1
+        state = "" if one.complete else "  NOT ALL OF IT"
+        _say(f"{one.owner_id}  {', '.join(one.removed) or 'its folder'}{state}")
+    return 0 if all(one.complete for one in swept) else 1
 
 
 def _say(line: str) -> None:

@@ -6,7 +6,7 @@ Law     a kill by the watchdog and a refusal by the blocklist are fields, not te
 
 from typing import NamedTuple
 
-from paddock.sandbox.records import Killed
+from paddock.sandbox.records import MemoryKill
 
 REFUSED_CODE = 126
 """Exit code of a command that was not run, as shells have it."""
@@ -19,7 +19,7 @@ class ExecOutput(NamedTuple):
     output: bytes
     timed_out: bool = False
     """Its time was over and its whole tree was killed."""
-    killed: tuple[Killed, ...] = ()
+    killed: tuple[MemoryKill, ...] = ()
     """Processes that its memory limit cost meanwhile."""
     refused: str | None = None
     """The rule that refused it: nothing ran, and `output` says what to do instead."""
@@ -39,7 +39,7 @@ class ShellOutput(NamedTuple):
     workdir: str
     """Where the shell stands."""
     timed_out: bool = False
-    killed: tuple[Killed, ...] = ()
+    killed: tuple[MemoryKill, ...] = ()
     refused: str | None = None
     closed: bool = False
     """The shell itself has ended; the next line opens another."""
@@ -61,11 +61,11 @@ class ProgramOutput(NamedTuple):
     stdout: bytes
     """What was kept of it: its start and its end."""
     stderr: bytes
-    killed: tuple[Killed, ...] = ()
+    killed: tuple[MemoryKill, ...] = ()
     """Processes that the sandbox's memory limit cost meanwhile."""
 
 
-def _worded(output: bytes, killed: tuple[Killed, ...], *, timed_out: bool) -> str:
+def _worded(output: bytes, killed: tuple[MemoryKill, ...], *, timed_out: bool) -> str:
     notices = [
         f"[`{one.command}` was killed: it held {one.memory_mib:.0f} MiB, and {one.limit_mib:.0f} MiB is all there is]"
         for one in killed

@@ -18,7 +18,7 @@ from paddock.harness.contract import ShellSession
 from paddock.harness.results import REFUSED_CODE, ExecOutput, ProgramOutput, ShellOutput
 from paddock.sandbox.blocklist import Blocklist, Refusal
 from paddock.sandbox.protocol import Provider
-from paddock.sandbox.records import ExecRequest, Killed, ShellRequest, ShellResult
+from paddock.sandbox.records import ExecRequest, MemoryKill, ShellRequest, ShellResult
 
 OVERLAP_BYTES = 256
 """Of a shell's last output that are looked at again with the next."""
@@ -128,7 +128,7 @@ class SandboxWorkspace:
         given = [limit for limit in (timeout_s, self._command_timeout_s) if limit is not None]
         return min(given) if given else None
 
-    async def _kills(self) -> tuple[Killed, ...]:
+    async def _kills(self) -> tuple[MemoryKill, ...]:
         killed = tuple(await self._provider.kills(self._id))
         self.counts.memory_kills += len(killed)
         return killed

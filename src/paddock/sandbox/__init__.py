@@ -10,14 +10,13 @@ from paddock.sandbox.failures import (
     SandboxRequestError,
 )
 from paddock.sandbox.layers import Patch
-from paddock.sandbox.opening import open_provider
-from paddock.sandbox.protocol import Connection, Listener, Provider
+from paddock.sandbox.protocol import Provider, TunnelConnection, TunnelListener
 from paddock.sandbox.records import (
     ExecRequest,
     ExecResult,
-    FileChange,
-    Killed,
+    MemoryKill,
     Output,
+    PathChange,
     SandboxHandle,
     SandboxLimits,
     SandboxSpec,
@@ -25,20 +24,19 @@ from paddock.sandbox.records import (
     ShellResult,
     Stats,
 )
+from paddock.sandbox.runtime_choice import open_provider
 from paddock.sandbox.settings import SandboxSettings
 
 __all__ = [
     "BudgetExceeded",
-    "Connection",
     "ExecRequest",
     "ExecResult",
-    "FileChange",
     "ImageDamaged",
     "ImageMissing",
-    "Killed",
-    "Listener",
+    "MemoryKill",
     "Output",
     "Patch",
+    "PathChange",
     "Provider",
     "RuntimeMissing",
     "SandboxError",
@@ -51,5 +49,7 @@ __all__ = [
     "ShellRequest",
     "ShellResult",
     "Stats",
+    "TunnelConnection",
+    "TunnelListener",
     "open_provider",
 ]

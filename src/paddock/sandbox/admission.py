@@ -1,9 +1,9 @@
-"""Who may have a sandbox now: memory and cores of this machine, handed out in the order of asking.
+"""Admission of sandboxes: memory and cores of this machine, granted in the order of the requests.
 
-Law     first come, first served: a small wish does not overtake a large one, which would else wait for ever. What is
+Law     first come, first served: a small demand does not overtake a large one, which would else wait for ever. What is
         granted is reserved until it is given back; what a sandbox uses meanwhile is the watchdog's business.
 Units   MiB and cores (1.0 is one core; sandboxes that wait for a model need little of one).
-Errors  ConfigError at once for a wish that is larger than all there is.
+Errors  ConfigError at once for a demand that is larger than all there is.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ import psutil
 from pydantic import Field
 
 from paddock.errors import ConfigError
-from paddock.sandbox.sharing import Lease, lease
+from paddock.sandbox.leases import Lease, lease
 from paddock.types import Record
 
 ROUNDING = 1e-6
-"""Sums of fractions are not exact."""
+"""Slack of comparisons, because sums of fractions are not exact."""
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """An amount of machine."""
 
     memory_mib: float
     cores: float
 
-    def fits(self, within: "Room") -> bool:
+    def fits(self, within: "Capacity") -> bool:
         return self.memory_mib <= within.memory_mib + ROUNDING and self.cores <= within.cores + ROUNDING
 
 
@@ -50,78 +50,78 @@ class AdmissionSettings(Record):
     cores_each: float = Field(default=0.25, ge=0)
     """What one sandbox is counted as."""
 
-    def total(self) -> Room:
+    def total(self) -> Capacity:
         memory = self.memory_mib if self.memory_mib is not None else machine_mib() - self.memory_headroom_mib
-        return Room(max(0, memory), self.cores if self.cores is not None else float(len(os.sched_getaffinity(0))))
+        return Capacity(max(0, memory), self.cores if self.cores is not None else float(len(os.sched_getaffinity(0))))
 
-    def wish(self, limit_mib: int | None) -> Room:
-        """The room of a sandbox with that memory limit; without any limit it is alone on the machine."""
+    def demand(self, limit_mib: int | None) -> Capacity:
+        """What a sandbox with that memory limit is counted as; one without any limit has the machine to itself."""
         memory = self.memory_each_mib or limit_mib
-        return Room(self.total().memory_mib if memory is None else memory, self.cores_each)
+        return Capacity(self.total().memory_mib if memory is None else memory, self.cores_each)
 
 
 class Admission:
-    """What is free, and who waits for it."""
+    """The free capacity and the queue of those who wait for it."""
 
-    def __init__(self, total: Room) -> None:
+    def __init__(self, total: Capacity) -> None:
         self.total = total
         self.free = total
-        self._waiting: deque[tuple[Room, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[Capacity, asyncio.Future[None]]] = deque()
 
     @property
     def waiting(self) -> int:
         return sum(not future.done() for _, future in self._waiting)
 
-    def check(self, wish: Room) -> None:
-        """ConfigError where it could never be granted."""
-        if not wish.fits(self.total):
+    def check(self, demand: Capacity) -> None:
+        """Raise ConfigError where the demand could never be granted."""
+        if not demand.fits(self.total):
             raise ConfigError(
-                f"a sandbox that is counted as {wish.memory_mib:g} MiB and {wish.cores:g} cores never fits: "
+                f"a sandbox that is counted as {demand.memory_mib:g} MiB and {demand.cores:g} cores never fits: "
                 f"there are {self.total.memory_mib:g} MiB and {self.total.cores:g} cores for sandboxes; "
                 "lower limits.memory_mib, or see the fields of admission",
                 kind="never_admitted",
             )
 
     @contextlib.asynccontextmanager
-    async def hold(self, wish: Room) -> AsyncIterator[None]:
-        """Waits for the room, and has it."""
-        self.check(wish)
-        await self._take(wish)
+    async def hold(self, demand: Capacity) -> AsyncIterator[None]:
+        """Wait until the demand is granted, and reserve it for the block."""
+        self.check(demand)
+        await self._take(demand)
         try:
             yield
         finally:
-            self._give(wish)
+            self._give(demand)
 
-    async def _take(self, wish: Room) -> None:
+    async def _take(self, demand: Capacity) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wish, future))
+        self._waiting.append((demand, future))
         self._grant()
         try:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._give(wish)  # granted, and nobody there to have it
+                self._give(demand)  # granted to a task that was cancelled
             else:
-                self._grant()  # who stands behind may go on
+                self._grant()  # those that waited behind it may be granted
             raise
 
-    def _give(self, wish: Room) -> None:
-        self.free = Room(self.free.memory_mib + wish.memory_mib, self.free.cores + wish.cores)
+    def _give(self, demand: Capacity) -> None:
+        self.free = Capacity(self.free.memory_mib + demand.memory_mib, self.free.cores + demand.cores)
         self._grant()
 
     def _grant(self) -> None:
         while self._waiting:
-            wish, future = self._waiting[0]
-            if not future.done() and not wish.fits(self.free):
+            demand, future = self._waiting[0]
+            if not future.done() and not demand.fits(self.free):
                 return
             self._waiting.popleft()
             if not future.done():
-                self.free = Room(self.free.memory_mib - wish.memory_mib, self.free.cores - wish.cores)
+                self.free = Capacity(self.free.memory_mib - demand.memory_mib, self.free.cores - demand.cores)
                 future.set_result(None)
 
 
 async def shared_admission(settings: AdmissionSettings) -> Lease[Admission]:
-    """The count that all servers of this process with these settings share."""
+    """The admission that all servers of this process with these settings share."""
 
     async def make() -> Admission:
         return Admission(settings.total())
@@ -134,8 +134,8 @@ async def shared_admission(settings: AdmissionSettings) -> Lease[Admission]:
 
 def machine_mib() -> float:
     """Memory of this machine, or of the container that we are in."""
-    found = [psutil.virtual_memory().total]
+    sizes = [psutil.virtual_memory().total]
     for path in _LIMITS:
         with contextlib.suppress(OSError, ValueError):
-            found.append(int(Path(path).read_text()))
-    return min(found) / 2**20
+            sizes.append(int(Path(path).read_text()))
+    return min(sizes) / 2**20

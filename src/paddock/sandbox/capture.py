@@ -1,4 +1,4 @@
-"""Reading a stream while it comes: the head and the tail are kept, the middle is counted; linear in what is written."""
+"""Reads a stream as it comes: head and tail are kept, the middle is counted; the cost is linear in what is written."""
 
 import asyncio
 import os
@@ -9,8 +9,8 @@ from paddock.sandbox.records import Output
 CHUNK_BYTES = 1 << 16
 
 
-class Kept:
-    """Bytes added, head and tail kept."""
+class HeadTailBuffer:
+    """Takes any number of bytes; keeps the first `head_bytes` and the last `tail_bytes` of them."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self._head_room = head_bytes
@@ -23,17 +23,17 @@ class Kept:
     def add(self, data: bytes) -> None:
         if self._head_room:
             self._head.append(data[: self._head_room])
-            taken = len(self._head[-1])
-            self._head_room -= taken
-            data = data[taken:]
+            n_taken = len(self._head[-1])
+            self._head_room -= n_taken
+            data = data[n_taken:]
         if not data:
             return
         self._tail.append(data)
         self._tail_size += len(data)
         while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_room:
-            gone = len(self._tail.popleft())
-            self._tail_size -= gone
-            self._dropped += gone
+            n_dropped = len(self._tail.popleft())
+            self._tail_size -= n_dropped
+            self._dropped += n_dropped
 
     def output(self) -> Output:
         tail = b"".join(self._tail)
@@ -41,19 +41,19 @@ class Kept:
         return Output(head=b"".join(self._head), tail=tail[over:], dropped_bytes=self._dropped + over)
 
 
-class Reader:
-    """Reads a descriptor into `kept` until its end; owns the descriptor."""
+class OutputReader:
+    """Reads a descriptor into a buffer until its end; owns the descriptor."""
 
-    def __init__(self, fd: int, kept: Kept) -> None:
+    def __init__(self, fd: int, buffer: HeadTailBuffer) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
-        self._kept = kept
+        self._buffer = buffer
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.Event()
         self._loop.add_reader(fd, self._read)
 
     def drain(self) -> None:
-        """Take what is there now."""
+        """Read what the descriptor has at this moment."""
         while not self.ended.is_set() and self._read():
             pass
 
@@ -73,5 +73,5 @@ class Reader:
         if not data:
             self.close()
             return False
-        self._kept.add(data)
+        self._buffer.add(data)
         return True

@@ -1,10 +1,10 @@
-"""How a sandbox ended, and whose doing that was: from what the kernel says of it, not from what runs inside.
+"""How a sandbox ended, and who caused it: from what the kernel says of it, not from what runs inside.
 
 Reach   nothing inside can signal, trace or name a keeper, a runtime or the first process (`keeper.pid1`). So a signal
         that somebody has to send came from outside. Faults and exits of their own come of nothing that a machine does
         by itself: a hole would look like that.
 
-        | evidence                                                           | whose doing, and how it is told       |
+        | evidence                                                           | who caused it, how it is reported     |
         |--------------------------------------------------------------------|---------------------------------------|
         | the watchdog found a budget used up                                | policy's: BudgetExceeded              |
         | the first process was killed as the kernel killed in its cgroup,   | policy's: BudgetExceeded `memory`     |
@@ -24,10 +24,10 @@ Doubt   `InfraError.doubtful`: the failure is the machine's once; the second of 
 import signal
 from typing import Literal, NamedTuple
 
-How = Literal["closed", "died", "lost", "failed", "hangs", "stopped", "disbelieved", "unheard"]
-"""`closed`: it was ended from here. `died`: its first process ended. Else its keeper: `lost` ended without a word,
-`failed` said what failed, `hangs` does not answer, `stopped` can't, `disbelieved` said what can't be, `unheard` speaks
-where this process can't listen."""
+How = Literal["closed", "died", "lost", "failed", "hangs", "stopped", "untrusted", "unreachable"]
+"""`closed`: it was ended from here. `died`: its first process ended. Else its keeper: `lost` ended without a message,
+`failed` reported what failed, `hangs` does not answer, `stopped` was stopped by a signal, `untrusted` sent what can't
+be true, `unreachable` can't be talked to for what this process lacks."""
 SENT = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 """Signals that no fault raises: somebody has to send them."""
 _SHELL_SIGNALS = range(129, 193)
@@ -38,25 +38,25 @@ class End(NamedTuple):
 
     how: How
     why: str
-    """In words."""
+    """The cause, as text for people."""
     status: int | None = None
     """Of the first process where it `died`, of the keeper where that was `lost`: exit code, or minus the number of the
     signal that ended it. None: not known."""
 
     @property
     def signal(self) -> int | None:
-        """What ended it; None: no signal, or nobody knows. A runtime tells of one as a shell does."""
+        """The signal that ended it; None: none, or unknown. A runtime reports signal n as exit code 128 + n."""
         if self.status is None:
             return None
-        told = self.status - 128 if self.status in _SHELL_SIGNALS else -self.status
-        return told if told > 0 else None
+        number = self.status - 128 if self.status in _SHELL_SIGNALS else -self.status
+        return number if number > 0 else None
 
     @property
     def doubtful(self) -> bool:
-        """Neither the policy's doing nor the machine's, for all that is known."""
+        """Whether it is unknown who caused it, the policy or the machine."""
         if self.how in ("died", "lost"):
             return self.signal not in SENT
-        return self.how in ("failed", "hangs", "disbelieved")
+        return self.how in ("failed", "hangs", "untrusted")
 
     def __str__(self) -> str:
         if self.how not in ("died", "lost"):

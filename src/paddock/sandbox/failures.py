@@ -6,7 +6,7 @@
         ├── RuntimeMissing   no runtime works here: the message says which were tried, why not, and what to install
         └── ImageDamaged     the store has lost a part of an image: it has to be made again
     BudgetExceeded           the policy's: the whole sandbox was killed because it used up its own budget
-    SandboxRequestError      a wish that no sandbox can grant: bad path, unknown image
+    SandboxRequestError      a request that no sandbox can serve: bad path, unknown image
     ImageMissing             the row's: no such image in the store, or in the registry
     ImageInvalid             the row's: what is called an image is none, or not the one that its digest says
 

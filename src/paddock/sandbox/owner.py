@@ -2,7 +2,7 @@
 
 Layout  `<home>/state/<owner>/lock` held by flock (the kernel lets go of it however the owner ends), and one folder per
         sandbox: `sandbox.json` (its handle), `upper`, `work`, `merged`. An owner's id starts with its process id.
-Born    under a name with a dot, renamed when locked: a folder without a dot whose lock is free is a dead owner's.
+Start   a folder has a name with a dot until it is locked: one without a dot whose lock is free is a dead owner's.
 """
 
 import contextlib
@@ -16,25 +16,25 @@ from pathlib import Path
 
 from paddock.sandbox.records import SandboxHandle
 
-BIRTH_S = 60.0
-"""A folder with a dot that is older was given up."""
+UNLOCKED_S = 60.0
+"""Age in seconds past which a folder that is still not locked is a dead owner's."""
 HANDLE = "sandbox.json"
 
 
-class Owner:
+class OwnerFolder:
     """This provider's folder."""
 
     def __init__(self, home: Path) -> None:
         self.id = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         state = state_folder(home)
-        unborn = state / f".{self.id}"
+        unlocked = state / f".{self.id}"
         self.folder = state / self.id
-        for folder in (home, state, unborn):
+        for folder in (home, state, unlocked):
             folder.mkdir(parents=True, exist_ok=True)
             os.chmod(folder, 0o711)  # noqa: PTH101, S103 - the payload's uid must be able to pass
-        self._lock = os.open(unborn / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(unlocked / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        unborn.rename(self.folder)
+        unlocked.rename(self.folder)
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -48,10 +48,10 @@ def state_folder(home: Path) -> Path:
 def owners(home: Path) -> list[Path]:
     """Folders of owners, living and dead."""
     try:
-        found = [folder for folder in state_folder(home).iterdir() if folder.is_dir()]
+        folders = [folder for folder in state_folder(home).iterdir() if folder.is_dir()]
     except FileNotFoundError:
         return []
-    return sorted(folder for folder in found if not folder.name.startswith(".") or _age_s(folder) > BIRTH_S)
+    return sorted(folder for folder in folders if not folder.name.startswith(".") or _age_s(folder) > UNLOCKED_S)
 
 
 def sandboxes(owner: Path) -> list[Path]:
@@ -62,7 +62,7 @@ def sandboxes(owner: Path) -> list[Path]:
 
 
 def handle_of(sandbox: Path) -> SandboxHandle | None:
-    """None: it was only being made."""
+    """The handle that a sandbox's folder records; None: the sandbox was never complete."""
     try:
         return SandboxHandle.model_validate_json((sandbox / HANDLE).read_bytes())
     except (OSError, ValueError):
@@ -70,13 +70,13 @@ def handle_of(sandbox: Path) -> SandboxHandle | None:
 
 
 def is_alive(owner: Path) -> bool:
-    with holding(owner) as dead:
+    with try_lock(owner) as dead:
         return not dead
 
 
 @contextlib.contextmanager
-def holding(owner: Path) -> Iterator[bool]:
-    """True where its owner is dead; nobody else is told so meanwhile."""
+def try_lock(owner: Path) -> Iterator[bool]:
+    """Hold an owner's lock for the block: True where the owner is dead, False where somebody else holds it."""
     try:
         fd = os.open(owner / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:

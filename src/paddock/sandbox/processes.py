@@ -1,7 +1,7 @@
 """Processes of the host, by id: who descends from whom, and killing all of them.
 
 Law     a process is named by its id and its start time together: an id alone may have come to mean another process.
-Order   what is to be killed is stopped first, from the top: nothing sees a part of itself die and goes on, or forks on.
+Order   a tree is stopped from the top before it is killed, so that nothing in it reacts to a part's death, or forks.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KILL_TIMEOUT_S = 5.0
-"""Seconds in which a tree has to be dead; a fork bomb may outrun a killer that walks."""
+"""Seconds in which a tree has to be dead; a fork bomb may multiply faster than it is killed."""
 
 
 class Process(NamedTuple):
@@ -22,7 +22,7 @@ class Process(NamedTuple):
     """Clock ticks since boot."""
 
 
-class State(NamedTuple):
+class ProcessState(NamedTuple):
     """What `/proc` says of a process, which every user may read."""
 
     ended: bool
@@ -34,14 +34,14 @@ class State(NamedTuple):
     """By a signal or a tracer."""
 
 
-def state(pid: int) -> State | None:
+def state(pid: int) -> ProcessState | None:
     """None: there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (OSError, ValueError):
         return None
     fields = text[text.rindex(b")") + 2 :].split()
-    return State(fields[0] == b"Z", int(fields[1]), int(fields[19]), fields[0] in (b"T", b"t"))
+    return ProcessState(fields[0] == b"Z", int(fields[1]), int(fields[19]), fields[0] in (b"T", b"t"))
 
 
 def started_at(pid: int) -> int | None:
@@ -63,8 +63,8 @@ def descendants(top: Process | None) -> list[Process]:
     while waiting:
         parent = waiting.pop()
         children = _children(parent.pid)
-        known = state(parent.pid)
-        if known is None or known.started != parent.started:
+        now = state(parent.pid)
+        if now is None or now.started != parent.started:
             continue  # its id may have come to mean another, whose children those are
         for child in children:
             below = state(child)
@@ -96,7 +96,7 @@ def signal_process(process: Process, number: int) -> bool:
 
 
 async def kill_tree(top: Process | None) -> bool:
-    """Kill it and everything below it; False when it outran us. None is one that has ended."""
+    """Kill a process and all below it; False when it multiplied faster. None: a process that has ended."""
     dead = await _kill_stopped(top, ())
     if top:
         signal_process(top, signal.SIGKILL)
@@ -104,7 +104,7 @@ async def kill_tree(top: Process | None) -> bool:
 
 
 async def kill_below(top: Process | None, *, spare: Collection[Process] = ()) -> bool:
-    """Kill everything below it but `spare` and what descends from it; `top` goes on then. False: it outran us."""
+    """Kill all below `top` but `spare` and its descendants, and let `top` go on. False: they multiplied faster."""
     dead = await _kill_stopped(top, spare)
     if top:
         signal_process(top, signal.SIGCONT)
@@ -116,12 +116,12 @@ async def _kill_stopped(top: Process | None, spare: Collection[Process]) -> bool
     if top:
         signal_process(top, signal.SIGSTOP)
     stopped: set[Process] = set()
-    while fresh := [one for one in _outside(descendants(top), spare) if one not in stopped]:
+    while running := [one for one in _outside(descendants(top), spare) if one not in stopped]:
         if time.monotonic() > deadline:
             return False
-        for process in fresh:
+        for process in running:
             signal_process(process, signal.SIGSTOP)
-        stopped.update(fresh)
+        stopped.update(running)
         await asyncio.sleep(0)
     while victims := _outside(descendants(top), spare):
         if time.monotonic() > deadline:
@@ -133,10 +133,10 @@ async def _kill_stopped(top: Process | None, spare: Collection[Process]) -> bool
 
 
 def _outside(all_below: list[Process], spare: Collection[Process]) -> list[Process]:
-    kept = {process for process in spare if process in all_below}
-    for process in list(kept):
-        kept.update(descendants(process))
-    return [process for process in all_below if process not in kept]
+    spared = {process for process in spare if process in all_below}
+    for process in list(spared):
+        spared.update(descendants(process))
+    return [process for process in all_below if process not in spared]
 
 
 def _children(pid: int) -> list[int]:

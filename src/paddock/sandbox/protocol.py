@@ -1,8 +1,8 @@
-"""What can hold sandboxes: a runtime on this machine now, a remote pool with leases later. Flat, by id, with records.
+"""The protocol of a provider of sandboxes: methods that take ids and records, so that it can also be served remotely.
 
 Law     every method may raise `SandboxError` (the machine's) or `BudgetExceeded` (the policy's), `SandboxRequestError`
-        (the caller's); none of these is ever told as a command's output. What a sandbox has changed is told while it
-        lives, or after it was killed for its own budget. `destroy` is idempotent and always ends.
+        (the caller's); none of these ever stands as a command's output. What a sandbox has changed can be read while
+        it lives, or after it was killed for its own budget. `destroy` is idempotent and always ends.
 Ids     see `records`: `create` and `exec` are replayed by their request id, so a lost reply can be asked for again.
 """
 
@@ -13,8 +13,8 @@ from paddock.sandbox.layers import Patch
 from paddock.sandbox.records import (
     ExecRequest,
     ExecResult,
-    FileChange,
-    Killed,
+    MemoryKill,
+    PathChange,
     SandboxHandle,
     SandboxSpec,
     ShellRequest,
@@ -50,7 +50,7 @@ class Provider(Protocol):
         ...
 
     async def shell_poll(self, sandbox_id: str, shell_id: str, *, wait_s: float = 0.0) -> ShellResult:
-        """What came since the last result; returns early when the line ends."""
+        """The output since the last result, after at most `wait_s` seconds; returns early when the line ends."""
         ...
 
     async def shell_type(self, sandbox_id: str, shell_id: str, data: bytes) -> None:
@@ -76,7 +76,7 @@ class Provider(Protocol):
         """Replace a file, its folders made where missing; same errors. `mode`: permission bits, None keeps or 0644."""
         ...
 
-    async def changes(self, sandbox_id: str, under: str = "/") -> list[FileChange]:
+    async def changes(self, sandbox_id: str, under: str = "/") -> list[PathChange]:
         """Paths that differ from the image, sorted."""
         ...
 
@@ -94,14 +94,14 @@ class Provider(Protocol):
         """Keep the file system as an image called `name`; use it as `SandboxSpec.image` to fork."""
         ...
 
-    async def tunnel(self, sandbox_id: str, *, port: int) -> "Listener":
+    async def tunnel(self, sandbox_id: str, *, port: int) -> "TunnelListener":
         """A listening socket on the sandbox's loopback, whose accepting end is here."""
         ...
 
     async def stats(self, sandbox_id: str) -> Stats: ...
 
-    async def kills(self, sandbox_id: str) -> list[Killed]:
-        """What was killed for its memory since the last call. Raises where the machine's own memory was the reason."""
+    async def kills(self, sandbox_id: str) -> list[MemoryKill]:
+        """Processes killed for memory since the last call. Raises where the machine's own memory was the reason."""
         ...
 
     def live(self) -> list[SandboxHandle]:
@@ -113,18 +113,18 @@ class Provider(Protocol):
         ...
 
 
-class Listener(Protocol):
+class TunnelListener(Protocol):
     """Connections from inside a sandbox, accepted outside."""
 
     @property
     def port(self) -> int: ...
 
-    def connections(self) -> AsyncIterator["Connection"]: ...
+    def connections(self) -> AsyncIterator["TunnelConnection"]: ...
 
     async def close(self) -> None: ...
 
 
-class Connection(Protocol):
+class TunnelConnection(Protocol):
     """One byte stream from inside a sandbox."""
 
     async def read(self, max_bytes: int = 65536) -> bytes: ...

@@ -1,8 +1,8 @@
 """Whether sandboxes can be started here at this moment.
 
-Law     what was started for a caller counts, so a provider at work starts none beside it. Where there was none lately,
-        the smallest sandbox is started and ended: one for all who ask meanwhile.
-Errors  none: why not is the answer, as text.
+Law     a sandbox that was started for a caller counts as proof. Where none was started lately, the smallest sandbox is
+        started and ended, once for all callers that ask meanwhile.
+Errors  none: the reason is returned as text.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ class Readiness:
 
     def __init__(self, provider: LocalProvider) -> None:
         self._provider = provider
-        self._trying = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._failed_at = float("-inf")
         self._why_not = ""
 
     async def why_not(self) -> str | None:
         """Why no sandbox can be started; None: one could be, within the last `FRESH_S`."""
-        async with self._trying:
+        async with self._lock:
             now = time.monotonic()
             if now - self._provider.started_at < FRESH_S:
                 return None

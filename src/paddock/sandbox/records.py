@@ -1,6 +1,6 @@
-"""Records of a sandbox: what is asked for, what it is, what came of a command. No host path, no descriptor.
+"""Records of a sandbox: its specification, its handle, requests and results. No host path, no descriptor.
 
-Ids     `request_id` names one wish: `create` and `exec` with one that was served already give the same answer again.
+Ids     `request_id` names one request: `create` and `exec` with one that was served give the same answer again.
 Units   seconds as float, sizes in MiB where a name says so, else bytes; paths are absolute inside the sandbox.
 Law     a command's own end (any exit code, a time limit, its memory killed) is a record; the sandbox's failure is
         raised (`failures`), so neither can pass for the other.
@@ -98,7 +98,7 @@ class Output(Record):
         return self.dropped_bytes == 0
 
     def __bytes__(self) -> bytes:
-        """What was kept, with a line that says what was not."""
+        """The kept bytes, with a line between head and tail that counts the dropped ones."""
         if self.whole:
             return self.head + self.tail
         return self.head + b"\n[... %d bytes left out ...]\n" % self.dropped_bytes + self.tail
@@ -108,7 +108,7 @@ class ExecResult(Record):
     """How a command ended."""
 
     exit_code: int
-    """As a shell says it: 128 + n for signal n."""
+    """As a shell reports it: 128 + n for signal n."""
     stdout: Output
     stderr: Output = Output()
     killed_by: KilledBy | None = None
@@ -165,10 +165,10 @@ class Stats(Record):
     """Processes that its memory limit has cost so far."""
     kernel_kills: int | None = None
     """Processes of it that the kernel has killed for want of memory, its limit's or the machine's; None: this machine
-    has no cgroups, which tell of them."""
+    has no cgroups, which count them."""
 
 
-class FileChange(Record):
+class PathChange(Record):
     """One path that differs from the image."""
 
     path: str
@@ -177,7 +177,7 @@ class FileChange(Record):
     size_bytes: int = 0
 
 
-class Killed(Record):
+class MemoryKill(Record):
     """A process that was killed for memory, for the answer to the model."""
 
     command: str

@@ -1,30 +1,30 @@
-"""Requests by id: one that runs is joined, one that was answered is told again, a failed one may be tried again."""
+"""Requests by id: one that runs is joined, one that was answered is answered again, a failed one may be retried."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-REMEMBERED = 1024
-"""Answers that are kept for a repeat."""
+MAX_ANSWERS = 1024
+"""Answers that are kept for repeated requests."""
 T = TypeVar("T")
 
 
-class _Request:
-    __slots__ = ("task", "told", "waiters")
+class _PendingRequest:
+    __slots__ = ("delivered", "task", "waiters")
 
     def __init__(self, task: "asyncio.Task[Any]") -> None:
         self.task = task
         self.waiters = 0
-        self.told = False
-        """Somebody has its answer."""
+        self.delivered = False
+        """Whether a caller has its answer."""
 
 
-class Requests:
+class RequestLog:
     """The latest requests and their answers."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, ...], _Request] = OrderedDict()
+        self._requests: OrderedDict[tuple[str, ...], _PendingRequest] = OrderedDict()
 
     async def once(
         self,
@@ -32,37 +32,37 @@ class Requests:
         act: Callable[[], Coroutine[Any, Any, T]],
         undo: Callable[[T], Awaitable[None]] | None = None,
     ) -> T:
-        """The answer of that request; it is given up when nobody waits for it any more. `undo` takes back one that came
-        all the same, too late for whoever waited."""
-        request = self._known.get(name)
+        """The answer of the request `name`, made by `act` once; it is cancelled when nobody waits for it any more.
+        `undo` takes back an answer that came in spite of that."""
+        request = self._requests.get(name)
         if request is None:
-            request = self._known[name] = _Request(asyncio.ensure_future(act()))
+            request = self._requests[name] = _PendingRequest(asyncio.ensure_future(act()))
             self._trim()
         request.waiters += 1
         try:
             answer: T = await asyncio.shield(request.task)
         except asyncio.CancelledError:
-            if request.waiters == 1 and not request.told:
-                self._known.pop(name, None)
+            if request.waiters == 1 and not request.delivered:
+                self._requests.pop(name, None)
                 await asyncio.shield(_give_up(request.task, undo))
             raise
         except BaseException:
-            self._known.pop(name, None)
+            self._requests.pop(name, None)
             raise
         finally:
             request.waiters -= 1
-        request.told = True
+        request.delivered = True
         return answer
 
     def forget(self, first: str) -> None:
-        """Drop what is known of names that start so."""
-        for name in [name for name, request in self._known.items() if name[0] == first and request.task.done()]:
-            del self._known[name]
+        """Drop the answers of requests whose name starts with `first`."""
+        for name in [name for name, request in self._requests.items() if name[0] == first and request.task.done()]:
+            del self._requests[name]
 
     def _trim(self) -> None:
-        for name in list(self._known)[: max(0, len(self._known) - REMEMBERED)]:
-            if self._known[name].task.done():
-                del self._known[name]
+        for name in list(self._requests)[: max(0, len(self._requests) - MAX_ANSWERS)]:
+            if self._requests[name].task.done():
+                del self._requests[name]
 
 
 async def _give_up(task: "asyncio.Task[T]", undo: Callable[[T], Awaitable[None]] | None) -> None:

@@ -1,4 +1,4 @@
-"""What sandboxes on this machine may be told: the `sandbox` block of a config.
+"""Settings of sandboxes on this machine: the `sandbox` block of a config.
 
 Units   in the field names. Folders default by user: root's below `/var/lib/paddock`, another's below
         `$XDG_DATA_HOME/paddock` (or `~/.local/share/paddock`); `PADDOCK_HOME` replaces both.
@@ -104,7 +104,7 @@ class SandboxSettings(BaseModel):
     starts_at_once: int = Field(default_factory=lambda: 2 * (os.cpu_count() or 1), ge=1)
     """Sandboxes that may be starting at the same time."""
     start_timeout_s: float = Field(default=60.0, gt=0)
-    """From wish to first command."""
+    """Seconds from the request to the first command."""
     answer_timeout_s: float = Field(default=60.0, gt=0)
     """For a command to have started, or a file or port to be open; then the sandbox is ended as failed."""
     stop_timeout_s: float = Field(default=10.0, gt=0)

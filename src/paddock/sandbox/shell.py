@@ -5,9 +5,9 @@ Channels  lines go in by a pipe that is the shell's stdin, statuses come out by 
           output can pass for a status.
 Line      `eval` of the quoted text, then our report: exit status and folder, and a fence written to the terminal; what
           comes before the fence is the line's output. ^C makes a shell drop the rest of its line, so the report is sent
-          again after it; one that comes twice is known by its number.
-Again     where a shell was and can't be started any more, because what it is started from is gone, the line ends with
-          126, `closed`: that was done inside.
+          again after it; its number tells a report that comes twice.
+Reopening where a shell can't be started any more, because its program is gone, the line ends with 126, `closed`: that
+          was done inside.
 Ends      ^C and time limits act on the processes below the shell that were born since the line began: servers that an
           earlier line left in the background live on. A shell that can't be brought back is killed: `closed`.
 """
@@ -21,20 +21,20 @@ import time
 from collections.abc import Mapping
 
 from paddock.sandbox import processes
-from paddock.sandbox.capture import CHUNK_BYTES, Kept
+from paddock.sandbox.capture import CHUNK_BYTES, HeadTailBuffer
 from paddock.sandbox.failures import SandboxError, SandboxRequestError
-from paddock.sandbox.link import Command, Link, Refused
+from paddock.sandbox.keeper_client import CommandStartError, KeeperClient, RunningCommand
 from paddock.sandbox.records import KilledBy, Output, ShellRequest, ShellResult
 
 _BASH = "bash --norc --noprofile --noediting -i"
 _START = "exec {} 8>&4 9<&0 0<&3 3<&- 4>&-"
 INTERRUPT_WAIT_S = 2.0
-"""For a line to end after ^C."""
+"""Seconds for a line to end after ^C."""
 RECOVERY_S = 5.0
-"""For the shell to answer again after its line was killed."""
+"""Seconds for the shell to answer again after its line was killed."""
 OPEN_TIMEOUT_S = 15.0
 REFUSED_CODE = 126
-"""As a shell says it of a program that can't be started."""
+"""Exit code of a shell for a program that can't be started."""
 _IDLE_S = 0.1
 _INTERRUPT = b"\x03"
 _SERIAL_DIGITS = 8
@@ -42,11 +42,11 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + " _./-=+,:@")
 _NUDGE_S = 0.05
 
 
-class Shell:
+class PersistentShell:
     """One shell; opened anew by the next line when it has ended."""
 
-    def __init__(self, link: Link, env: Mapping[str, str], workdir: str, request: ShellRequest) -> None:
-        self._link = link
+    def __init__(self, keeper: KeeperClient, env: Mapping[str, str], workdir: str, request: ShellRequest) -> None:
+        self._keeper = keeper
         self._env = {**env, "PS1": "", "PS2": "", "HISTFILE": ""}
         self._request = request
         self._workdir = workdir
@@ -55,49 +55,49 @@ class Shell:
         """Of the last line."""
         self._fence = secrets.token_hex(12)
         self._bash = False
-        self._open: _Open | None = None
-        self._line: _Line | None = None
+        self._open: _ShellProcess | None = None
+        self._line: _RunningLine | None = None
 
     @property
     def pid(self) -> int | None:
-        """As the host sees it; None: it is closed."""
+        """Process id on the host; None: the shell is closed."""
         return self._open.command.process.pid if self._open and self._open.command.process else None
 
     async def open(self) -> None:
         lines_read, lines_write = os.pipe2(os.O_CLOEXEC)
-        told_read, told_write = os.pipe2(os.O_CLOEXEC)
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
         try:
             program = f"command -v bash >/dev/null 2>&1 && {_START.format(_BASH)}; {_START.format('sh -i')}"
-            command = await self._link.exec(
+            command = await self._keeper.exec(
                 ["/bin/sh", "-c", program],
                 self._env,
                 self._workdir,
-                [lines_read, told_write],
+                [lines_read, status_write],
                 terminal=[self._request.rows, self._request.columns],
             )
         except BaseException as error:
             os.close(lines_write)
-            os.close(told_read)
-            if isinstance(error, Refused):
+            os.close(status_read)
+            if isinstance(error, CommandStartError):
                 raise SandboxRequestError(f"no shell: {error}", kind="shell_unavailable") from error
             raise
         finally:
             os.close(lines_read)
-            os.close(told_write)
-        self._open = _Open(command, lines_write, told_read, self._kept(), self._fence)
+            os.close(status_write)
+        self._open = _ShellProcess(command, lines_write, status_read, self._buffer(), self._fence)
         self._bash = False
         try:
             result = await self.run('[ -n "$BASH_VERSION" ]', wait_s=OPEN_TIMEOUT_S)
         except BaseException:
-            self.abandon()  # nobody knows it yet who would close it
+            self.abandon()  # no caller has it yet who would close it
             raise
         self._bash = result.exit_code == 0
         self._code = 0
         if result.running or result.closed:
             self.abandon()
-            said = bytes(result.output)[-500:]
+            output = bytes(result.output)[-500:]
             # What runs inside may hold it up, or have put another program in its place.
-            raise SandboxError(f"the shell did not start: {said!r}", kind="shell_failed", doubtful=True)
+            raise SandboxError(f"the shell did not start: {output!r}", kind="shell_failed", doubtful=True)
 
     async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellResult:
         if self._line is not None:
@@ -112,11 +112,11 @@ class Shell:
         if "\0" in line:
             raise SandboxRequestError("a shell line can't hold a NUL byte", kind="shell_line")
         self._serial += 1
-        self._line = _Line(self._serial, processes.descendants(shell.command.process))
+        self._line = _RunningLine(self._serial, processes.descendants(shell.command.process))
         shell.expect(self._serial)
         try:
             await shell.send(
-                _status(self._code) + _quoted(line, bash=self._bash) + b" <&9 8>&- 9>&-; " + self._report()
+                _status(self._code) + _eval_line(line, bash=self._bash) + b" <&9 8>&- 9>&-; " + self._report()
             )
             if timeout_s is not None and (wait_s is None or timeout_s <= wait_s):
                 if not await self._wait(timeout_s):
@@ -146,7 +146,7 @@ class Shell:
         shell = self._shell()
         await shell.type(_INTERRUPT)
         await shell.send(self._report())
-        await shell.answered(INTERRUPT_WAIT_S)
+        await shell.wait_for_answer(INTERRUPT_WAIT_S)
         return self._result(None if self._line is None else "interrupt")
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class Shell:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of it: it, or its sandbox, is as good as dead."""
+        """Close its descriptors without waiting: the shell, or its sandbox, is ending."""
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -169,12 +169,12 @@ class Shell:
         if not self._bash:
             # At a syntax error these drop the rest of their line, our report with it, and wait for another.
             first = _IDLE_S if wait_s is None else min(wait_s, _IDLE_S)
-            if await shell.answered(first):
+            if await shell.wait_for_answer(first):
                 return True
             wait_s = None if wait_s is None else wait_s - first
             if not processes.descendants(shell.command.process):
                 await shell.send(self._report())
-        return await shell.answered(wait_s)
+        return await shell.wait_for_answer(wait_s)
 
     async def _stop(self, why: KilledBy) -> ShellResult:
         """Kill what the line has started, until the shell answers."""
@@ -187,22 +187,22 @@ class Shell:
             shell.signal(signal.SIGINT)
             await processes.kill_below(shell.command.process, spare=line.before)
             await shell.send(self._report())
-            if await shell.answered(_NUDGE_S):
+            if await shell.wait_for_answer(_NUDGE_S):
                 return self._result(why)
         shell.signal(signal.SIGKILL)
-        await shell.answered(RECOVERY_S)
+        await shell.wait_for_answer(RECOVERY_S)
         return self._result(why)
 
     def _result(self, killed_by: KilledBy | None = None) -> ShellResult:
         shell, line = self._open, self._line
-        if shell is not None and shell.lost is not None:
-            lost = shell.lost
+        if shell is not None and shell.sandbox_error is not None:
+            sandbox_error = shell.sandbox_error
             self.abandon()
-            raise lost
+            raise sandbox_error
         if shell is None:
-            return ShellResult(output=Kept(0, 0).output(), workdir=self._workdir, closed=True)
+            return ShellResult(output=HeadTailBuffer(0, 0).output(), workdir=self._workdir, closed=True)
         duration_s = 0.0 if line is None else time.monotonic() - line.started
-        output = shell.take(self._kept())
+        output = shell.take(self._buffer())
         if shell.closed is not None:
             code = shell.closed
             self.abandon()
@@ -233,16 +233,16 @@ class Shell:
         status = f'printf \'%s\\0%s\\0%s\\0\' {self._serial} "$?" "$PWD" >&8'
         return f"{status}; printf {self._fence}{self._serial:0{_SERIAL_DIGITS}} >&9\n".encode()
 
-    def _kept(self) -> Kept:
-        return Kept(self._request.head_bytes, self._request.tail_bytes)
+    def _buffer(self) -> HeadTailBuffer:
+        return HeadTailBuffer(self._request.head_bytes, self._request.tail_bytes)
 
-    def _shell(self) -> "_Open":
+    def _shell(self) -> "_ShellProcess":
         if self._open is None:
             raise SandboxRequestError("the shell is closed", kind="shell_closed")
         return self._open
 
 
-class _Line:
+class _RunningLine:
     """The line that runs."""
 
     def __init__(self, serial: int, before: list[processes.Process]) -> None:
@@ -251,22 +251,22 @@ class _Line:
         self.started = time.monotonic()
 
 
-class _Open:
+class _ShellProcess:
     """A shell process and its channels; owns the descriptors."""
 
-    def __init__(self, command: Command, lines: int, told: int, kept: Kept, fence: str) -> None:
+    def __init__(self, command: RunningCommand, lines: int, statuses: int, buffer: HeadTailBuffer, fence: str) -> None:
         assert command.terminal is not None
         self.command = command
         self.status: tuple[int, str] | None = None
         """Exit status and folder that the last line left; None: it runs."""
         self.closed: int | None = None
         """The shell's own exit status."""
-        self.lost: SandboxError | None = None
+        self.sandbox_error: SandboxError | None = None
         """Its sandbox ended before it."""
         self._lines = lines
-        self._told = told
+        self._statuses = statuses
         self._terminal = command.terminal
-        self._kept = kept
+        self._buffer = buffer
         self._fence = fence.encode()
         self._serial = 0
         self._reports = b""
@@ -275,9 +275,9 @@ class _Open:
         self._fenced = False
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        for fd in (lines, told, self._terminal):
+        for fd in (lines, statuses, self._terminal):
             os.set_blocking(fd, False)
-        self._loop.add_reader(told, self._read_report)
+        self._loop.add_reader(statuses, self._read_report)
         self._loop.add_reader(self._terminal, self._read_output)
         command.exited.add_done_callback(self._on_exit)
 
@@ -286,7 +286,7 @@ class _Open:
         self._pending, self.status, self._fenced = None, None, False
         self._changed.clear()
 
-    async def answered(self, wait_s: float | None) -> bool:
+    async def wait_for_answer(self, wait_s: float | None) -> bool:
         """True when the line, or the shell, has ended in that time."""
         try:
             async with asyncio.timeout(wait_s):
@@ -307,15 +307,15 @@ class _Open:
         if self.command.process is not None:
             processes.signal_process(self.command.process, number)
 
-    def take(self, fresh: Kept) -> Output:
-        output = self._kept.output()
-        self._kept = fresh
+    def take(self, fresh: HeadTailBuffer) -> Output:
+        output = self._buffer.output()
+        self._buffer = fresh
         return output
 
     def close(self) -> None:
-        for fd in (self._told, self._terminal):
+        for fd in (self._statuses, self._terminal):
             self._loop.remove_reader(fd)
-        for fd in (self._lines, self._told, self._terminal):
+        for fd in (self._lines, self._statuses, self._terminal):
             os.close(fd)
         self.signal(signal.SIGKILL)
         self.command.exited.remove_done_callback(self._on_exit)
@@ -331,11 +331,11 @@ class _Open:
                 return  # it has ended; its exit says so
 
     def _read_report(self) -> None:
-        data = _read(self._told)
+        data = _read(self._statuses)
         if data is None:
             return
         if not data:
-            self._loop.remove_reader(self._told)
+            self._loop.remove_reader(self._statuses)
             return
         self._reports += data
         while self._reports.count(b"\0") >= 3:
@@ -353,15 +353,15 @@ class _Open:
             return
         data = self._carry + data
         size = len(self._fence) + _SERIAL_DIGITS
-        kept = []
+        buffer = []
         while (at := data.find(self._fence)) >= 0 and len(data) - at >= size:
             self._fenced = self._fenced or int(data[at + size - _SERIAL_DIGITS : at + size]) == self._serial
-            kept.append(data[:at])
+            buffer.append(data[:at])
             data = data[at + size :]
         hold = len(data) - at if at >= 0 else _overlap(data, self._fence)
         self._carry = data[len(data) - hold :]
-        kept.append(data[: len(data) - hold])
-        self._kept.add(b"".join(kept))
+        buffer.append(data[: len(data) - hold])
+        self._buffer.add(b"".join(buffer))
         self._settle()
 
     def _settle(self) -> None:
@@ -373,20 +373,20 @@ class _Open:
     def _on_exit(self, exited: "asyncio.Future[int]") -> None:
         error = exited.exception()
         if isinstance(error, SandboxError):
-            self.lost = error
+            self.sandbox_error = error
             self.closed = -signal.SIGKILL
         else:
             for _ in range(64):
                 if (data := _read(self._terminal)) is None or not data:
                     break
-                self._kept.add(self._carry + data)
+                self._buffer.add(self._carry + data)
                 self._carry = b""
             self.closed = exited.result()
         self._changed.set()
 
 
 def _read(fd: int) -> bytes | None:
-    """None: nothing now; empty: nothing any more."""
+    """The next bytes; None: there are none at the moment; empty: the stream has ended."""
     try:
         return os.read(fd, CHUNK_BYTES)
     except BlockingIOError:
@@ -409,7 +409,7 @@ def _overlap(data: bytes, fence: bytes) -> int:
     return 0
 
 
-def _quoted(line: str, *, bash: bool) -> bytes:
+def _eval_line(line: str, *, bash: bool) -> bytes:
     """`eval` of the text, on one line; bash needs no process for it, other shells do."""
     mark = "\\" if bash else "\\0"
     body = "".join(

@@ -5,7 +5,7 @@ Why     some limits of the kernel are a user's, whatever its namespaces: inotify
 Lock    a byte of one file of the machine for each uid, whatever home a provider has. It belongs to an open file that
         the sandbox's keeper holds, and is free when that has ended, however it ends.
 Stored  files of layers and sandboxes belong to `payload_id` on the disk whoever has them (`keeper.idmap`).
-Tried   a home where it works is not tried again until the machine is started anew: `<home>/passed/uids`.
+Trial   a home where it works is not tried again until the machine is started anew: `<home>/passed/uids`.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.keeper import shortage
 from paddock.sandbox.owner import state_folder
 from paddock.sandbox.records import Purpose
-from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.runtimes import ContainerRuntime
 from paddock.sandbox.settings import SandboxSettings, UidRanges
 
 LOCKS = Path("/run/paddock/uids")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _GUESSES = 64
-"""Uids that are drawn before the range is searched."""
+"""Uids that are drawn at random before the range is searched."""
 _FLOCK = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, pid."""
 _TRY = "import sys; sys.path.insert(0, sys.argv[1]); from keeper import launch; launch.try_uid(*sys.argv[2:])"
@@ -48,22 +48,22 @@ class Uid(NamedTuple):
 
 
 @contextlib.contextmanager
-def drawn(ranges: UidRanges, purpose: Purpose) -> Iterator[Uid]:
-    """One that no sandbox of this machine has; ours for the block, and as long as anybody has the lock's descriptor.
+def draw_uid(ranges: UidRanges, purpose: Purpose) -> Iterator[Uid]:
+    """A uid that no sandbox of this machine has; taken for the block, and while any process has the lock's descriptor.
 
     SandboxError `uids_used_up` where there is none.
     """
     try:
-        lock = _opened()
+        lock = _open_locks()
     except OSError as error:
         raise SandboxError(f"no uid for a sandbox: {shortage.explained(error)}", kind="start_failed") from error
     try:
-        yield Uid(_locked(lock, ranges, purpose), [lock])
+        yield Uid(_lock_free_uid(lock, ranges, purpose), [lock])
     finally:
         os.close(lock)
 
 
-def why_shared(settings: SandboxSettings, runtime: type[Runtime]) -> str | None:
+def why_shared(settings: SandboxSettings, runtime: type[ContainerRuntime]) -> str | None:
     """Why sandboxes of this runtime share one uid here; None: each has its own. Blocks."""
     if os.geteuid() != 0:
         return "only root can give each its own"
@@ -72,21 +72,21 @@ def why_shared(settings: SandboxSettings, runtime: type[Runtime]) -> str | None:
     if not runtime.own_uids:
         return f"{runtime.name} mounts its layers itself"
     try:
-        os.close(_opened())
+        os.close(_open_locks())
         return _refusal(settings.home, settings.payload_id, settings.uids.first)
     except OSError as error:
         return str(error)
 
 
-def _opened() -> int:
+def _open_locks() -> int:
     LOCKS.parent.mkdir(mode=0o755, exist_ok=True)
     return os.open(LOCKS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-def _locked(lock: int, ranges: UidRanges, purpose: Purpose) -> int:
+def _lock_free_uid(lock: int, ranges: UidRanges, purpose: Purpose) -> int:
     """A free uid, locked."""
     uids = ranges.of(purpose)
-    # By chance: one whose sandbox has just ended is seldom the next.
+    # At random, so that a uid whose sandbox has just ended is seldom the next.
     for uid in itertools.chain((secrets.choice(uids) for _ in range(_GUESSES)), uids):
         try:
             fcntl.fcntl(lock, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, uid, 1, 0))
@@ -103,33 +103,33 @@ def _locked(lock: int, ranges: UidRanges, purpose: Purpose) -> int:
 
 
 def _refusal(home: Path, stored: int, uid: int) -> str | None:
-    """What the kernel says to an overlay in that home for another user than the stored one; None: nothing."""
+    """The kernel's error for an overlay in that home for another user than the stored one; None: it works."""
     state, layers = state_folder(home), home / "layers"
     for folder in (state, layers):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o711)
-    passed = home / "passed/uids"
+    passed_file = home / "passed/uids"
     mark = f"{_BOOT.read_text().strip()} {stored} {[folder.stat().st_dev for folder in (state, layers)]}\n"
     with contextlib.suppress(OSError):
-        if passed.read_text() == mark:
+        if passed_file.read_text() == mark:
             return None
-    why_not = _tried(state, layers, stored, uid)
+    why_not = _trial_failure(state, layers, stored, uid)
     if why_not is None:
-        passed.parent.mkdir(exist_ok=True)
-        passed.write_text(mark)
+        passed_file.parent.mkdir(exist_ok=True)
+        passed_file.write_text(mark)
     return why_not
 
 
-def _tried(state: Path, layers: Path, stored: int, uid: int) -> str | None:
+def _trial_failure(state: Path, layers: Path, stored: int, uid: int) -> str | None:
     # With a dot, as in `owner`: swept later where we are killed.
-    with tempfile.TemporaryDirectory(prefix=".uids-", dir=state) as made:
-        for path in (Path(made), *(Path(made) / name for name in ("upper", "work", "merged"))):
+    with tempfile.TemporaryDirectory(prefix=".uids-", dir=state) as folder:
+        for path in (Path(folder), *(Path(folder) / name for name in ("upper", "work", "merged"))):
             path.mkdir(exist_ok=True)
             os.chown(path, stored, stored)
         words = [sys.executable, "-S", "-E", "-s", "-c", _TRY, str(Path(__file__).parent)]
         try:
             done = subprocess.run(
-                [*words, made, str(layers), str(stored), str(uid)],
+                [*words, folder, str(layers), str(stored), str(uid)],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -122,7 +122,7 @@ async def test_one_shell_keeps_its_folder_and_separate_ones_do_not(standing: Any
 async def test_a_time_limit_truncates_and_what_is_there_is_graded(standing: Any) -> None:
     async with standing(agent_timeout_s=3.0, **script(FIX, "sleep 30")) as stand:
         rollout = await stand.run()
-        assert stand.agent._provider.held.live() == []
+        assert stand.agent._provider.value.live() == []
     assert (rollout.outcome, rollout.reward) == ("truncated", 1.0)
     assert stand.kept()["exit"]["ended"] == "time_limit"
 
@@ -156,7 +156,7 @@ async def test_a_sandbox_that_dies_is_infra_and_has_no_reward(standing: Any) -> 
     async with standing(**script(FIX, "sleep 30")) as stand:
         running = asyncio.create_task(stand.run())
         await until(lambda: list(stand.artifacts.glob("*/*/steps.jsonl")))
-        provider = stand.agent._provider.held
+        provider = stand.agent._provider.value
         await provider.destroy(provider.live()[0].sandbox_id)
         rollout = await running
     assert (rollout.outcome, rollout.reward) == ("infra", None)
@@ -245,7 +245,7 @@ async def test_cancelling_ends_the_sandbox_and_keeps_what_was_done(standing: Any
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert stand.agent._provider.held.live() == []
+        assert stand.agent._provider.value.live() == []
     assert stand.kept("meta.json")["outcome"] == "cancelled"
     assert len(stand.kept()["steps"]) == 1
 
@@ -256,7 +256,7 @@ async def test_a_rollout_waits_until_its_sandbox_fits(standing: Any) -> None:
         most = 0
         runs = [asyncio.create_task(stand.run(stamp=Stamp(run_id="w", group_id=n, member=0))) for n in range(3)]
         while not all(run.done() for run in runs):
-            most = max(most, len(stand.agent._provider.held.live()))
+            most = max(most, len(stand.agent._provider.value.live()))
             await asyncio.sleep(0.01)
     assert [run.result().outcome for run in runs] == ["completed"] * 3
     assert most == 1
@@ -266,12 +266,12 @@ async def test_a_rollout_waits_until_its_sandbox_fits(standing: Any) -> None:
 async def test_agents_of_one_process_share_a_provider_and_its_last_user_closes_it(standing: Any) -> None:
     async with standing("null") as one:
         async with standing(**script(FIX)) as two:
-            provider = one.agent._provider.held
-            assert provider is two.agent._provider.held
+            provider = one.agent._provider.value
+            assert provider is two.agent._provider.value
         assert (await one.run()).outcome == "completed"
-        assert one.agent._admission.held is two.agent._admission.held
+        assert one.agent._admission.value is two.agent._admission.value
     async with standing("null") as three:
-        assert three.agent._provider.held is not provider
+        assert three.agent._provider.value is not provider
 
 
 async def test_the_rollouts_own_time_limit_is_infra(standing: Any, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_the_rollouts_own_time_limit_is_infra(standing: Any, tmp_path: Pat
         standing(
             rollout_timeout_s=1.0, agent_timeout_s=0.9, admission={"memory_mib": 600}, **script("sleep 5")
         ) as stand,
-        stand.agent._admission.held.hold(stand.agent._admission.held.total),
+        stand.agent._admission.value.hold(stand.agent._admission.value.total),
     ):
         rollout = await stand.run()
     assert (rollout.outcome, rollout.reward) == ("infra", None)

@@ -119,7 +119,7 @@ class StruckStand:
     async def run(self, doubts: int | None = None, *, fix: str = FIX) -> tuple[Rollout, list[str]]:
         script = {"harness_config": {"commands": [fix, "echo on", "echo on"]}}
         async with self._standing(**script) as stand:
-            provider = stand.agent._provider.held
+            provider = stand.agent._provider.value
             inner, n = provider.exec, 0
 
             async def exec(sandbox_id: str, *words: Any, **named: Any) -> Any:
@@ -181,7 +181,7 @@ async def test_an_end_in_doubt_behind_the_last_command_counts_likewise(
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     async with standing("stub_harnesses:BrokenSandboxHarness") as stand:
-        provider = stand.agent._provider.held
+        provider = stand.agent._provider.value
         inner = provider.patch
 
         async def patch(sandbox_id: str, *words: Any, **named: Any) -> Any:

@@ -72,7 +72,7 @@ class Stand(NamedTuple):
 
     @property
     def live(self) -> list[Any]:
-        return self.agent._provider.held.live()
+        return self.agent._provider.value.live()
 
 
 def require(harness: str) -> None:

@@ -98,7 +98,7 @@ class WatchedAgent(SweAgent):
         return made
 
     def sandboxes_of(self, number: int) -> list[str]:
-        live = self._provider.held.live()
+        live = self._provider.value.live()
         return [one.sandbox_id for one in live if one.spec.labels.get("instance") == f"calc-{number}"]
 
 
@@ -136,7 +136,7 @@ class Case:
                 psutil.Process(pid).kill()
             for sandbox_id in self.agent.sandboxes_of(VICTIM) if self.harness in COMMANDS else ():
                 kill = ExecRequest(argv=["/usr/bin/busybox", "killall", "-9", COMMANDS[self.harness]])
-                await self.agent._provider.held.exec(sandbox_id, kill, request_id=new_secret())
+                await self.agent._provider.value.exec(sandbox_id, kill, request_id=new_secret())
         elif what == "tunnel":
             await self.agent.tunnels[self.secret].close()
         elif what == "model":

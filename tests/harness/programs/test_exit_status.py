@@ -9,12 +9,12 @@ from paddock.errors import InfraError
 from paddock.harness import ProgramOutput, RunLimits
 from paddock.harness.programs.exit_status import exit_of
 from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
-from paddock.sandbox.records import Killed
+from paddock.sandbox.records import MemoryKill
 from paddock.testing.native import ModelWithoutPrograms
 from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import message_item
 
-KILLED = (Killed(command="codex", memory_mib=900, limit_mib=800),)
+KILLED = (MemoryKill(command="codex", memory_mib=900, limit_mib=800),)
 LIMITS = RunLimits(max_turns=3, max_tokens=100, time_s=10)
 
 

@@ -15,7 +15,7 @@ from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.runtimes import RUNTIMES, Runtime
+from paddock.sandbox.runtimes import RUNTIMES, ContainerRuntime
 
 Sh = Callable[..., Awaitable[ExecResult]]
 
@@ -40,7 +40,7 @@ def image(home: Path) -> str:
         for make in RUNTIMES
     ]
 )
-def runtime(request: pytest.FixtureRequest) -> Runtime:
+def runtime(request: pytest.FixtureRequest) -> ContainerRuntime:
     if request.param == "docker":
         request.getfixturevalue("docker_daemon")
     found = next(make() for make in RUNTIMES if make.name == request.param)
@@ -50,7 +50,7 @@ def runtime(request: pytest.FixtureRequest) -> Runtime:
 
 
 @pytest.fixture
-async def provider(runtime: Runtime, home: Path) -> AsyncIterator[LocalProvider]:
+async def provider(runtime: ContainerRuntime, home: Path) -> AsyncIterator[LocalProvider]:
     made = LocalProvider(SandboxSettings(home=home), runtime, await asyncio.to_thread(find_cgroups))
     yield made
     await made.close()

@@ -19,8 +19,8 @@ from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.owner import is_alive, owners, sandboxes
 from paddock.sandbox.processes import Process, started_at
-from paddock.sandbox.runtimes import Runtime
-from paddock.sandbox.sweeping import sweep
+from paddock.sandbox.runtimes import ContainerRuntime
+from paddock.sandbox.sweep import sweep
 
 Sh = Callable[..., Awaitable[ExecResult]]
 pytestmark = pytest.mark.sandbox
@@ -127,7 +127,7 @@ async def test_a_killed_keeper_takes_its_sandbox_along(sh: Sh, provider: LocalPr
 
 
 async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_removes_the_rest(
-    runtime: Runtime, provider: LocalProvider, image: str, home: Path
+    runtime: ContainerRuntime, provider: LocalProvider, image: str, home: Path
 ) -> None:
     mine = await provider.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)
     other = subprocess.Popen(  # noqa: ASYNC220 - it has to outlive this loop
@@ -146,9 +146,9 @@ async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_rem
     assert [len(sandboxes(owner)) for owner in dead] == [1]
     cgroups = await asyncio.to_thread(find_cgroups)
     swept = await asyncio.to_thread(sweep, home, cgroups)
-    assert [one.owner_id for one in swept if one.whole] == [owner.name for owner in dead]
+    assert [one.owner_id for one in swept if one.complete] == [owner.name for owner in dead]
     assert not any(owner.exists() for owner in dead)
-    assert any("container" in what for one in swept for what in one.what) == (runtime.name == "docker")
+    assert any("container" in what for one in swept for what in one.removed) == (runtime.name == "docker")
     if cgroups:
         assert not {owner.name for owner in dead} & set(cgroups.owners())
     assert [handle.sandbox_id for handle in provider.live()] == [mine.sandbox_id]
@@ -157,7 +157,7 @@ async def test_sigkill_of_an_owner_leaves_nothing_running_and_the_next_start_rem
 
 @pytest.mark.slow
 async def test_an_owner_that_is_killed_while_it_makes_a_patch_leaves_nothing_elsewhere(
-    runtime: Runtime, image: str, home: Path, tmp_path: Path
+    runtime: ContainerRuntime, image: str, home: Path, tmp_path: Path
 ) -> None:
     temporary, git = tmp_path / "tmp", tmp_path / "bin/git"
     temporary.mkdir()
@@ -175,7 +175,7 @@ async def test_an_owner_that_is_killed_while_it_makes_a_patch_leaves_nothing_els
     assert not any(owner.exists() for owner in dead)
 
 
-async def test_a_provider_removes_what_dead_owners_left_when_it_opens(runtime: Runtime, home: Path) -> None:
+async def test_a_provider_removes_what_dead_owners_left_when_it_opens(runtime: ContainerRuntime, home: Path) -> None:
     left = home / "state/1-dead"
     (left / "somebox/upper").mkdir(parents=True)
     (left / "lock").touch()
@@ -199,7 +199,7 @@ def test_loop_devices_over_a_dead_owners_files_are_detached(home: Path) -> None:
     if done.returncode:
         pytest.skip(f"no loop device: {done.stderr}")
     swept = sweep(home, None)
-    assert done.stdout.strip() in [what for one in swept for what in one.what]
+    assert done.stdout.strip() in [what for one in swept for what in one.removed]
     listed = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True, check=True).stdout
     assert str(disk) not in listed
     assert not left.exists()

@@ -8,14 +8,14 @@ import pytest
 
 from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.runtimes import ContainerRuntime
 
 pytestmark = pytest.mark.sandbox
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGUSR1])
 async def test_a_signal_that_the_host_ignores_or_blocks_ends_a_command(
-    runtime: Runtime, home: Path, image: str, number: signal.Signals
+    runtime: ContainerRuntime, home: Path, image: str, number: signal.Signals
 ) -> None:
     before = signal.signal(number, signal.SIG_IGN)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [number])

@@ -24,10 +24,10 @@ from paddock.sandbox import (
     SandboxSpec,
     ShellRequest,
 )
-from paddock.sandbox.box import Box
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.runtimes import ContainerRuntime
+from paddock.sandbox.sandbox import Sandbox
 from paddock.sandbox.watchdog import HostMemory, Watchdog, WatchdogSettings
 
 Sh = Callable[..., Awaitable[ExecResult]]
@@ -88,8 +88,8 @@ while True:
 """Takes all descriptors from whatever starts."""
 
 
-def box_of(provider: LocalProvider, sandbox: str) -> Box:
-    return provider._boxes[sandbox]
+def sandbox_of(provider: LocalProvider, sandbox: str) -> Sandbox:
+    return provider._sandboxes[sandbox]
 
 
 async def failure(provider: LocalProvider, sandbox: str, words: list[str] | None = None) -> SandboxError:
@@ -107,14 +107,14 @@ async def ended_by(provider: LocalProvider, sandbox: str, act: Callable[[], None
 
 
 async def test_a_keeper_that_is_killed_is_the_machines_doing(provider: LocalProvider, sandbox: str) -> None:
-    keeper = box_of(provider, sandbox).link._keeper.pid
+    keeper = sandbox_of(provider, sandbox).keeper._keeper.pid
     gone = await ended_by(provider, sandbox, lambda: os.kill(keeper, signal.SIGKILL))
     assert isinstance(gone, SandboxGone)
     assert (gone.doubtful, "its keeper ended (Killed)" in gone.message) == (False, True)
 
 
 async def test_a_keeper_that_breaks_is_in_doubt(provider: LocalProvider, sandbox: str) -> None:
-    keeper = box_of(provider, sandbox).link._keeper.pid
+    keeper = sandbox_of(provider, sandbox).keeper._keeper.pid
     gone = await ended_by(provider, sandbox, lambda: os.kill(keeper, signal.SIGSEGV))
     assert isinstance(gone, SandboxGone)
     assert (gone.doubtful, "its keeper ended (Segmentation fault)" in gone.message) == (True, True)
@@ -133,11 +133,13 @@ async def test_a_first_process_that_is_killed_is_the_machines_doing(
     assert (gone.doubtful, "its first process ended (Killed)" in gone.message) == (False, True)
 
 
-async def test_a_keeper_that_is_stopped_is_the_machines_doing(runtime: Runtime, home: Path, image: str) -> None:
+async def test_a_keeper_that_is_stopped_is_the_machines_doing(
+    runtime: ContainerRuntime, home: Path, image: str
+) -> None:
     settings = SandboxSettings(home=home, answer_timeout_s=1.0)
     provider = LocalProvider(settings, runtime, await asyncio.to_thread(find_cgroups))
     sandbox = (await provider.create(SandboxSpec(image=image), request_id="1")).sandbox_id
-    os.kill(box_of(provider, sandbox).link._keeper.pid, signal.SIGSTOP)
+    os.kill(sandbox_of(provider, sandbox).keeper._keeper.pid, signal.SIGSTOP)
     gone = await failure(provider, sandbox)
     await provider.close()
     assert (gone.doubtful, "did not answer `exec`" in gone.message) == (False, True)
@@ -153,7 +155,7 @@ async def test_one_that_was_destroyed_is_not_in_doubt(provider: LocalProvider, s
 async def test_memory_that_ran_out_above_it_is_the_machines_and_never_told_as_the_commands(
     provider: LocalProvider, sandbox: str, sh: Sh
 ) -> None:
-    cgroup = box_of(provider, sandbox).cgroup
+    cgroup = sandbox_of(provider, sandbox).cgroup
     if cgroup is None:
         pytest.skip("no cgroup with a memory limit can be made here (version 1 needs root, version 2 delegation)")
     above = cgroup.folders[0].parent  # its owner's
@@ -182,12 +184,12 @@ async def test_memory_that_ran_out_at_its_own_limit_is_its_own(provider: LocalPr
         assert killed in (["kernel"], ["watchdog"])
 
 
-async def test_the_machines_own_memory_is_its_failure(runtime: Runtime, home: Path, image: str) -> None:
+async def test_the_machines_own_memory_is_its_failure(runtime: ContainerRuntime, home: Path, image: str) -> None:
     provider = LocalProvider(SandboxSettings(home=home), runtime, await asyncio.to_thread(find_cgroups))
-    await provider._dog.close()
+    await provider._watchdog.close()
     settings = WatchdogSettings(period_s=0.1, host_floor_mib=40)
-    provider._dog = Watchdog(settings, host=lambda: HostMemory(1 << 30, 30 << 20, 0))
-    provider._dog.start()
+    provider._watchdog = Watchdog(settings, host=lambda: HostMemory(1 << 30, 30 << 20, 0))
+    provider._watchdog.start()
     sandbox = (await provider.create(SandboxSpec(image=image), request_id="1")).sandbox_id
     gone = await failure(
         provider, sandbox, ["python3", "-c", "x = bytearray(b'x') * (30 << 20); input = __import__('time').sleep(60)"]
@@ -264,7 +266,9 @@ async def test_a_full_shared_memory_behind_a_link_is_no_full_disk_for_certain(
     assert (error_of.value.kind, error_of.value.doubtful) == ("disk_failed", True)
 
 
-async def test_budgets_are_told_as_that_when_the_sandbox_is_gone(runtime: Runtime, home: Path, image: str) -> None:
+async def test_budgets_are_told_as_that_when_the_sandbox_is_gone(
+    runtime: ContainerRuntime, home: Path, image: str
+) -> None:
     settings = SandboxSettings(home=home, watchdog=WatchdogSettings(disk_period_s=0.2))
     provider = LocalProvider(settings, runtime, await asyncio.to_thread(find_cgroups))
     limits = SandboxLimits(disk_mib=2)

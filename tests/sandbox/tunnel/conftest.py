@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.listening import SocketListener
+from paddock.sandbox.socket_listener import SocketListener
 from paddock.sandbox.tunnel import Answer, ModelRequest, Tunnel, TunnelSettings
 
 Open = Callable[..., Awaitable[Tunnel]]

@@ -16,7 +16,7 @@ import pytest
 
 from paddock.sandbox.cgroups import Cgroup, find_cgroups
 from paddock.sandbox.processes import started_at
-from paddock.sandbox.records import Killed, SandboxLimits
+from paddock.sandbox.records import MemoryKill, SandboxLimits
 from paddock.sandbox.watchdog import Watched
 
 PYTHON = f"{sys.executable} -S -c"
@@ -91,7 +91,7 @@ class Told:
     """What a watchdog has told of one sandbox."""
 
     def __init__(self) -> None:
-        self.killed: list[Killed] = []
+        self.killed: list[MemoryKill] = []
         self.exhausted: list[tuple[str, str]] = []
         self.lost: list[Exception] = []
 

@@ -22,7 +22,7 @@ from paddock.harness.programs.store import ProgramStore
 from paddock.http import Call, Peer, new_secret
 from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.blocklist import Blocklist
-from paddock.sandbox.listening import loopback_listener
+from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel, TunnelSettings
 from paddock.server.rollout_model import RolloutModel, TunnelWish
 from paddock.server.upstream import PeerUpstream

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.sandboxes.fixture import SandboxTarget, error_of, sandbox_fixture
 from paddock.sandbox import ExecRequest, SandboxRequestError, SandboxSpec
-from paddock.sandbox.box import DEFAULT_ENV
+from paddock.sandbox.sandbox import DEFAULT_ENV
 
 CODES = (0, 1, 2, 42, 125, 126, 127, 128, 130, 137, 254, 255)
 SIGNALS = (1, 2, 3, 6, 9, 13, 15)

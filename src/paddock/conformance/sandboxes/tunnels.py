@@ -4,7 +4,7 @@ import asyncio
 
 from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.sandboxes.fixture import SandboxTarget, create_sandbox, error_of, provider_of, sandbox_fixture
-from paddock.sandbox import Connection, Listener
+from paddock.sandbox import TunnelConnection, TunnelListener
 
 ASK = """
 import socket, sys
@@ -16,10 +16,10 @@ while data := link.recv(65536):
 """
 
 
-async def _echo(listener: Listener) -> None:
+async def _echo(listener: TunnelListener) -> None:
     """Answers each connection with what it said, twice."""
 
-    async def answer(connection: Connection) -> None:
+    async def answer(connection: TunnelConnection) -> None:
         data = b""
         while chunk := await connection.read():
             data += chunk

@@ -18,7 +18,7 @@ from paddock.sandbox.doctor.probe import Check, probe
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.records import RuntimeName
-from paddock.sandbox.runtimes import Runtime
+from paddock.sandbox.runtimes import ContainerRuntime
 from paddock.sandbox.settings import SandboxSettings
 from paddock.types import Record
 from paddock.whole_file import write_whole
@@ -47,7 +47,7 @@ class Trial(Record):
 
 
 async def try_runtime(
-    runtime: Runtime, settings: SandboxSettings, cgroups: Cgroups | None, *, memory: bool = False
+    runtime: ContainerRuntime, settings: SandboxSettings, cgroups: Cgroups | None, *, memory: bool = False
 ) -> Trial:
     """Never raises for what the runtime does; the time it may take is bounded."""
     started = time.monotonic()
@@ -71,7 +71,7 @@ async def try_runtime(
     return Trial(runtime=runtime.name, checks=checks, duration_s=time.monotonic() - started)
 
 
-def has_passed(runtime: Runtime, settings: SandboxSettings) -> bool:
+def has_passed(runtime: ContainerRuntime, settings: SandboxSettings) -> bool:
     """And its program is still there. Blocks: an engine is asked."""
     try:
         kept = _record(runtime, settings).read_text()
@@ -80,7 +80,7 @@ def has_passed(runtime: Runtime, settings: SandboxSettings) -> bool:
         return False
 
 
-def remember(runtime: Runtime, settings: SandboxSettings) -> None:
+def remember(runtime: ContainerRuntime, settings: SandboxSettings) -> None:
     record = _record(runtime, settings)
     # What can't be kept is tried again next time.
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -88,11 +88,11 @@ def remember(runtime: Runtime, settings: SandboxSettings) -> None:
         write_whole(record, _mark(runtime, settings))
 
 
-def _record(runtime: Runtime, settings: SandboxSettings) -> Path:
+def _record(runtime: ContainerRuntime, settings: SandboxSettings) -> Path:
     return probe_settings(settings).home / "passed" / runtime.name
 
 
-def _mark(runtime: Runtime, settings: SandboxSettings) -> str:
+def _mark(runtime: ContainerRuntime, settings: SandboxSettings) -> str:
     """Ours too: another version of this package starts runtimes in another way."""
     ours = hashlib.sha256()
     package = Path(__file__).parent.parent

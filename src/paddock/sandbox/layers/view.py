@@ -15,7 +15,7 @@ from paddock.sandbox.layers.marks import Attributes, Marks
 from paddock.sandbox.layers.nodes import Node
 from paddock.sandbox.layers.tree import Tree, parts
 from paddock.sandbox.layers.walk import Change, Walk
-from paddock.sandbox.records import FileChange
+from paddock.sandbox.records import PathChange
 
 MOST_NAME_BYTES = 128 << 20
 """Of all paths in one list: several times what half a million files of a source tree have."""
@@ -58,7 +58,7 @@ class View:
         except OSError:
             return os.path.normpath(b"/" + encoded.lstrip(b"/"))
 
-    def changes(self, under: str = "/", *, most_bytes: int = MOST_NAME_BYTES) -> list[FileChange]:
+    def changes(self, under: str = "/", *, most_bytes: int = MOST_NAME_BYTES) -> list[PathChange]:
         """What differs from the image at and below `under`, sorted; contents are compared.
 
         BudgetExceeded where the paths are more than `most_bytes`: only a sandbox that means harm makes such names.
@@ -82,7 +82,7 @@ def _differs(change: Change) -> bool:
         return True
 
 
-def _record(change: Change) -> FileChange:
+def _record(change: Change) -> PathChange:
     node = change.after or change.before
     assert node is not None
     kind: Literal["added", "changed", "removed"] = "changed"
@@ -90,7 +90,7 @@ def _record(change: Change) -> FileChange:
         kind = "removed"
     elif change.before is None:
         kind = "added"
-    return FileChange(
+    return PathChange(
         path=readable(change.path),
         kind=kind,
         type=_type(node),

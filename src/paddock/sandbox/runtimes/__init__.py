@@ -4,9 +4,19 @@ from paddock.sandbox.runtimes.apptainer import Apptainer
 from paddock.sandbox.runtimes.bubblewrap import Bubblewrap
 from paddock.sandbox.runtimes.docker import Docker
 from paddock.sandbox.runtimes.podman import Podman
-from paddock.sandbox.runtimes.runtime import Begun, Overlaid, Runtime, Wish
+from paddock.sandbox.runtimes.runtime import ContainerRuntime, OverlayRuntime, RuntimeRequest, RuntimeStart
 
-RUNTIMES: tuple[type[Runtime], ...] = (Apptainer, Bubblewrap, Podman, Docker)
+RUNTIMES: tuple[type[ContainerRuntime], ...] = (Apptainer, Bubblewrap, Podman, Docker)
 """In the order that `auto` tries them."""
 
-__all__ = ["RUNTIMES", "Apptainer", "Begun", "Bubblewrap", "Docker", "Overlaid", "Podman", "Runtime", "Wish"]
+__all__ = [
+    "RUNTIMES",
+    "Apptainer",
+    "Bubblewrap",
+    "ContainerRuntime",
+    "Docker",
+    "OverlayRuntime",
+    "Podman",
+    "RuntimeRequest",
+    "RuntimeStart",
+]

@@ -9,10 +9,10 @@ import shutil
 from typing import ClassVar
 
 from paddock.sandbox.records import RuntimeName, SandboxSpec
-from paddock.sandbox.runtimes.runtime import Overlaid
+from paddock.sandbox.runtimes.runtime import OverlayRuntime
 
 
-class Apptainer(Overlaid):
+class Apptainer(OverlayRuntime):
     name: ClassVar[RuntimeName] = "apptainer"
     program: ClassVar[str] = "apptainer"
     install: ClassVar[str] = (

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from paddock.sandbox.records import RuntimeName, SandboxSpec
-from paddock.sandbox.runtimes.runtime import Overlaid
+from paddock.sandbox.runtimes.runtime import OverlayRuntime
 
 
-class Bubblewrap(Overlaid):
+class Bubblewrap(OverlayRuntime):
     name: ClassVar[RuntimeName] = "bubblewrap"
     program: ClassVar[str] = "bwrap"
     install: ClassVar[str] = "apt-get install bubblewrap"

@@ -21,7 +21,7 @@ from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.images import LocalImage
 from paddock.sandbox.keeper import pid1
 from paddock.sandbox.records import RuntimeName
-from paddock.sandbox.runtimes.runtime import Begun, Wish
+from paddock.sandbox.runtimes.runtime import RuntimeRequest, RuntimeStart
 
 OWNER_LABEL = "paddock.owner"
 DRIVER = "overlay2"
@@ -53,7 +53,7 @@ class Docker:
     def version(self) -> str:
         return _ask(["version", "--format", "{{.Server.Version}}"], _ANSWER_S).strip()
 
-    async def begin(self, wish: Wish) -> Begun:
+    async def begin(self, wish: RuntimeRequest) -> RuntimeStart:
         image = await self._image(wish.image, wish.folder)
         name, program = _name(wish.sandbox_id), wish.folder / "init"
         pid1.write(str(program))
@@ -78,7 +78,7 @@ class Docker:
         engine_layer = layers["LowerDir"].split(":")[0]
         begun = {"pid": pid, "program": str(program), "engine_layer": engine_layer}
         plan = {"container": begun, "upper": layers["UpperDir"]}
-        return Begun(plan, upper=Path(layers["UpperDir"]))
+        return RuntimeStart(plan, upper=Path(layers["UpperDir"]))
 
     async def status(self, sandbox_id: str) -> int | None:
         with contextlib.suppress(TimeoutError, SandboxError, ValueError):

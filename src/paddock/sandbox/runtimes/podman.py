@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from paddock.sandbox.records import RuntimeName, SandboxSpec
-from paddock.sandbox.runtimes.runtime import Overlaid, file_version
+from paddock.sandbox.runtimes.runtime import OverlayRuntime, file_version
 
 CONFIG = """\
 [containers]
@@ -38,7 +38,7 @@ exec "{runc}" "$@"
 """
 
 
-class Podman(Overlaid):
+class Podman(OverlayRuntime):
     name: ClassVar[RuntimeName] = "podman"
     program: ClassVar[str] = "podman"
     install: ClassVar[str] = "apt-get install podman runc"

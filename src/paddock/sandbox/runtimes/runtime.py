@@ -3,7 +3,7 @@
 Law     the payload is the payload's user and nobody else: uid 0 of a user namespace without rights over the host, in
         pid, mount, network, IPC and UTS namespaces of its own, without a capability. The keeper makes the rest the same
         for all (`keeper.settle`): what is mounted, how large `/dev/shm` is, what the upper layer starts with.
-Over    `Overlaid` runtimes are programs that run `pid1` over an overlay which the keeper has mounted, in namespaces
+Overlay an `OverlayRuntime` is a program that runs `pid1` over an overlay which the keeper has mounted, in namespaces
         which it has made. A container engine makes all of it by itself and is joined.
 """
 
@@ -19,7 +19,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of every runtime's program: what ours says of this machine is not for the inside."""
 
 
-class Wish(NamedTuple):
+class RuntimeRequest(NamedTuple):
     """A sandbox to be begun."""
 
     sandbox_id: str
@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     payload_id: int
 
 
-class Begun(NamedTuple):
+class RuntimeStart(NamedTuple):
     """What the keeper is told, and where the sandbox's writes go."""
 
     plan: JsonObject
@@ -40,7 +40,7 @@ class Begun(NamedTuple):
     """Where a container engine keeps the sandbox's writes; None: below the sandbox's folder."""
 
 
-class Runtime(Protocol):
+class ContainerRuntime(Protocol):
     """One way to make a sandbox."""
 
     name: ClassVar[RuntimeName]
@@ -55,7 +55,7 @@ class Runtime(Protocol):
         """Changes when the program does."""
         ...
 
-    async def begin(self, wish: Wish) -> Begun:
+    async def begin(self, wish: RuntimeRequest) -> RuntimeStart:
         """SandboxError where it refuses; nothing of it stays then."""
         ...
 
@@ -73,7 +73,7 @@ class Runtime(Protocol):
         ...
 
 
-class Overlaid:
+class OverlayRuntime:
     """Base of the runtimes that are programs over our overlay: they live in the keeper's namespaces and die there."""
 
     name: ClassVar[RuntimeName]
@@ -104,12 +104,12 @@ class Overlaid:
     def lay_out(self, folder: Path) -> None:
         """Write what it needs into the sandbox's folder, readable by all."""
 
-    async def begin(self, wish: Wish) -> Begun:
+    async def begin(self, wish: RuntimeRequest) -> RuntimeStart:
         self.lay_out(wish.folder)
         command = self.command(wish.spec)
         environment = {"PATH": PATH, "HOME": "{folder}", "LANG": "C.UTF-8", **self.environment()}
         program = self.find() or self.program
-        return Begun({"runtime": [program, *command[1:]], "runtime_env": environment})
+        return RuntimeStart({"runtime": [program, *command[1:]], "runtime_env": environment})
 
     async def status(self, sandbox_id: str) -> int | None:
         return None

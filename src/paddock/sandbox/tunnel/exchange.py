@@ -10,7 +10,7 @@ from typing import NamedTuple
 import h11
 import orjson
 
-from paddock.sandbox.protocol import Connection
+from paddock.sandbox.protocol import TunnelConnection
 from paddock.sandbox.tunnel.errors import Turned
 from paddock.sandbox.tunnel.settings import TunnelSettings
 from paddock.sandbox.tunnel.upstream import Headers
@@ -37,7 +37,7 @@ class Held:
 class Exchange:
     """The server's side of one connection."""
 
-    def __init__(self, connection: Connection, settings: TunnelSettings, held: Held) -> None:
+    def __init__(self, connection: TunnelConnection, settings: TunnelSettings, held: Held) -> None:
         self._connection = connection
         self._settings = settings
         self._held = held

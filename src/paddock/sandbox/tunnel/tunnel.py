@@ -17,7 +17,7 @@ from typing import Self
 
 from paddock.errors import InfraError, PaddockError
 from paddock.sandbox.failures import SandboxError
-from paddock.sandbox.protocol import Connection, Listener
+from paddock.sandbox.protocol import TunnelConnection, TunnelListener
 from paddock.sandbox.tunnel.errors import OVERFLOWS, StreamErrors, Turned, error_body
 from paddock.sandbox.tunnel.exchange import Exchange, Held, Request
 from paddock.sandbox.tunnel.requests import check_request
@@ -38,7 +38,7 @@ class Tunnel:
 
     def __init__(
         self,
-        listener: Listener,
+        listener: TunnelListener,
         upstream: Upstream,
         settings: TunnelSettings | None = None,
         *,
@@ -110,7 +110,7 @@ class Tunnel:
         finally:
             self.ended.set()
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: TunnelConnection) -> None:
         exchange = Exchange(connection, self._settings, self._held)
         try:
             await self._exchange(exchange)

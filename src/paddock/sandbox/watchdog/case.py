@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from paddock.sandbox.failures import Budget
-from paddock.sandbox.records import Killed
+from paddock.sandbox.records import MemoryKill
 from paddock.sandbox.watchdog import victim
 from paddock.sandbox.watchdog.deleted import deleted_use, overlay_of
 from paddock.sandbox.watchdog.disk import DiskUse, disk_use
@@ -43,7 +43,7 @@ class Lost(NamedTuple):
     message: str
 
 
-Event = Killed | Exhausted | Lost
+Event = MemoryKill | Exhausted | Lost
 
 
 class Case:
@@ -229,10 +229,10 @@ class Case:
             f"of {limit:.0f} MiB, and killing its largest processes did not help"
         )
 
-    def _killed(self, found: victim.Victim | None, by: Literal["watchdog", "kernel"] = "watchdog") -> Killed:
+    def _killed(self, found: victim.Victim | None, by: Literal["watchdog", "kernel"] = "watchdog") -> MemoryKill:
         self._kills += 1
         limit_mib = (self._limit or 0) / MIB
         if found is None:
-            return Killed(command=UNKNOWN, memory_mib=limit_mib, limit_mib=limit_mib, by=by)
+            return MemoryKill(command=UNKNOWN, memory_mib=limit_mib, limit_mib=limit_mib, by=by)
         memory_mib = round(found.memory_bytes / MIB, 1)
-        return Killed(command=found.command, memory_mib=memory_mib, limit_mib=limit_mib, by=by)
+        return MemoryKill(command=found.command, memory_mib=memory_mib, limit_mib=limit_mib, by=by)

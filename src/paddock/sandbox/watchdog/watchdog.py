@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
 from paddock.sandbox.failures import SandboxError, SandboxGone
-from paddock.sandbox.records import Killed
+from paddock.sandbox.records import MemoryKill
 from paddock.sandbox.watchdog.case import Case, Event, Lost
 from paddock.sandbox.watchdog.census import Census
 from paddock.sandbox.watchdog.host import HostMemory, host_memory
@@ -214,7 +214,7 @@ class Watchdog:
                 self._tell_one(case, event)
 
     def _tell_one(self, case: Case, event: Event) -> None:
-        if isinstance(event, Killed):
+        if isinstance(event, MemoryKill):
             self._call(case, lambda: case.watched.on_killed(event))
         elif isinstance(event, Lost):
             case.ended = True

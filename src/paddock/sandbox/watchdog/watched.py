@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.failures import Budget, SandboxError
-from paddock.sandbox.records import Killed, SandboxLimits
+from paddock.sandbox.records import MemoryKill, SandboxLimits
 from paddock.sandbox.watchdog.disk import DiskUse
 
 
@@ -27,7 +27,7 @@ class Watched:
     limits: SandboxLimits
     pid: int
     """A process that lives as long as the sandbox; its pid namespace, and those below it, are the sandbox."""
-    on_killed: Callable[[Killed], None]
+    on_killed: Callable[[MemoryKill], None]
     """A process was killed for memory, by us or by the kernel."""
     on_exhausted: Callable[[Budget, str], None]
     """The policy used up a budget: the whole sandbox has to be killed; the text is for people and models."""

@@ -17,7 +17,7 @@ from paddock.sandbox import (
     BudgetExceeded,
     ExecRequest,
     ExecResult,
-    FileChange,
+    PathChange,
     SandboxError,
     SandboxGone,
     SandboxHandle,
@@ -143,7 +143,7 @@ class FaultyMachine:
     async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:
         self._boxes[sandbox_id][path] = data
 
-    async def changes(self, sandbox_id: str, under: str = "/") -> list[FileChange]:
+    async def changes(self, sandbox_id: str, under: str = "/") -> list[PathChange]:
         return []
 
     async def stats(self, sandbox_id: str) -> Stats:

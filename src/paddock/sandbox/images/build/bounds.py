@@ -21,7 +21,7 @@ from paddock.sandbox import processes
 from paddock.sandbox.cgroups import Cgroup, find_cgroups
 from paddock.sandbox.failures import Budget, ImageInvalid
 from paddock.sandbox.images.unpack.limits import ImageLimits, limit_passed
-from paddock.sandbox.records import Killed, SandboxLimits
+from paddock.sandbox.records import MemoryKill, SandboxLimits
 from paddock.sandbox.watchdog import Watchdog, Watched
 
 _STEP = "build"
@@ -77,7 +77,7 @@ class Bounds:
             tmpfs=_TMPFS,
         )
 
-    def _killed(self, killed: Killed) -> None:
+    def _killed(self, killed: MemoryKill) -> None:
         self._pass("memory", f", {killed.memory_mib:.0f} MiB of it in `{killed.command}`")
 
     def _pass(self, budget: Budget, detail: str = "") -> None:

@@ -1,7 +1,7 @@
-"""The keepers' parent as its provider sees it: asked for keepers, and replaced when it has ended.
+"""Starts keepers for a provider by forking a zygote (`keeper.zygote`), which is replaced when it has ended.
 
-Law     a sandbox lives on without the parent of its keeper; only new ones need it. One wish starts at most `STARTS`
-        parents more, with a pause before each but the first; then that is an error.
+Law     a sandbox lives on without the parent of its keeper; only new ones need it. One `fork` starts at most `STARTS`
+        parents more, with a pause before each but the first; after that it is an error.
 Errors  SandboxError `keeper_lost`: how the parent ended, and the last that it wrote to stderr; `keeper_refused`: it
         lives, and this machine gives it no further process.
 """
@@ -26,13 +26,13 @@ from paddock.types import JsonObject
 
 STARTS = 3
 PAUSE_S = 0.2
-"""Before the second of them; twice as long before each further one."""
+"""Pause before the second start; twice as long before each further one."""
 END_S = 1.0
-"""For one whose socket is closed to be gone; then it is killed."""
+"""Seconds for a parent whose socket is closed to end; then it is killed."""
 STDERR_BYTES = 4096
-"""The last that a parent wrote are quoted."""
+"""Of what a parent wrote, the last bytes that an error quotes."""
 STDERR_MAX_BYTES = 1 << 20
-"""Above what a pipe holds."""
+"""More than a pipe holds."""
 COMMAND = (
     *(sys.executable, "-S", "-E", "-s", "-c"),
     (
@@ -42,45 +42,45 @@ COMMAND = (
     ),
     str(Path(__file__).parent),
 )
-"""Of the parent, which an interrupt ends without a trace; the number of its socket's descriptor follows."""
+"""Command of the parent, which an interrupt ends without a traceback; its socket's descriptor number is appended."""
 _log = logging.getLogger(__name__)
 
 
 class ZygoteError(SandboxError):
-    """The parent has ended, or says nothing."""
+    """The parent has ended, or does not answer."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="keeper_lost")
 
 
-class Keeper(NamedTuple):
-    """A new one; both descriptors are whoever's asked for it."""
+class KeeperProcess(NamedTuple):
+    """A new keeper; the caller owns both descriptors."""
 
-    link: socket.socket
-    """Its packets tell who sent them."""
+    channel: socket.socket
+    """Socket to it, whose packets carry their sender's process id."""
     pid: int
-    life: int
-    """Its process, held: readable when it has ended."""
+    pidfd: int
+    """Pidfd of its process: readable when it has ended."""
     status: "asyncio.Future[int | None] | None" = None
-    """How it ended: exit code, or minus a signal's number, once its parent has told; None: nobody will."""
+    """How it ended: exit code, or minus a signal's number, once its parent has reported it; None: unknown for good."""
 
     def close(self) -> None:
-        """It ends then."""
-        self.link.close()
-        os.close(self.life)
+        """Let go of both descriptors, by which the keeper ends."""
+        self.channel.close()
+        os.close(self.pidfd)
 
 
-class Keepers:
-    """Starts keepers; one per provider. `timeout_s`: for one parent to fork one; `command`: as `COMMAND`."""
+class KeeperFactory:
+    """Starts keepers; one factory per provider. `timeout_s`: for a parent to fork one; `command`: as `COMMAND`."""
 
     def __init__(self, timeout_s: float, command: Sequence[str] = COMMAND) -> None:
         self._timeout_s = timeout_s
         self._command = command
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._zygote = Zygote(command)
 
-    async def fork(self) -> Keeper:
-        async with self._asking:
+    async def fork(self) -> KeeperProcess:
+        async with self._lock:
             for start in range(STARTS + 1):
                 try:
                     return await self._zygote.fork(self._timeout_s)
@@ -109,29 +109,29 @@ class Zygote:
     def __init__(self, command: Sequence[str]) -> None:
         self._ids = itertools.count(1)
         try:
-            self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with contextlib.ExitStack() as undo, theirs:
-                undo.callback(self._link.close)
-                # Nobody reads it before the end: what it can't hold is lost, and nobody waits for room.
+                undo.callback(self._channel.close)
+                # It is read only after the parent's end: what the pipe can't hold is lost, and nothing blocks on it.
                 read, stderr = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
                 self._stderr = os.fdopen(read, "rb", buffering=0)
                 undo.callback(self._stderr.close)
                 try:
-                    self._process = _started(command, theirs, stderr)
+                    self._process = _start_process(command, theirs, stderr)
                 finally:
                     os.close(stderr)
-                self._link.setblocking(False)
+                self._channel.setblocking(False)
                 undo.pop_all()
             self._answers: dict[int, asyncio.Future[JsonObject]] = {}
             self._statuses: dict[int, asyncio.Future[int | None]] = {}
-            """Of keepers that live, by process id."""
+            """Exit statuses of keepers that live, by process id."""
             self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(self._link, self._read)
+            self._loop.add_reader(self._channel, self._read)
         except OSError as error:
             text = f"the keepers' parent can't be started: {shortage.explained(error)}"
             raise SandboxError(text, kind="keeper_lost") from error
 
-    async def fork(self, timeout_s: float) -> Keeper:
+    async def fork(self, timeout_s: float) -> KeeperProcess:
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
@@ -141,15 +141,15 @@ class Zygote:
                 ours.setblocking(False)
                 messages.ask_for_senders(ours)
                 pid = await self._fork(theirs, timeout_s)
-            return Keeper(ours, pid, self._held(pid), self._statuses.get(pid))
+            return KeeperProcess(ours, pid, self._open_pidfd(pid), self._statuses.get(pid))
         except BaseException:
             ours.close()
             raise
 
     async def close(self) -> None:
-        """Returns when it has ended; one that goes on without its socket is killed."""
+        """Return when the parent has ended; one that goes on without its socket is killed."""
         self._lose(EOFError("it was closed"))
-        self._link.close()
+        self._channel.close()
         await asyncio.to_thread(self._wait)
 
     def _wait(self) -> None:
@@ -160,28 +160,28 @@ class Zygote:
             self._process.wait()
         self._stderr.close()
 
-    def _held(self, pid: int) -> int:
+    def _open_pidfd(self, pid: int) -> int:
         try:
-            life = os.pidfd_open(pid)
+            pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
-            raise SandboxError("a keeper ended before it was asked anything", kind="keeper_lost") from None
+            raise SandboxError("a keeper ended before its first request", kind="keeper_lost") from None
         except OSError as error:
             raise SandboxError(f"no keeper: {shortage.explained(error)}", kind="keeper_refused") from error
-        found = processes.state(pid)
-        if found is None or found.parent != self._process.pid:
-            os.close(life)
-            raise SandboxError("a keeper ended before it was asked anything", kind="keeper_lost")
-        return life
+        state = processes.state(pid)
+        if state is None or state.parent != self._process.pid:
+            os.close(pidfd)
+            raise SandboxError("a keeper ended before its first request", kind="keeper_lost")
+        return pidfd
 
     async def _fork(self, theirs: socket.socket, timeout_s: float) -> int:
         """The new keeper's process id."""
         number = next(self._ids)
-        answered = self._answers[number] = self._loop.create_future()
+        future = self._answers[number] = self._loop.create_future()
         try:
             try:
                 async with asyncio.timeout(timeout_s):
-                    messages.send(self._link, {"op": "fork", "id": number}, [theirs.fileno()])
-                    answer = await answered
+                    messages.send(self._channel, {"op": "fork", "id": number}, [theirs.fileno()])
+                    answer = await future
             finally:
                 self._answers.pop(number, None)
         except TimeoutError:
@@ -195,10 +195,10 @@ class Zygote:
         return pid
 
     def _read(self) -> None:
-        """Take what it says: answers, of which those to cancelled wishes are passed over, and ends of keepers."""
+        """Read its messages: answers, of which those to cancelled requests are dropped, and ends of keepers."""
         try:
             while True:
-                message, _ = messages.receive(self._link)
+                message, _ = messages.receive(self._channel)
                 if message["op"] == "ended":
                     status = self._statuses.pop(message["pid"], None)
                     if status is not None:
@@ -206,21 +206,21 @@ class Zygote:
                     continue
                 if message["op"] == "forked":
                     self._statuses[message["pid"]] = self._loop.create_future()
-                answered = self._answers.pop(message["id"], None)
-                if answered is not None and not answered.done():
-                    answered.set_result(message)
+                future = self._answers.pop(message["id"], None)
+                if future is not None and not future.done():
+                    future.set_result(message)
         except BlockingIOError:
             return
         except (EOFError, OSError) as error:
             self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        """It says no more."""
-        if self._link.fileno() >= 0:
-            self._loop.remove_reader(self._link)
-        for answered in self._answers.values():
-            if not answered.done():
-                answered.set_exception(error)
+        """Fail whatever waits for the parent, which sends no more."""
+        if self._channel.fileno() >= 0:
+            self._loop.remove_reader(self._channel)
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(error)
         for status in self._statuses.values():
             status.set_result(None)
         self._statuses.clear()
@@ -232,16 +232,16 @@ class Zygote:
         except subprocess.TimeoutExpired:
             return "the keepers' parent closed its socket"
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        said = b"" if self._stderr.closed else (self._stderr.read(STDERR_MAX_BYTES) or b"")
-        words = said[-STDERR_BYTES:].decode(errors="replace").strip()
-        return f"the keepers' parent {how}" + (f"; it said: {words}" if words else "")
+        output = b"" if self._stderr.closed else (self._stderr.read(STDERR_MAX_BYTES) or b"")
+        text = output[-STDERR_BYTES:].decode(errors="replace").strip()
+        return f"the keepers' parent {how}" + (f"; it said: {text}" if text else "")
 
 
-def _started(command: Sequence[str], link: socket.socket, stderr: int) -> "subprocess.Popen[bytes]":
+def _start_process(command: Sequence[str], channel: socket.socket, stderr: int) -> "subprocess.Popen[bytes]":
     with interrupts_held():
         return subprocess.Popen(
-            [*command, str(link.fileno())],
-            pass_fds=[link.fileno()],
+            [*command, str(channel.fileno())],
+            pass_fds=[channel.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

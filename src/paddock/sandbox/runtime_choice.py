@@ -1,4 +1,4 @@
-"""Picking a runtime and opening a provider over it.
+"""Chooses a container runtime that works here, and opens a provider over it.
 
 Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) since this machine started; `auto` takes
         the first that does. Nothing is ever run without isolation.
@@ -19,15 +19,15 @@ async def open_provider(settings: SandboxSettings | None = None) -> LocalProvide
     settings = settings or SandboxSettings()
     check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)
-    tried = []
+    failures = []
     for runtime in (make() for make in RUNTIMES):
         if settings.runtime not in ("auto", runtime.name):
             continue
         if not await asyncio.to_thread(has_passed, runtime, settings):
             trial = await try_runtime(runtime, settings, cgroups)
             if not trial.works:
-                tried.append(f"\n  {runtime.name}: {trial.why_not}")
+                failures.append(f"\n  {runtime.name}: {trial.why_not}")
                 continue
             await asyncio.to_thread(remember, runtime, settings)
         return LocalProvider(settings, runtime, cgroups)
-    raise RuntimeMissing(f"no sandbox runtime works here:{''.join(tried)}", kind="runtime_missing")
+    raise RuntimeMissing(f"no sandbox runtime works here:{''.join(failures)}", kind="runtime_missing")

@@ -1,7 +1,7 @@
-"""One provider, and one count of what is taken, for all servers of a process that ask for the same.
+"""Leases of things that the servers of one process share: a provider, an admission.
 
-Law     the first lease opens, the last release closes; a failed opening is nobody's, the next lease tries again. Things
-        of one event loop are never shared with another.
+Law     the first lease makes the thing, the last release closes it; where making it fails, the next lease tries again.
+        Things of one event loop are never shared with another.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ from typing import Any, Generic, TypeVar
 
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.opening import open_provider
 from paddock.sandbox.readiness import Readiness
+from paddock.sandbox.runtime_choice import open_provider
 from paddock.sandbox.settings import SandboxSettings
 
 T = TypeVar("T")
 
 
 class _Shared(Generic[T]):
-    """A thing and how many hold it."""
+    """A shared thing and the number of its holders."""
 
     def __init__(self, close: Callable[[T], Awaitable[None]]) -> None:
         self.holders = 0
@@ -34,12 +34,12 @@ class Lease(Generic[T]):
     """One holder's claim on a shared thing."""
 
     def __init__(self, key: tuple[asyncio.AbstractEventLoop, Hashable], shared: _Shared[T], thing: T) -> None:
-        self.held = thing
+        self.value = thing
         self._key = key
         self._shared: _Shared[T] | None = shared
 
     async def release(self) -> None:
-        """Idempotent; the last one closes."""
+        """Idempotent; the last holder's release closes the thing."""
         shared, self._shared = self._shared, None
         if shared is not None:
             await _drop(self._key, shared)

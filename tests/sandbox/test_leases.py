@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.sharing import Lease, lease
+from paddock.sandbox.leases import Lease, lease
 
 
 class Made:
@@ -33,21 +33,21 @@ class Made:
 async def test_equal_names_share_one_and_the_last_release_closes() -> None:
     made = Made()
     one, two = await asyncio.gather(made.lease(), made.lease())
-    assert one.held == two.held == "thing 1"
+    assert one.value == two.value == "thing 1"
     await one.release()
     await one.release()
     assert made.closed == []
     await two.release()
     assert made.closed == ["thing 1"]
     again = await made.lease()
-    assert again.held == "thing 2"
+    assert again.value == "thing 2"
     await again.release()
 
 
 async def test_other_names_share_nothing() -> None:
     made = Made()
     one, two = await made.lease("a"), await made.lease("b")
-    assert one.held != two.held
+    assert one.value != two.value
     await one.release()
     await two.release()
 
@@ -59,7 +59,7 @@ async def test_a_failed_opening_is_nobodys() -> None:
         await made.lease()
     made.fail = False
     held = await made.lease()
-    assert held.held == "thing 1"
+    assert held.value == "thing 1"
     await held.release()
     assert made.closed == ["thing 1"]
 
@@ -68,6 +68,6 @@ def test_loops_do_not_share() -> None:
     made = Made()
 
     async def take() -> str:
-        return (await made.lease()).held
+        return (await made.lease()).value
 
     assert [asyncio.run(take()), asyncio.run(take())] == ["thing 1", "thing 2"]

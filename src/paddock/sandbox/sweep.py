@@ -1,8 +1,8 @@
-"""Removing what dead owners left: processes, cgroups, containers, loop devices, folders. Never a living owner's.
+"""Removes what dead owners left: processes, cgroups, containers, loop devices, folders. Never a living owner's.
 
 Dead    its lock is free, and is held here meanwhile. Cgroups lie outside any home, so those of an owner without a
         folder here may belong to another home: they go when its process is not there and they are empty.
-Kept    a folder whose container engine does not answer, until it does.
+Later   a folder whose container engine does not answer stays until it does.
 Blocks  bounded: call it in a thread.
 """
 
@@ -14,56 +14,56 @@ from typing import NamedTuple
 
 from paddock.sandbox.cgroups import Cgroups
 from paddock.sandbox.layers import remove_tree
-from paddock.sandbox.owner import handle_of, holding, owners, sandboxes
+from paddock.sandbox.owner import handle_of, owners, sandboxes, try_lock
 from paddock.sandbox.runtimes import RUNTIMES
 
 _LOOP_CLEAR = 0x4C01
 _log = logging.getLogger(__name__)
 
 
-class Swept(NamedTuple):
-    """What one dead owner had left."""
+class OwnerSweep(NamedTuple):
+    """What was removed of one dead owner's."""
 
     owner_id: str
-    what: list[str]
-    whole: bool
+    removed: list[str]
+    complete: bool
     """False: something could not be removed; the log says what."""
 
 
-def sweep(home: Path, cgroups: Cgroups | None) -> list[Swept]:
-    done = []
+def sweep(home: Path, cgroups: Cgroups | None) -> list[OwnerSweep]:
+    sweeps = []
     for folder in owners(home):
-        with holding(folder) as dead:
+        with try_lock(folder) as dead:
             if dead:
-                done.append(_sweep_owner(folder, cgroups))
+                sweeps.append(_sweep_owner(folder, cgroups))
     here = {folder.name for folder in owners(home)}
     for owner_id in cgroups.owners() if cgroups else ():
         if cgroups and owner_id not in here and not _may_live(owner_id, cgroups):
-            done.append(Swept(owner_id, ["cgroups"], cgroups.remove_owner(owner_id)))
-    return done
+            sweeps.append(OwnerSweep(owner_id, ["cgroups"], cgroups.remove_owner(owner_id)))
+    return sweeps
 
 
-def _sweep_owner(folder: Path, cgroups: Cgroups | None) -> Swept:
+def _sweep_owner(folder: Path, cgroups: Cgroups | None) -> OwnerSweep:
     owner_id = folder.name.lstrip(".")
-    what = [f"sandbox {sandbox.name}" for sandbox in sandboxes(folder)]
-    whole = True
+    removed = [f"sandbox {sandbox.name}" for sandbox in sandboxes(folder)]
+    complete = True
     if cgroups and owner_id in cgroups.owners():
-        what.append("cgroups")
-        whole = cgroups.remove_owner(owner_id)
-    used = {handle.runtime for sandbox in sandboxes(folder) if (handle := handle_of(sandbox))}
+        removed.append("cgroups")
+        complete = cgroups.remove_owner(owner_id)
+    runtimes = {handle.runtime for sandbox in sandboxes(folder) if (handle := handle_of(sandbox))}
     try:
-        for runtime in (make() for make in RUNTIMES if make.name in used):
-            what += runtime.clean(owner_id)
-        what += _free_loops(folder)
+        for runtime in (make() for make in RUNTIMES if make.name in runtimes):
+            removed += runtime.clean(owner_id)
+        removed += _free_loops(folder)
         # Its lock last: nobody else is to begin with it meanwhile.
         for inside in folder.iterdir():
             if inside.name != "lock":
                 remove_tree(inside)
         remove_tree(folder)
     except OSError as error:
-        whole = False
+        complete = False
         _log.warning("left by dead owner %s: %s", owner_id, error)
-    return Swept(owner_id, what, whole)
+    return OwnerSweep(owner_id, removed, complete)
 
 
 def _may_live(owner_id: str, cgroups: Cgroups) -> bool:

@@ -16,8 +16,8 @@ import pytest
 
 from paddock.sandbox import SandboxGone
 from paddock.sandbox.keeper import messages
-from paddock.sandbox.keepers import Keeper
-from paddock.sandbox.link import Link, _Answer
+from paddock.sandbox.keeper_client import KeeperClient, _KeeperAnswer
+from paddock.sandbox.keeper_factory import KeeperProcess
 from paddock.sandbox.processes import kill_tree, started_at
 
 pytestmark = pytest.mark.sandbox
@@ -58,7 +58,7 @@ while True:
 os.kill(init, signal.SIGKILL)
 """
 """A keeper over namespaces alone, that tells lies."""
-Start = Callable[..., Awaitable[Link]]
+Start = Callable[..., Awaitable[KeeperClient]]
 
 
 def open_descriptors() -> int:
@@ -66,11 +66,11 @@ def open_descriptors() -> int:
 
 
 @pytest.fixture
-async def linked() -> AsyncIterator[Start]:
-    """A link to such a keeper; `lies` replace parts of its answers, by their `op`. Nothing of it is left."""
+async def connect() -> AsyncIterator[Start]:
+    """A client of such a keeper; `lies` replace parts of its answers, by their `op`. Nothing of it is left."""
     async with AsyncExitStack() as stack:
 
-        async def start(*, by: str = "keeper", timeout_s: float = 60.0, **lies: Any) -> Link:
+        async def start(*, by: str = "keeper", timeout_s: float = 60.0, **lies: Any) -> KeeperClient:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setblocking(False)
             messages.ask_for_senders(ours)
@@ -79,16 +79,16 @@ async def linked() -> AsyncIterator[Start]:
                 words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
             )
             theirs.close()
-            link = Link("one", Keeper(ours, process.pid, os.pidfd_open(process.pid)), timeout_s)
+            client = KeeperClient("one", KeeperProcess(ours, process.pid, os.pidfd_open(process.pid)), timeout_s)
 
             async def end() -> None:
-                link.close()
-                await asyncio.wait_for(link.gone.wait(), 30)
+                client.close()
+                await asyncio.wait_for(client.gone.wait(), 30)
                 process.wait(30)
                 await _none_left(process.pid)
 
             stack.push_async_callback(end)
-            return link
+            return client
 
         yield start
 
@@ -107,14 +107,14 @@ async def _none_left(group: int) -> None:
         pytest.fail("the keeper has ended, and processes of its group live on")
 
 
-async def exec_in(link: Link) -> Any:
-    return await link.exec(["sleep", "60"], {}, "/", [])
+async def exec_in(client: KeeperClient) -> Any:
+    return await client.exec(["sleep", "60"], {}, "/", [])
 
 
-async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(linked: Start) -> None:
-    link = await linked()
-    await link.start({})
-    process = (await exec_in(link)).process
+async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(connect: Start) -> None:
+    client = await connect()
+    await client.start({})
+    process = (await exec_in(client)).process
     assert started_at(process.pid) == process.started
     assert await kill_tree(process)
     async with asyncio.timeout(30):
@@ -123,43 +123,43 @@ async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(linked: Start
 
 
 async def test_what_another_process_says_ends_the_sandbox_with_one_line(
-    linked: Start, caplog: pytest.LogCaptureFixture
+    connect: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    link = await linked(by="another")
-    await link.start({})
+    client = await connect(by="another")
+    await client.start({})
     before = open_descriptors()
-    with pytest.raises(SandboxGone, match="spoke in the place of its keeper"):
-        await exec_in(link)
-    await asyncio.wait_for(link.gone.wait(), 30)
+    with pytest.raises(SandboxGone, match="sent a message in the place of its keeper"):
+        await exec_in(client)
+    await asyncio.wait_for(client.gone.wait(), 30)
     assert open_descriptors() == before - 2  # the socket's and the keeper's; what came with the message is closed
     assert len(caplog.records) == 1
     with pytest.raises(SandboxGone):
-        await exec_in(link)
+        await exec_in(client)
 
 
-async def test_a_process_of_the_host_is_not_taken_for_a_command(linked: Start) -> None:
+async def test_a_process_of_the_host_is_not_taken_for_a_command(connect: Start) -> None:
     with subprocess.Popen(["sleep", "60"]) as foreign:  # noqa: ASYNC220
-        link = await linked(started={"pid": foreign.pid})
-        await link.start({})
-        asking = asyncio.ensure_future(exec_in(link))
+        client = await connect(started={"pid": foreign.pid})
+        await client.start({})
+        asking = asyncio.ensure_future(exec_in(client))
         await asyncio.sleep(0)
         asking.cancel()  # a command that nobody wants any more is killed when it has started
         with pytest.raises((SandboxGone, asyncio.CancelledError)):
             await asking
-        await asyncio.wait_for(link.gone.wait(), 30)
-        assert "is not in its pid namespace" in link.ended.result()
+        await asyncio.wait_for(client.gone.wait(), 30)
+        assert "is not in its pid namespace" in client.ended.result()
         assert foreign.poll() is None
         foreign.send_signal(signal.SIGKILL)
 
 
 @pytest.mark.slow
-async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed(linked: Start) -> None:
+async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed(connect: Start) -> None:
     ours = Path("/proc/self/ns/pid").stat().st_ino  # noqa: ASYNC240 - the kernel's, at once
     for lie in ({"init": os.getpid()}, {"pid": os.getpid()}, {"pid_ns": ours}, {"pid_ns": 1}, {"init": None}):
-        link = await linked(ready=lie)
+        client = await connect(ready=lie)
         with pytest.raises(SandboxGone, match="can't be believed"):
-            await link.start({})
-        await asyncio.wait_for(link.gone.wait(), 30)
+            await client.start({})
+        await asyncio.wait_for(client.gone.wait(), 30)
 
 
 @pytest.mark.slow
@@ -167,30 +167,30 @@ async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed
     "raw", ["", "@", "{", "[]", "1", '"x"', "{}", "[" * 50_000, '{"op": "started"}', '{"op": "opened", "id": 1}',
             '{"op": "started", "id": 1, "pid": "x"}', '{"op": [], "id": {}}', '{"op": "exited", "id": [], "code": 0}']
 )  # fmt: skip
-async def test_what_is_no_message_ends_the_sandbox(linked: Start, raw: str) -> None:
-    link = await linked(started={"raw": raw})
-    await link.start({})
+async def test_what_is_no_message_ends_the_sandbox(connect: Start, raw: str) -> None:
+    client = await connect(started={"raw": raw})
+    await client.start({})
     with pytest.raises(SandboxGone, match="can't be believed"):
-        await exec_in(link)
+        await exec_in(client)
 
 
-async def test_a_keeper_that_hangs_ends_its_sandbox(linked: Start) -> None:
-    link = await linked(timeout_s=0.3)
-    await link.start({})
-    os.kill(link._keeper.pid, signal.SIGSTOP)
+async def test_a_keeper_that_hangs_ends_its_sandbox(connect: Start) -> None:
+    client = await connect(timeout_s=0.3)
+    await client.start({})
+    os.kill(client._keeper.pid, signal.SIGSTOP)
     with pytest.raises(SandboxGone, match=r"its keeper hangs: it did not answer `exec` in 0\.3 s"):
-        await exec_in(link)
-    await asyncio.wait_for(link.gone.wait(), 30)
+        await exec_in(client)
+    await asyncio.wait_for(client.gone.wait(), 30)
 
 
-async def test_a_descriptor_that_comes_as_its_asker_goes_is_closed(linked: Start) -> None:
-    link = await linked()
-    await link.start({})
-    asking = asyncio.create_task(link._ask(7, {"op": "open", "id": 7}))
-    while 7 not in link._answers:
+async def test_a_descriptor_that_comes_as_its_asker_goes_is_closed(connect: Start) -> None:
+    client = await connect()
+    await client.start({})
+    asking = asyncio.create_task(client._ask(7, {"op": "open", "id": 7}))
+    while 7 not in client._answers:
         await asyncio.sleep(0)
     descriptor = os.open("/dev/null", os.O_RDONLY)
-    link._answers[7].set_result(_Answer({}, [descriptor]))
+    client._answers[7].set_result(_KeeperAnswer({}, [descriptor]))
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking

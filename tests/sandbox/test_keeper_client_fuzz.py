@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.sandbox.keeper import messages
-from paddock.sandbox.keepers import Keeper
-from paddock.sandbox.link import Link
+from paddock.sandbox.keeper_client import KeeperClient
+from paddock.sandbox.keeper_factory import KeeperProcess
 
 OPS = [
     "ready",
@@ -53,10 +53,15 @@ async def play(sent: list[tuple[bytes, int]], canary: int) -> list[Any]:
     ours.setblocking(False)
     messages.ask_for_senders(ours)
     with subprocess.Popen(["sleep", "60"]) as keeper, theirs:  # noqa: ASYNC220
-        link = Link("one", Keeper(ours, os.getpid(), os.pidfd_open(keeper.pid)), 60.0)
+        client = KeeperClient("one", KeeperProcess(ours, os.getpid(), os.pidfd_open(keeper.pid)), 60.0)
         asked = [
             asyncio.ensure_future(one)
-            for one in (link.exec(["true"], {}, "/", []), link.open("/a", write=False), link.listen(1), link.alive())
+            for one in (
+                client.exec(["true"], {}, "/", []),
+                client.open("/a", write=False),
+                client.listen(1),
+                client.alive(),
+            )
         ]
         await asyncio.sleep(0)
         for body, n_fds in sent:
@@ -66,7 +71,7 @@ async def play(sent: list[tuple[bytes, int]], canary: int) -> list[Any]:
         await asyncio.sleep(0.01)
         theirs.close()
         keeper.kill()
-        await asyncio.wait_for(link.gone.wait(), 30)
+        await asyncio.wait_for(client.gone.wait(), 30)
         for result in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(result, socket.socket):
                 result.close()

@@ -1,4 +1,4 @@
-"""A socket that listens on a sandbox's loopback while its accepting end is here: made by the keeper, passed to us."""
+"""A socket that listens on a sandbox's loopback and accepts here: the keeper makes it and passes it to us."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ class SocketConnection:
         self._loop = asyncio.get_running_loop()
 
     async def read(self, max_bytes: int = 65536) -> bytes:
-        """Empty: the other side has closed."""
+        """The next bytes; empty: the other side has closed."""
         return await self._loop.sock_recv(self._socket, max_bytes)
 
     async def write(self, data: bytes) -> None:
@@ -24,7 +24,7 @@ class SocketConnection:
 
 
 class SocketListener:
-    """Owns the listening socket."""
+    """Accepts connections of a listening socket, which it owns."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._socket = listener

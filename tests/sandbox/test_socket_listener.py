@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from paddock.sandbox.listening import SocketListener
+from paddock.sandbox.socket_listener import SocketListener
 
 
 @pytest.fixture

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.sandbox import processes
-from paddock.sandbox.capture import Kept, Reader
+from paddock.sandbox.capture import HeadTailBuffer, OutputReader
 from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.ends import End
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import LocalImage
 from paddock.sandbox.keeper import shortage
+from paddock.sandbox.keeper_client import CommandStartError, KeeperCallError, KeeperClient, RunningCommand
 from paddock.sandbox.layers import View
 from paddock.sandbox.layers.marks import Attributes
-from paddock.sandbox.link import Broken, Command, Link, Refused
-from paddock.sandbox.records import ExecRequest, ExecResult, Killed, KilledBy, Output, SandboxHandle, ShellRequest
-from paddock.sandbox.shell import Shell
+from paddock.sandbox.records import ExecRequest, ExecResult, KilledBy, MemoryKill, Output, SandboxHandle, ShellRequest
+from paddock.sandbox.shell import PersistentShell
 
 DEFAULT_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -32,7 +32,7 @@ DEFAULT_ENV = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
 }
-"""Of every command, under the image's and the sandbox's own."""
+"""Environment of every command; the image's variables and the sandbox's own take precedence over it."""
 DRAIN_S = 0.2
 """Seconds for output of a command that has ended but left a writer behind."""
 
@@ -40,16 +40,16 @@ KILLED_BEFORE_END_S = 1.0
 """A sandbox that ends so soon after a kill for memory ended for that: the kernel took its first process too."""
 
 
-async def _blind() -> None:
-    """Nothing watches it yet."""
+async def _no_look() -> None:
+    """Stands for the watchdog's look before the watchdog watches the sandbox."""
 
 
-async def _unknown() -> int | None:
-    """Nobody knows."""
+async def _no_status() -> int | None:
+    """Stands for the runtime's report before there is one."""
     return None
 
 
-class Folder(NamedTuple):
+class SandboxFolder(NamedTuple):
     """Where a sandbox's own files are on the host."""
 
     root: Path
@@ -73,43 +73,48 @@ class Folder(NamedTuple):
         return self.root / "merged"
 
 
-class Box:
+class Sandbox:
     """A sandbox that has started."""
 
     def __init__(
-        self, handle: SandboxHandle, image: LocalImage, folder: Folder, link: Link, cgroup: Cgroup | None
+        self,
+        handle: SandboxHandle,
+        image: LocalImage,
+        folder: SandboxFolder,
+        keeper: KeeperClient,
+        cgroup: Cgroup | None,
     ) -> None:
         self.handle = handle
         self.image = image
         self.folder = folder
-        self.link = link
+        self.keeper = keeper
         self.cgroup = cgroup
         self.env = {**DEFAULT_ENV, **image.record.env, **handle.spec.env}
-        self.kills: list[Killed] = []
-        """What the watchdog has killed."""
+        self.kills: list[MemoryKill] = []
+        """Processes that the watchdog or the kernel killed for memory, not reported to the provider's caller yet."""
         self.reason: Exception | None = None
-        """Why all of it was killed: `BudgetExceeded`, or a `SandboxError` of the machine's."""
-        self.look: Callable[[], Awaitable[None]] = _blind
-        """Has the watchdog tell what happened so far."""
-        self.first_status: Callable[[], Awaitable[int | None]] = _unknown
-        """Of its first process, where only its runtime knows how that ended."""
-        self._killed = 0
+        """Why the whole sandbox was killed: `BudgetExceeded`, or a `SandboxError` that is the machine's doing."""
+        self.look: Callable[[], Awaitable[None]] = _no_look
+        """Makes the watchdog look and report what happened so far."""
+        self.first_process_status: Callable[[], Awaitable[int | None]] = _no_status
+        """Exit status of its first process, where only its runtime knows it."""
+        self._kill_count = 0
         self._kernel_killed_at = self._ended_at = float("-inf")
-        self._shells: dict[str, Shell] = {}
+        self._shells: dict[str, PersistentShell] = {}
         self._used = False
-        """A command was started: what is inside may be of its making."""
-        link.ended.add_done_callback(self._on_ended)
+        """A command was started: what is inside may be its doing."""
+        keeper.ended.add_done_callback(self._on_ended)
 
     def give_up(self, reason: Exception) -> None:
-        """Kill all of it; whoever asks anything of it is told why."""
+        """Kill the whole sandbox; every later call raises `reason`."""
         if self.reason is None:
             self.reason = reason
-            self.link.close(str(reason))
+            self.keeper.close(str(reason))
 
-    def on_killed(self, killed: Killed) -> None:
-        self.kills.append(killed)
-        self._killed += 1
-        if killed.by == "kernel":
+    def on_killed(self, kill: MemoryKill) -> None:
+        self.kills.append(kill)
+        self._kill_count += 1
+        if kill.by == "kernel":
             self._kernel_killed_at = time.monotonic()
 
     def shell_pids(self) -> list[int]:
@@ -119,26 +124,26 @@ class Box:
         return View(self.image.layers, self.folder.upper, attributes=self.folder.attributes)
 
     @contextlib.asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
-        """Nothing inside runs meanwhile, where this machine can hold it."""
-        held = self.cgroup is not None and await asyncio.to_thread(self.cgroup.freeze)
+    async def frozen(self) -> AsyncIterator[None]:
+        """Freeze all processes of the sandbox for the block, where this machine has a cgroup freezer."""
+        frozen = self.cgroup is not None and await asyncio.to_thread(self.cgroup.freeze)
         try:
             yield
         finally:
-            if held and self.cgroup is not None:
+            if frozen and self.cgroup is not None:
                 self.cgroup.thaw()
 
     async def exec(self, request: ExecRequest) -> ExecResult:
         """Run a command to its end."""
         started = time.monotonic()
-        kills = self._killed
-        kept = [Kept(request.head_bytes, request.tail_bytes)]
+        kills = self._kill_count
+        buffers = [HeadTailBuffer(request.head_bytes, request.tail_bytes)]
         if not request.merge_stderr:
-            kept.append(Kept(request.head_bytes, request.tail_bytes))
+            buffers.append(HeadTailBuffer(request.head_bytes, request.tail_bytes))
         try:
-            command, readers = await self._start(request, kept)
-        except Refused as refusal:
-            return _refused(refusal, time.monotonic() - started)
+            command, readers = await self._start(request, buffers)
+        except CommandStartError as refusal:
+            return _refusal_result(refusal, time.monotonic() - started)
         try:
             spent_s = time.monotonic() - started
             left_s = None if request.timeout_s is None else max(0.0, request.timeout_s - spent_s)
@@ -146,12 +151,12 @@ class Box:
             code = command.exited.result()
             if killed_by is None and code == -signal.SIGKILL:
                 await self.look()
-                killed_by = "memory" if self._killed > kills else None
+                killed_by = "memory" if self._kill_count > kills else None
             await _drain(readers)
         finally:
             for reader in readers:
                 reader.close()
-        outputs = [one.output() for one in kept]
+        outputs = [buffer.output() for buffer in buffers]
         return ExecResult(
             exit_code=_shell_code(code),
             stdout=outputs[0],
@@ -163,22 +168,22 @@ class Box:
     async def open_shell(self, request: ShellRequest) -> str:
         shell_id = uuid.uuid4().hex[:12]
         env = {**self.env, **request.env}
-        shell = Shell(self.link, env, request.workdir or self.handle.spec.workdir, request)
+        shell = PersistentShell(self.keeper, env, request.workdir or self.handle.spec.workdir, request)
         try:
             await shell.open()
         except SandboxRequestError as error:
             if not self._used:
                 raise
-            # What it is started from may be gone by now.
+            # A command may have removed the programs that a shell is started from.
             raise SandboxError(error.message, kind=error.kind, doubtful=True) from error
-        if self.link.ended.done():  # while it opened: `end` has not seen it
+        if self.keeper.ended.done():  # while it opened: `end` has not seen it
             shell.abandon()
-            raise SandboxGone(self.handle.sandbox_id, self.link.ended.result())
+            raise SandboxGone(self.handle.sandbox_id, self.keeper.ended.result())
         self._used = True
         self._shells[shell_id] = shell
         return shell_id
 
-    def shell(self, shell_id: str) -> Shell:
+    def shell(self, shell_id: str) -> PersistentShell:
         try:
             return self._shells[shell_id]
         except KeyError:
@@ -192,30 +197,32 @@ class Box:
             await shell.close()
 
     async def end(self, timeout_s: float) -> bool:
-        """Kill all of it, and wait; False when some of it could not be killed in that time."""
+        """Kill the whole sandbox and wait; False when a process or cgroup is left after `timeout_s` seconds."""
         for shell in self._shells.values():
             shell.abandon()
         self._shells.clear()
-        self.link.close()
+        self.keeper.close()
         try:
             async with asyncio.timeout(timeout_s):
-                await self.link.gone.wait()
+                await self.keeper.gone.wait()
         except TimeoutError:
             pass
         if self.cgroup is None:
-            return self.link.gone.is_set()
+            return self.keeper.gone.is_set()
         killed = await asyncio.to_thread(self.cgroup.kill_all, timeout_s)
         removed = await asyncio.to_thread(self.cgroup.remove, timeout_s)
         self.cgroup.close()
-        return killed and removed and self.link.gone.is_set()
+        return killed and removed and self.keeper.gone.is_set()
 
-    async def _start(self, request: ExecRequest, kept: list[Kept]) -> tuple[Command, list[Reader]]:
-        stdin, pipes = _opened(request.stdin, len(kept))
+    async def _start(
+        self, request: ExecRequest, buffers: list[HeadTailBuffer]
+    ) -> tuple[RunningCommand, list[OutputReader]]:
+        stdin, pipes = _open_streams(request.stdin, len(buffers))
         writers = [write for _, write in pipes]
         try:
             fds = [stdin, writers[0], writers[-1]]
             cwd = request.workdir or self.handle.spec.workdir
-            command = await self.link.exec(request.argv, {**self.env, **request.env}, cwd, fds)
+            command = await self.keeper.exec(request.argv, {**self.env, **request.env}, cwd, fds)
             self._used = True
         except BaseException:
             for read, _ in pipes:
@@ -224,10 +231,10 @@ class Box:
         finally:
             for fd in (stdin, *writers):
                 os.close(fd)
-        return command, [Reader(read, one) for (read, _), one in zip(pipes, kept, strict=True)]
+        return command, [OutputReader(read, buffer) for (read, _), buffer in zip(pipes, buffers, strict=True)]
 
-    async def _finish(self, command: Command, timeout_s: float | None) -> KilledBy | None:
-        """Wait for the end; past the time limit, or when we are cancelled, the whole tree is killed."""
+    async def _finish(self, command: RunningCommand, timeout_s: float | None) -> KilledBy | None:
+        """Wait for the command's end; past `timeout_s`, or when cancelled, kill its whole process tree."""
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(command.exited)
@@ -237,12 +244,12 @@ class Box:
             return "timeout"
         except asyncio.CancelledError:
             killing = asyncio.ensure_future(self._kill(command))
-            # Who is cancelled once more waits for it no longer, and what it raises is then nobody's.
+            # After a second cancellation nobody awaits it: its exception is read here, so that none is logged.
             killing.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.shield(killing)
             raise
 
-    async def _kill(self, command: Command) -> None:
+    async def _kill(self, command: RunningCommand) -> None:
         dead = await processes.kill_tree(command.process)
         if not dead:
             raise BudgetExceeded("pids", "its processes multiplied faster than they could be killed")
@@ -252,44 +259,44 @@ class Box:
         except TimeoutError:
             raise SandboxError(f"{command.process} survives SIGKILL", kind="unkillable", doubtful=True) from None
 
-    async def quiet(self, timeout_s: float) -> None:
-        """Returns when nothing runs in one that is ending; SandboxError where that takes longer."""
-        if self.link.ended.done():
+    async def wait_until_gone(self, timeout_s: float) -> None:
+        """Return once an ending sandbox has no process any more; SandboxError where `timeout_s` is too short for it."""
+        if self.keeper.ended.done():
             try:
                 async with asyncio.timeout(timeout_s):
-                    await self.link.gone.wait()
+                    await self.keeper.gone.wait()
             except TimeoutError:
                 raise SandboxError(f"it is not gone after {timeout_s:g} s", kind="unkillable") from None
 
-    async def lasted(self) -> None:
-        """SandboxGone unless it lives, or was killed for its own budget: what the host finds in its layers is what was
-        done inside only where nothing else has cut that short."""
+    async def ensure_intact(self) -> None:
+        """Raise SandboxGone unless the sandbox lives or was killed for its own budget: only then do its layers hold all
+        that was done inside, with nothing cut short from outside."""
         try:
-            await self.link.alive()
+            await self.keeper.alive()
         except SandboxGone as gone:
             if not isinstance(await self.failure(gone), BudgetExceeded):
                 raise
 
     async def failure(self, error: SandboxError) -> Exception:
-        """What really happened, and whose doing it was: see `ends`."""
-        if isinstance(error, Broken) and error.errno in (errno.EAGAIN, errno.ENOMEM):
+        """The exception that says what really happened and who caused it: see `ends`."""
+        if isinstance(error, KeeperCallError) and error.errno in (errno.EAGAIN, errno.ENOMEM):
             error = await self._without_room(error)
         if not isinstance(error, SandboxGone):
             return self.reason or error
         if self.reason is None:
-            end = await self.link.end()
+            end = await self.keeper.end()
             if end.how == "died" and end.status is None:
-                end = end._replace(status=await self.first_status())
+                end = end._replace(status=await self.first_process_status())
             with contextlib.suppress(SandboxError):
                 await self.look()
             self.reason = self.reason or self._reason(end)
         return self.reason
 
-    async def _without_room(self, error: "Broken") -> SandboxError:
-        """What it means that the keeper can start no process: the sandbox is ending, or has too many."""
+    async def _without_room(self, error: "KeeperCallError") -> SandboxError:
+        """Why the keeper can start no process: the sandbox is ending, or it has too many processes."""
         try:
-            await self.link.alive()
-            for _ in range(2):  # it takes two looks to find too many
+            await self.keeper.alive()
+            for _ in range(2):  # the watchdog reports too many processes at its second look
                 await self.look()
         except SandboxGone as gone:
             return gone
@@ -307,18 +314,18 @@ class Box:
         self._ended_at = time.monotonic()
 
 
-async def _drain(readers: list[Reader]) -> None:
+async def _drain(readers: list[OutputReader]) -> None:
     for reader in readers:
         reader.drain()
     waiting = [asyncio.ensure_future(reader.ended.wait()) for reader in readers if not reader.ended.is_set()]
     if waiting:
         _, left = await asyncio.wait(waiting, timeout=DRAIN_S)
-        for one in left:
-            one.cancel()
+        for task in left:
+            task.cancel()
 
 
-def _opened(stdin: bytes, n_pipes: int) -> tuple[int, list[tuple[int, int]]]:
-    """A command's stdin and its output pipes, all of them or none; SandboxError where this process has no room."""
+def _open_streams(stdin: bytes, n_pipes: int) -> tuple[int, list[tuple[int, int]]]:
+    """Open a command's stdin and its output pipes, all or none; SandboxError where this process lacks descriptors."""
     with contextlib.ExitStack() as undo:
         try:
             file = _as_file(stdin)
@@ -347,8 +354,8 @@ def _as_file(data: bytes) -> int:
     return fd
 
 
-def _refused(refusal: Refused, duration_s: float) -> ExecResult:
-    """As a shell says it."""
+def _refusal_result(refusal: CommandStartError, duration_s: float) -> ExecResult:
+    """The result that a shell gives of a command that it can't start: exit code 126 or 127."""
     code = 127 if refusal.errno in (errno.ENOENT, errno.ENOTDIR) else 126
     return ExecResult(
         exit_code=code, stdout=Output(), stderr=Output(head=f"{refusal}\n".encode()), duration_s=duration_s

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paddock.sandbox.shell import _quoted
+from paddock.sandbox.shell import _eval_line
 
 ANY_TEXT = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=200)
 SHELL_TEXT = st.text("\n\t '\"\\$`!#&|;<>(){}[]*?~%=-_aA09é😀\x01\x7f\xa0", max_size=80)
@@ -24,7 +24,7 @@ def said(shell: str, script: bytes) -> bytes:
 @given(text=ANY_TEXT | SHELL_TEXT)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_eval_gets_the_text_on_one_line(shell: str, text: str) -> None:
-    line = _quoted(text, bash=shell == "bash")
+    line = _eval_line(text, bash=shell == "bash")
     assert b"\n" not in line
     assert line.startswith(b"eval ")
     # Command substitution drops newlines at the end, which end no command that has not ended.
@@ -36,11 +36,11 @@ def test_eval_gets_the_text_on_one_line(shell: str, text: str) -> None:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_line_with_quoted_words_gives_its_command_those_words(shell: str, words: list[str]) -> None:
     text = "printf '%s\\0' " + " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-    found = said(shell, _quoted(text, bash=shell == "bash") + b"\n")
+    found = said(shell, _eval_line(text, bash=shell == "bash") + b"\n")
     assert [word.decode() for word in found.split(b"\0")[:-1]] == words
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_here_documents_and_continued_lines_work(shell: str) -> None:
     text = "cat <<'E'\n$HOME `id` \\\nE\ncat <<E\n$((1+1))\nE\necho a\\\nb &&\necho c # d\n"
-    assert said(shell, _quoted(text, bash=shell == "bash") + b"\n") == b"$HOME `id` \\\n2\nab\nc\n"
+    assert said(shell, _eval_line(text, bash=shell == "bash") + b"\n") == b"$HOME `id` \\\n2\nab\nc\n"

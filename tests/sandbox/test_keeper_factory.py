@@ -28,13 +28,13 @@ from paddock.sandbox import (
     SandboxSpec,
     open_provider,
 )
-from paddock.sandbox.box import Box
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.keeper import messages
-from paddock.sandbox.keepers import STARTS, Keepers
-from paddock.sandbox.link import Command
+from paddock.sandbox.keeper_client import RunningCommand
+from paddock.sandbox.keeper_factory import STARTS, KeeperFactory
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.sandbox import Sandbox
 
 FEW_PROCESSES = """
 import os, resource, socket, sys
@@ -127,10 +127,10 @@ async def test_many_that_ask_while_it_is_dead_all_get_their_sandbox(provider: Lo
 async def test_a_wish_that_was_cancelled_leaves_the_next_its_own_keeper(provider: LocalProvider, image: str) -> None:
     stopped = await parent()
     os.kill(stopped, signal.SIGSTOP)
-    wish = asyncio.ensure_future(started(provider, image))
+    creation = asyncio.ensure_future(started(provider, image))
     await asyncio.sleep(0.05)
-    wish.cancel()
-    await asyncio.gather(wish, return_exceptions=True)
+    creation.cancel()
+    await asyncio.gather(creation, return_exceptions=True)
     os.kill(stopped, signal.SIGCONT)
     assert await says(provider, await started(provider, image)) == b"here\n"
 
@@ -144,8 +144,11 @@ async def test_a_command_that_is_cancelled_twice_as_its_sandbox_goes_leaves_no_t
         await asyncio.sleep(0.05)
         raise SandboxGone("one")
 
-    box, command = cast(Box, SimpleNamespace(_kill=kill)), cast(Command, SimpleNamespace(exited=loop.create_future()))
-    finishing = asyncio.ensure_future(Box._finish(box, command, 600.0))
+    sandbox, command = (
+        cast(Sandbox, SimpleNamespace(_kill=kill)),
+        cast(RunningCommand, SimpleNamespace(exited=loop.create_future())),
+    )
+    finishing = asyncio.ensure_future(Sandbox._finish(sandbox, command, 600.0))
     for _ in range(2):
         await asyncio.sleep(0.01)
         finishing.cancel()
@@ -162,7 +165,7 @@ async def test_an_interrupt_of_a_parent_is_its_end_without_a_trace(
 ) -> None:
     others.clear()
     others.update(parents())
-    keepers = Keepers(30.0)
+    keepers = KeeperFactory(30.0)
     if serving:
         (await keepers.fork()).close()
     os.kill(await parent(), signal.SIGINT)
@@ -173,7 +176,7 @@ async def test_an_interrupt_of_a_parent_is_its_end_without_a_trace(
 
 async def test_parents_that_end_again_and_again_are_an_error_that_quotes_the_last_words() -> None:
     script = "import sys; sys.exit('x' * 9000 + 'no library of that name')"
-    keepers = Keepers(10.0, [sys.executable, "-S", "-c", script])
+    keepers = KeeperFactory(10.0, [sys.executable, "-S", "-c", script])
     with pytest.raises(SandboxError) as caught:
         await keepers.fork()
     await keepers.close()
@@ -184,7 +187,7 @@ async def test_parents_that_end_again_and_again_are_an_error_that_quotes_the_las
 
 
 async def test_a_parent_that_hangs_is_an_error_too() -> None:
-    keepers = Keepers(0.05, [sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+    keepers = KeeperFactory(0.05, [sys.executable, "-S", "-c", "import time; time.sleep(600)"])
     with pytest.raises(SandboxError, match=r"did not answer in 0.05 s") as caught:
         await keepers.fork()
     await keepers.close()
@@ -193,14 +196,14 @@ async def test_a_parent_that_hangs_is_an_error_too() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, None])
 async def test_it_tells_how_each_keeper_ended(number: signal.Signals | None) -> None:
-    keepers = Keepers(30.0)
+    keepers = KeeperFactory(30.0)
     several = [await keepers.fork() for _ in range(3)]
     for one in several:
         assert one.status is not None and not one.status.done()
     if number is not None:
         os.kill(several[1].pid, number)
     else:
-        several[1].link.close()
+        several[1].channel.close()
     assert several[1].status is not None
     assert await asyncio.wait_for(several[1].status, 30) == (0 if number is None else -number)
     assert [one.status.done() for one in (several[0], several[2]) if one.status] == [False, False]
@@ -210,7 +213,7 @@ async def test_it_tells_how_each_keeper_ended(number: signal.Signals | None) -> 
 
 
 async def test_of_a_parent_that_ended_no_keepers_end_is_known() -> None:
-    keepers = Keepers(30.0)
+    keepers = KeeperFactory(30.0)
     keeper = await keepers.fork()
     assert keeper.status is not None
     os.kill(psutil.Process(keeper.pid).ppid(), signal.SIGKILL)
@@ -220,7 +223,7 @@ async def test_of_a_parent_that_ended_no_keepers_end_is_known() -> None:
 
 
 async def test_a_machine_that_gives_no_process_is_told_and_the_parent_lives() -> None:
-    keepers = Keepers(30.0, [sys.executable, "-c", FEW_PROCESSES])
+    keepers = KeeperFactory(30.0, [sys.executable, "-c", FEW_PROCESSES])
     for _ in range(2):
         with pytest.raises(SandboxError) as caught:
             await keepers.fork()
