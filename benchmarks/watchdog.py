@@ -19,8 +19,8 @@ from typing import Any
 
 from paddock.sandbox.cgroups import Cgroup, Cgroups, find_cgroups
 from paddock.sandbox.records import SandboxLimits
-from paddock.sandbox.watchdog import Census, Watchdog, Watched
-from paddock.sandbox.watchdog.case import Case
+from paddock.sandbox.watchdog import Census, Watchdog, WatchedSandbox
+from paddock.sandbox.watchdog.monitor import SandboxMonitor
 from paddock.sandbox.watchdog.proc import pids as pids_of_host
 from paddock.sandbox.watchdog.settings import WatchdogSettings
 
@@ -54,11 +54,11 @@ def run() -> dict[str, Any]:
         return figures
 
 
-def _looks(all_watched: list[Watched]) -> dict[str, float]:
+def _looks(all_watched: list[WatchedSandbox]) -> dict[str, float]:
     census = Census()
     keys = [None if watched.cgroup else census.add(watched.pid) for watched in all_watched]
     settings = WatchdogSettings()
-    cases = [Case(one, settings, now=0.0, swap=False, belongs=lambda _: False) for one in all_watched]
+    cases = [SandboxMonitor(one, settings, now=0.0, swap=False, belongs=lambda _: False) for one in all_watched]
 
     def look() -> None:
         counted = census.take() if any(keys) else {}
@@ -77,7 +77,7 @@ def _looks(all_watched: list[Watched]) -> dict[str, float]:
     }
 
 
-async def _rest(all_watched: list[Watched]) -> dict[str, float]:
+async def _rest(all_watched: list[WatchedSandbox]) -> dict[str, float]:
     async with Watchdog() as dog:
         for watched in all_watched:
             await dog.watch(watched)
@@ -130,8 +130,8 @@ def _sandbox(group: Cgroup | None) -> Iterator[int]:
             process.kill()
 
 
-def _watched(index: int, pid: int, group: Cgroup | None) -> Watched:
+def _watched(index: int, pid: int, group: Cgroup | None) -> WatchedSandbox:
     def ignore(*_: object) -> None:
         """Nothing is near a limit."""
 
-    return Watched(str(index), LIMITS, pid, ignore, ignore, ignore, cgroup=group)
+    return WatchedSandbox(str(index), LIMITS, pid, ignore, ignore, ignore, cgroup=group)

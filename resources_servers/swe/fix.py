@@ -18,7 +18,7 @@ from paddock.resources_servers.swe.images import Images
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.layers.marks import Marks
-from paddock.sandbox.layers.tree import Tree
+from paddock.sandbox.layers.tree import LayerTree
 from paddock.types import Fix
 
 TEXT_BYTES = 8 << 20
@@ -35,7 +35,7 @@ async def known_fix(instance: SweInstance, images: Images, store: ImageStore) ->
 
 
 def _read(instance: SweInstance, store: ImageStore, image: str) -> Fix:
-    tree = Tree(store.get(image).layers[::-1], Marks())
+    tree = LayerTree(store.get(image).layers[::-1], Marks())
     return Fix(
         patch=instance.gold_patch,
         workdir=instance.workdir,
@@ -44,7 +44,7 @@ def _read(instance: SweInstance, store: ImageStore, image: str) -> Fix:
     )
 
 
-def _texts(tree: Tree, instance: SweInstance) -> Iterator[tuple[str, str]]:
+def _texts(tree: LayerTree, instance: SweInstance) -> Iterator[tuple[str, str]]:
     """Yield path and text of the files that the fix changes."""
     try:
         edits = parse_unified_diff(instance.gold_patch.decode())
@@ -62,7 +62,7 @@ def _texts(tree: Tree, instance: SweInstance) -> Iterator[tuple[str, str]]:
             continue
 
 
-def _test_command(tree: Tree, instance: SweInstance) -> str:
+def _test_command(tree: LayerTree, instance: SweInstance) -> str:
     """Return the instance's own command without the words that name what an agent does not have."""
     script = read_script(instance)
     absent = {path for path in _test_paths(instance) if not _is_there(tree, join(instance.workdir, path))}
@@ -97,7 +97,7 @@ def _paths(line: str) -> bool:
     return any(not word.startswith("-") and ("/" in word or "." in word) for word in line.split(" ")[1:])
 
 
-def _activation(tree: Tree, setup: tuple[str, ...]) -> list[str]:
+def _activation(tree: LayerTree, setup: tuple[str, ...]) -> list[str]:
     """Return the lines that activate the tests' own environment, where the image has it."""
     matches = [matched for line in setup if (matched := _ACTIVATES.match(line.strip()))]
     files = [matched["file"] for matched in matches if matched["file"]]
@@ -106,7 +106,7 @@ def _activation(tree: Tree, setup: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(matched[0].replace("source ", ". ", 1) for matched in matches))
 
 
-def _is_there(tree: Tree, path: str) -> bool:
+def _is_there(tree: LayerTree, path: str) -> bool:
     try:
         with tree.at(path.encode()):
             return True

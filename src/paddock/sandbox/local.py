@@ -39,7 +39,7 @@ from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox.socket_listener import SocketListener
 from paddock.sandbox.sweep import sweep
 from paddock.sandbox.uids import Uid, draw_uid, why_shared
-from paddock.sandbox.watchdog import Watchdog, Watched
+from paddock.sandbox.watchdog import Watchdog, WatchedSandbox
 from paddock.types import JsonObject
 
 _log = logging.getLogger(__name__)
@@ -276,8 +276,8 @@ class LocalProvider:
             return None
         return await asyncio.to_thread(self.cgroups.make, self._owner.id, handle.sandbox_id, handle.spec.limits)
 
-    def _watched(self, sandbox: Sandbox, ready: JsonObject) -> Watched:
-        return Watched(
+    def _watched(self, sandbox: Sandbox, ready: JsonObject) -> WatchedSandbox:
+        return WatchedSandbox(
             sandbox_id=sandbox.handle.sandbox_id,
             limits=sandbox.handle.spec.limits,
             pid=ready["init"],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.sandbox.failures import BudgetExceeded, SandboxError
-from paddock.sandbox.layers import LeftOut, PatchLimits, copy_upper, disk_use
+from paddock.sandbox.layers import OmittedPath, PatchLimits, copy_upper, disk_use
 from paddock.sandbox.layers.patches import MOST_NAMED
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_a_patch_holds_so_many_files_and_names_the_rest(base: "World") -> None:
     base.run("cd testbed; for i in 1 2 3 4 5; do echo $i >f$i; done")
     made = base.patch(limits=PatchLimits(files=3))
     assert made.data.count(b"diff --git") == 3
-    assert made.left_out == [LeftOut(path=f"f{i}", reason="patch_too_large", size_bytes=2) for i in (4, 5)]
+    assert made.left_out == [OmittedPath(path=f"f{i}", reason="patch_too_large", size_bytes=2) for i in (4, 5)]
 
 
 def test_paths_whose_names_are_too_much_are_left_out(base: "World") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.sampling import few
 
-from paddock.sandbox.layers import LeftOut, PatchLimits
+from paddock.sandbox.layers import OmittedPath, PatchLimits
 
 if TYPE_CHECKING:
     from tests.sandbox.layers.conftest import Listing, World
@@ -306,10 +306,10 @@ def test_large_files_are_left_out_and_told(repository: "World", applied: Applied
     repository.run("cd testbed; truncate -s 1T huge; truncate -s 3M big pkg/a.py; truncate -s 900K z; printf 1 >small")
     made = repository.patch(limits=PatchLimits(file_mib=2, total_mib=0.5))
     assert made.left_out == [
-        LeftOut(path="big", reason="file_too_large", size_bytes=3 << 20),
-        LeftOut(path="huge", reason="file_too_large", size_bytes=1 << 40),
-        LeftOut(path="pkg/a.py", reason="file_too_large", size_bytes=3 << 20),
-        LeftOut(path="z", reason="patch_too_large", size_bytes=900 << 10),
+        OmittedPath(path="big", reason="file_too_large", size_bytes=3 << 20),
+        OmittedPath(path="huge", reason="file_too_large", size_bytes=1 << 40),
+        OmittedPath(path="pkg/a.py", reason="file_too_large", size_bytes=3 << 20),
+        OmittedPath(path="z", reason="patch_too_large", size_bytes=900 << 10),
     ]
     assert set(files(applied(repository, made.data))) - set(files(repository.before(), "/testbed")) == {"/small"}
 

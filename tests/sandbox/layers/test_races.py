@@ -7,7 +7,7 @@ import pytest
 
 from paddock.sandbox.layers import View
 from paddock.sandbox.layers.nodes import content, look, reader
-from paddock.sandbox.layers.walk import Change
+from paddock.sandbox.layers.walk import LayerChange
 
 if TYPE_CHECKING:
     from tests.sandbox.layers.conftest import World
@@ -66,7 +66,7 @@ def test_a_file_below_a_swapped_folder_is_read_where_it_was(world: "World") -> N
 
 
 def test_a_file_swapped_for_a_link_is_not_read(world: "World") -> None:
-    seen: list[Change] = []
+    seen: list[LayerChange] = []
     for change in world.view.candidates("/testbed/file"):
         swap(world, "file", "host/f")
         assert change.after is not None

@@ -11,7 +11,7 @@ from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.layers import View
 from paddock.sandbox.layers.marks import Marks
 from paddock.sandbox.layers.nodes import Node
-from paddock.sandbox.layers.walk import Walk
+from paddock.sandbox.layers.walk import LayerWalk
 
 if TYPE_CHECKING:
     from tests.sandbox.layers.conftest import World
@@ -217,6 +217,6 @@ def test_the_walk_looks_at_nothing_that_the_upper_layer_does_not_touch(world: "W
     world.run("echo 2 >d/1; echo 1 >big/new")
     marks = Counting()
     image = tuple(os.fsencode(layer) for layer in world.layers)
-    found = [change.path for change in Walk(marks).run(os.fsencode(world.upper), image, [])]
+    found = [change.path for change in LayerWalk(marks).run(os.fsencode(world.upper), image, [])]
     assert found == [b"/big", b"/big/new", b"/d", b"/d/1"]
     assert marks.looks == 4

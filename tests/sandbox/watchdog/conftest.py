@@ -17,7 +17,7 @@ import pytest
 from paddock.sandbox.cgroups import Cgroup, find_cgroups
 from paddock.sandbox.processes import started_at
 from paddock.sandbox.records import MemoryKill, SandboxLimits
-from paddock.sandbox.watchdog import Watched
+from paddock.sandbox.watchdog import WatchedSandbox
 
 PYTHON = f"{sys.executable} -S -c"
 WAIT_S = 60.0
@@ -95,8 +95,8 @@ class Told:
         self.exhausted: list[tuple[str, str]] = []
         self.lost: list[Exception] = []
 
-    def watched(self, space: Space, limits: SandboxLimits, **fields: Any) -> Watched:
-        return Watched(
+    def watched(self, space: Space, limits: SandboxLimits, **fields: Any) -> WatchedSandbox:
+        return WatchedSandbox(
             sandbox_id=fields.pop("sandbox_id", "one"),
             limits=limits,
             pid=space.pid,

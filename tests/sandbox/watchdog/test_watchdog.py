@@ -13,7 +13,7 @@ import pytest
 from paddock.sandbox.failures import SandboxGone
 from paddock.sandbox.processes import started_at
 from paddock.sandbox.records import SandboxLimits
-from paddock.sandbox.watchdog import HostMemory, Room, Watchdog, WatchdogSettings
+from paddock.sandbox.watchdog import FreeSpace, HostMemory, Watchdog, WatchdogSettings
 
 pytestmark = pytest.mark.sandbox
 MIB = 2**20
@@ -227,9 +227,9 @@ class Disk:
     """Of all sandboxes; what it has free is what the test says."""
 
     def __init__(self) -> None:
-        self.free = Room(9000 * MIB, 10**6, 1)
+        self.free = FreeSpace(9000 * MIB, 10**6, 1)
 
-    def __call__(self, folders: Any) -> dict[Path, Room]:
+    def __call__(self, folders: Any) -> dict[Path, FreeSpace]:
         return dict.fromkeys(folders, self.free)
 
 
@@ -246,7 +246,7 @@ async def test_a_full_disk_is_the_machines_failure_of_the_largest_only(
     for number in range(20):
         (uppers[0] / str(number)).touch()
     (uppers[1] / "file").write_bytes(bytes(35 * MIB))
-    async with Watchdog(settings, room=disk) as dog:
+    async with Watchdog(settings, free_space_of=disk) as dog:
         await dog.watch(told.watched(make_space(), limits(disk_mib=4000), upper=uppers[0]))
         await dog.watch(smalls.watched(make_space(), limits(disk_mib=4000), sandbox_id="two", upper=uppers[1]))
         disk.free = disk.free._replace(**short)
@@ -264,7 +264,7 @@ async def test_on_a_full_disk_who_is_over_its_own_limit_answers_for_itself(
     for upper in uppers:
         upper.mkdir()
     (uppers[1] / "file").write_bytes(bytes(80 * MIB))
-    async with Watchdog(QUICK.model_copy(update={"disk_period_s": 600.0}), room=disk) as dog:
+    async with Watchdog(QUICK.model_copy(update={"disk_period_s": 600.0}), free_space_of=disk) as dog:
         await dog.watch(told.watched(make_space(), limits(disk_mib=30), upper=uppers[0]))
         await dog.watch(others.watched(make_space(), limits(), sandbox_id="two", upper=uppers[1]))
         await dog.measure("one")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from paddock.sandbox.cgroups.kernel import CgroupKernel, KeptFile, field, read_text
+from paddock.sandbox.cgroups.kernel import CgroupKernel, RereadFile, field, read_text
 
 Controller = Literal["memory", "pids", "cpu", "cpuacct", "freezer"]
 POLL_S = 0.005
@@ -29,7 +29,7 @@ class Cgroup(ABC):
         self.peak = 0
         """The highest `memory()` that was read."""
         self._kernel = kernel
-        self._kept: dict[Path, KeptFile] = {}
+        self._files: dict[Path, RereadFile] = {}
 
     @property
     def procs_files(self) -> list[Path]:
@@ -50,7 +50,7 @@ class Cgroup(ABC):
 
     @abstractmethod
     def pids_refused(self) -> int:
-        """Times that no process or thread was started, for the limit of processes."""
+        """Number of processes and threads that were not started because of the process limit."""
 
     @abstractmethod
     def cpu_s(self) -> float: ...
@@ -93,14 +93,14 @@ class Cgroup(ABC):
         """Remove the folders once they are empty; False when a process stayed past the time. Idempotent."""
         self.close()
         deadline = time.monotonic() + timeout_s
-        gone = [remove_folder(folder, self._kernel, deadline) for folder in self.folders]
-        return all(gone)
+        removed = [remove_folder(folder, self._kernel, deadline) for folder in self.folders]
+        return all(removed)
 
     def close(self) -> None:
-        """Let go of the files that were kept open; the group stays."""
-        for kept in self._kept.values():
-            kept.close()
-        self._kept.clear()
+        """Close the files that are read again and again; the group stays."""
+        for reread in self._files.values():
+            reread.close()
+        self._files.clear()
 
     def _pids_or_none(self) -> list[int]:
         try:
@@ -109,10 +109,10 @@ class Cgroup(ABC):
             return []
 
     def _read(self, file: Path) -> bytes:
-        kept = self._kept.get(file)
-        if kept is None:
-            kept = self._kept[file] = KeptFile(file)
-        return kept.read()
+        reread = self._files.get(file)
+        if reread is None:
+            reread = self._files[file] = RereadFile(file)
+        return reread.read()
 
 
 class V1Cgroup(Cgroup):

@@ -1,4 +1,4 @@
-"""The acts on a cgroup tree, as one seam: everything else of this package only decides.
+"""All operations on a cgroup tree, in one class that tests replace; the rest of this package only decides.
 
 Reading goes through descriptors that stay open (a look at 64 groups is 64 `pread`s); a group that was removed answers
 OSError, ENODEV.
@@ -12,7 +12,7 @@ READ_BYTES = 1 << 16
 
 
 class CgroupKernel:
-    """The real one."""
+    """The operations on the real file system."""
 
     def mkdir(self, folder: Path) -> None:
         folder.mkdir(mode=0o755)
@@ -35,8 +35,8 @@ class CgroupKernel:
             raise PermissionError(f"no process may enter {procs_file}: {done.stderr.decode(errors='replace').strip()}")
 
 
-class KeptFile:
-    """A file that is read again and again."""
+class RereadFile:
+    """A file that is read again and again by one descriptor."""
 
     __slots__ = ("_fd", "_path")
 

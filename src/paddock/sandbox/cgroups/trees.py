@@ -1,4 +1,4 @@
-"""The trees of control groups that are ours on this machine: making groups, and finding those of owners.
+"""Paddock's trees of control groups on this machine: makes groups, and finds those of owners.
 
 Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little below it); swap is barred, on version 1
         but for `SWAP_BYTES`, so that the limit is of memory and nothing hides in it. The process limit counts threads.
@@ -19,10 +19,10 @@ from paddock.sandbox.records import SandboxLimits
 
 SWAP_BYTES = 1 << 20
 """Of the limit with swap above the one without: the kernel counts only how often the latter is met."""
-OURS = "paddock"
-NEEDED = ("memory", "pids")
-WANTED = ("cpu",)
-"""Where it is."""
+FOLDER = "paddock"
+REQUIRED_CONTROLLERS = ("memory", "pids")
+OPTIONAL_CONTROLLERS = ("cpu",)
+"""Used where the machine has them."""
 
 
 class Cgroups(ABC):
@@ -62,8 +62,8 @@ class Cgroups(ABC):
         groups = [self._group(owner_id, name) for name in sorted(names)]
         done = [group.kill_all(timeout_s) and group.remove(timeout_s) for group in groups]
         deadline = time.monotonic() + timeout_s
-        gone = [remove_folder(root / owner_id, self._kernel, deadline) for root in self.roots]
-        return all(done) and all(gone)
+        removed = [remove_folder(root / owner_id, self._kernel, deadline) for root in self.roots]
+        return all(done) and all(removed)
 
     @abstractmethod
     def describe(self) -> str:
@@ -103,14 +103,14 @@ class V1Cgroups(Cgroups):
     version = 1
 
     def __init__(self, mounts: Mapping[Controller, Path], kernel: CgroupKernel) -> None:
-        super().__init__(tuple(dict.fromkeys(mount / OURS for mount in mounts.values())), kernel)
+        super().__init__(tuple(dict.fromkeys(mount / FOLDER for mount in mounts.values())), kernel)
         self._mounts = mounts
 
     def describe(self) -> str:
         return f"v1: {' '.join(self._mounts)} (below {self._mounts['memory'].parent})"
 
     def _group(self, owner_id: str, sandbox_id: str) -> Cgroup:
-        folders = {name: mount / OURS / owner_id / sandbox_id for name, mount in self._mounts.items()}
+        folders = {name: mount / FOLDER / owner_id / sandbox_id for name, mount in self._mounts.items()}
         return V1Cgroup(folders, self._kernel)
 
     def _pass_down(self, folder: Path) -> None:
@@ -136,7 +136,7 @@ class V2Cgroups(Cgroups):
     version = 2
 
     def __init__(self, base: Path, kernel: CgroupKernel) -> None:
-        super().__init__((base / OURS,), kernel)
+        super().__init__((base / FOLDER,), kernel)
         self._base = base
 
     def describe(self) -> str:
@@ -158,11 +158,11 @@ class V2Cgroups(Cgroups):
 
 def pass_down(folder: Path, kernel: CgroupKernel) -> None:
     """Let a v2 cgroup's children have what we need; OSError where it may not (it holds processes, or is not ours)."""
-    given = read_text(folder / "cgroup.subtree_control").split()
-    if missing := [name for name in NEEDED if name not in given]:
+    enabled = read_text(folder / "cgroup.subtree_control").split()
+    if missing := [name for name in REQUIRED_CONTROLLERS if name not in enabled]:
         kernel.write(folder / "cgroup.subtree_control", " ".join(f"+{name}" for name in missing))
-    for name in WANTED:
-        if name not in given:
+    for name in OPTIONAL_CONTROLLERS:
+        if name not in enabled:
             with contextlib.suppress(OSError):
                 kernel.write(folder / "cgroup.subtree_control", f"+{name}")
 

@@ -1,16 +1,16 @@
 """A sandbox's file system read by the host from its overlay layers; nothing of the sandbox is ever run or trusted."""
 
-from paddock.sandbox.layers.copying import copy_upper
 from paddock.sandbox.layers.disk import disk_use, remove_tree
 from paddock.sandbox.layers.litter import LITTER
-from paddock.sandbox.layers.patches import LeftOut, Patch, PatchLimits, patch
+from paddock.sandbox.layers.patches import OmittedPath, Patch, PatchLimits, patch
+from paddock.sandbox.layers.upper_copy import copy_upper
 from paddock.sandbox.layers.view import View
-from paddock.sandbox.layers.walk import Change
+from paddock.sandbox.layers.walk import LayerChange
 
 __all__ = [
     "LITTER",
-    "Change",
-    "LeftOut",
+    "LayerChange",
+    "OmittedPath",
     "Patch",
     "PatchLimits",
     "View",

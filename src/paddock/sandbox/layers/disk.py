@@ -1,4 +1,4 @@
-"""What a layer takes on disk, and how to be rid of a tree.
+"""Measures what a layer takes on disk, and removes trees.
 
 Use     allocated bytes, hard links counted once, whatever the modes; what is deleted but still held open by a process
         of the sandbox is in no folder (its blocks are freed with the sandbox).
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paddock.sandbox.failures import SandboxError
-from paddock.sandbox.layers.asowner import Owner, run_as
+from paddock.sandbox.layers.privileges import LayerOwner, run_as
 
 _TIMEOUT_S = 300.0
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,19 +24,19 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def disk_use(upper: Path) -> int:
     """Bytes."""
     status = upper.lstat()
-    done = run_as(["du", "-sx", "-B1", "--", str(upper)], Owner(status.st_uid, status.st_gid), _TIMEOUT_S)
+    done = run_as(["du", "-sx", "-B1", "--", str(upper)], LayerOwner(status.st_uid, status.st_gid), _TIMEOUT_S)
     # Files that vanish while it looks make it end with 1; what it counted stands.
     figure = done.stdout.split(b"\t")[0]
     if not figure.isdigit():
-        said = done.stderr.decode(errors="replace").strip()[-500:]
-        raise SandboxError(f"du failed ({done.returncode}): {said}", kind="disk_use")
+        error_text = done.stderr.decode(errors="replace").strip()[-500:]
+        raise SandboxError(f"du failed ({done.returncode}): {error_text}", kind="disk_use")
     return int(figure)
 
 
 def remove_tree(path: Path) -> None:
     """Remove a folder and all in it, or whatever else is there; nothing there is no error."""
     try:
-        _allow(os.fsencode(path))
+        _give_rights(os.fsencode(path))
         top = os.open(path, _FOLDER)
     except FileNotFoundError:
         return
@@ -64,11 +64,11 @@ def _empty(fd: int, top: int, fresh: Iterator[bytes]) -> list[bytes]:
     """Unlink all files of a folder and move its folders to the top; their names there."""
     here = b"/proc/self/fd/%d/" % fd
     with os.scandir(here) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     moved: list[bytes] = []
-    for name, is_folder in found:
+    for name, is_folder in names:
         if is_folder:
-            _allow(here + name)
+            _give_rights(here + name)
             moved.append(next(fresh))
             os.rename(name, moved[-1], src_dir_fd=fd, dst_dir_fd=top)
         else:
@@ -77,7 +77,7 @@ def _empty(fd: int, top: int, fresh: Iterator[bytes]) -> list[bytes]:
     return moved
 
 
-def _allow(folder: bytes) -> None:
+def _give_rights(folder: bytes) -> None:
     """Give ourselves all rights on a folder of our own; root has them."""
     if os.geteuid() == 0:
         return

@@ -1,4 +1,4 @@
-"""Which changed files of a repository are litter: not tracked, and ignored, both as the image says.
+"""Decides which changed files of a repository are litter: not tracked and ignored, both by the image's rules.
 
 Tracked what the index in the image's `.git` lists; nothing where the image has no `.git` directory.
 Ignored by the image's `.gitignore` files, its `.git/info/exclude`, and `LITTER`; what the agent writes into any of
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from paddock.sandbox.layers.marks import Marks
 from paddock.sandbox.layers.nodes import Node, content, join
 from paddock.sandbox.layers.repository import PrivateRepository
-from paddock.sandbox.layers.tree import Tree
+from paddock.sandbox.layers.tree import LayerTree
 
 LITTER = (
     "__pycache__/",
@@ -46,10 +46,10 @@ LITTER = (
 _RULES_BYTES = 1 << 20
 
 
-class Rules:
-    """The judgement of one repository of an image."""
+class LitterRules:
+    """The litter rules of one repository of an image."""
 
-    def __init__(self, image: Tree, root: bytes, repository: PrivateRepository) -> None:
+    def __init__(self, image: LayerTree, root: bytes, repository: PrivateRepository) -> None:
         self._image = image
         self._root = root
         self._repository = repository
@@ -62,11 +62,11 @@ class Rules:
             return set()
         excludes = _lines(LITTER) + (self._read(b".git/info/exclude") or b"")
         rules = self._gitignores(doubtful)
-        found = self._repository.ignored(doubtful, rules=rules, excludes=excludes)
+        litter = self._repository.ignored(doubtful, rules=rules, excludes=excludes)
         if exclude:
             empty = [(folder, b"") for folder, _ in rules]
-            found |= self._repository.ignored(doubtful, rules=empty, excludes=_lines(exclude))
-        return found
+            litter |= self._repository.ignored(doubtful, rules=empty, excludes=_lines(exclude))
+        return litter
 
     def _tracked(self) -> set[bytes]:
         index = self._read(b".git/index", None)
@@ -78,20 +78,20 @@ class Rules:
 
     def _gitignores(self, paths: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """Those of the image on the way to the paths."""
-        found: list[tuple[bytes, bytes]] = []
+        files: list[tuple[bytes, bytes]] = []
         with self._image.at(self._root) as root:
-            self._collect(_Folder(b"", root.folders), _folders_of(paths), found)
-        return found
+            self._collect(_RulesFolder(b"", root.folders), _folders_of(paths), files)
+        return files
 
-    def _collect(self, here: "_Folder", wanted: "_Wanted", found: list[tuple[bytes, bytes]]) -> None:
+    def _collect(self, here: "_RulesFolder", tree: "_FolderNames", files: list[tuple[bytes, bytes]]) -> None:
         rules = self._image.marks.find(here.folders, b".gitignore")
         if rules and rules[0].is_file:
-            found.append((here.path, content(rules[0], _RULES_BYTES)))
-        for name, below in wanted.items():
+            files.append((here.path, content(rules[0], _RULES_BYTES)))
+        for name, below in tree.items():
             folders = _directories(self._image.marks, here.folders, name)
             if folders:
                 path = join(here.path, name) if here.path else name
-                self._collect(_Folder(path, folders), below, found)
+                self._collect(_RulesFolder(path, folders), below, files)
 
     def _read(self, path: bytes, max_bytes: int | None = _RULES_BYTES) -> bytes | None:
         """A regular file of the image's repository, reached through no link."""
@@ -113,22 +113,22 @@ class Rules:
         return self._image.marks.find(folders, last)
 
 
-class _Folder(NamedTuple):
+class _RulesFolder(NamedTuple):
     path: bytes
     folders: tuple[bytes, ...]
 
 
-_Wanted = dict[bytes, "_Wanted"]
+_FolderNames = dict[bytes, "_FolderNames"]
 """Folders by name, and those below them."""
 
 
-def _folders_of(paths: Iterable[bytes]) -> _Wanted:
-    wanted: _Wanted = {}
+def _folders_of(paths: Iterable[bytes]) -> _FolderNames:
+    tree: _FolderNames = {}
     for path in paths:
-        here = wanted
+        here = tree
         for name in path.split(b"/")[:-1]:
             here = here.setdefault(name, {})
-    return wanted
+    return tree
 
 
 def _directories(marks: Marks, folders: tuple[bytes, ...], name: bytes) -> tuple[bytes, ...]:

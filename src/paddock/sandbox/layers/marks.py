@@ -41,7 +41,7 @@ class Marks:
         return name in attribute_names(node.where) and attribute(node, name) == b"y"
 
     def check(self, node: Node) -> None:
-        """Raise for what we can't read rightly."""
+        """Raise SandboxError for a node with a mark that can't be read correctly."""
         if not (node.is_dir or node.is_file):
             return
         names = attribute_names(node.where)
@@ -57,7 +57,7 @@ class Marks:
     def find(self, folders: tuple[bytes, ...], name: bytes) -> list[Node]:
         """What a merged folder (its directories, top first) has at a name: nothing, one that is no directory, or
         the directories that are merged there, top first."""
-        found: list[Node] = []
+        directories: list[Node] = []
         for folder in folders:
             node = look(join(folder, name))
             if node is None:
@@ -66,19 +66,19 @@ class Marks:
                 break
             self.check(node)
             if not node.is_dir:
-                return found or [node]
-            found.append(node)
+                return directories or [node]
+            directories.append(node)
             if self.opaque(node):
                 break
-        return found
+        return directories
 
     def names(self, folders: tuple[bytes, ...]) -> set[bytes]:
         """Of a merged folder."""
-        candidates = {name for folder in folders for name in listed(folder)}
+        candidates = {name for folder in folders for name in list_names(folder)}
         return {name for name in candidates if self.find(folders, name)}
 
 
-def listed(folder: bytes) -> list[bytes]:
+def list_names(folder: bytes) -> list[bytes]:
     """Names in a directory of one layer; none once it is gone."""
     try:
         return os.listdir(folder)

@@ -1,9 +1,9 @@
-"""One name in one directory of one layer, and how to touch it safely.
+"""One name in one directory of one layer, and how to read it safely.
 
 Place   `where` is a path of this machine whose last component is never followed. Above it lie only directories that
         were looked at (image layers, which nobody writes to) or one held open (`/proc/self/fd/N`): so what runs in
         the sandbox can swap any directory for a link at any time and leads nobody anywhere.
-Files   are opened by a handle that reads nothing (O_PATH), judged, then reopened: no FIFO blocks, no device wakes up.
+Files   are opened by a handle that reads nothing (O_PATH), checked, then reopened: no FIFO blocks, no device reacts.
 Gone    what is no more what it was when it was looked at is FileNotFoundError.
 Closed  where we are not root, what the payload closed to itself (mode 000) is ours to open: for that moment only.
 """
@@ -60,13 +60,13 @@ def join(folder: bytes, name: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def entered(node: Node) -> Iterator[bytes]:
-    """A directory that may be swapped at any time, held: its path stays itself until the end of the block."""
+def hold_open(node: Node) -> Iterator[bytes]:
+    """Hold a directory open; the path that it yields leads to that directory until the end of the block."""
     fd = os.open(node.where, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    held = b"/proc/self/fd/%d" % fd
+    handle_path = b"/proc/self/fd/%d" % fd
     try:
-        with _opened_up(held, 0o500):
-            yield held
+        with _with_permission(handle_path, 0o500):
+            yield handle_path
     finally:
         os.close(fd)
 
@@ -75,12 +75,12 @@ def entered(node: Node) -> Iterator[bytes]:
 def reader(node: Node) -> Iterator[int]:
     """A descriptor to read a regular file by; FileNotFoundError when it is none any more."""
     handle = os.open(node.where, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    held = b"/proc/self/fd/%d" % handle
+    handle_path = b"/proc/self/fd/%d" % handle
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise FileNotFoundError(f"not a regular file: {os.fsdecode(node.where)}")
-        with _opened_up(held, 0o400):
-            fd = os.open(held, os.O_RDONLY | os.O_CLOEXEC)
+        with _with_permission(handle_path, 0o400):
+            fd = os.open(handle_path, os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(handle)
     try:
@@ -103,11 +103,11 @@ def content(node: Node, max_bytes: int | None = None) -> bytes:
         return b"".join(parts)
 
 
-def same_content(one: Node, other: Node) -> bool:
+def same_content(first_node: Node, second_node: Node) -> bool:
     """Of two regular files, read a piece at a time."""
-    if one.stat.st_size != other.stat.st_size:
+    if first_node.stat.st_size != second_node.stat.st_size:
         return False
-    with reader(one) as first, reader(other) as second:
+    with reader(first_node) as first, reader(second_node) as second:
         while True:
             piece = os.read(first, 1 << 18)
             if piece != _exactly(second, len(piece) or 1):
@@ -142,23 +142,23 @@ def attribute(node: Node, name: str) -> bytes:
             raise
     fd = os.open(node.where, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        held = b"/proc/self/fd/%d" % fd
-        with _opened_up(held, 0o400):
-            return os.getxattr(held, name)
+        handle_path = b"/proc/self/fd/%d" % fd
+        with _with_permission(handle_path, 0o400):
+            return os.getxattr(handle_path, name)
     finally:
         os.close(fd)
 
 
 @contextlib.contextmanager
-def _opened_up(held: bytes, bits: int) -> Iterator[None]:
+def _with_permission(handle_path: bytes, bits: int) -> Iterator[None]:
     """Our own file or directory with `bits` of permission for the block; root needs none."""
-    now = os.stat(held)
+    now = os.stat(handle_path)
     mode = stat.S_IMODE(now.st_mode)
     if os.geteuid() == 0 or now.st_uid != os.geteuid() or mode & bits == bits:
         yield
         return
-    os.chmod(held, mode | bits)
+    os.chmod(handle_path, mode | bits)
     try:
         yield
     finally:
-        os.chmod(held, mode)
+        os.chmod(handle_path, mode)

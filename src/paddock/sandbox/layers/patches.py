@@ -5,7 +5,7 @@ Sides   `a/` is the image's file, `b/` the sandbox's, byte for byte as they lie 
         the loss of `.git` in the sandbox change nothing.
 Form    `--binary --full-index --no-renames`; modes 100644, 100755, 120000. Applied to the image's tree it gives the
         sandbox's, except for what is left out. Text over half a MiB is carried as binary.
-Out     `.git` at any depth; litter (`litter`); and, listed in `left_out`: what git can't carry, and what is too large.
+Omitted `.git` at any depth; litter (`litter`); and, listed in `left_out`: what git can't carry, and what is too large.
         A file too large for a side keeps the image's content; a special file in the place of a file removes it. What
         can't be where something is thus kept (a file where a folder was) is left out too: the rest must apply.
 Nested  repositories are folders like any other, submodules too: their files are compared, their `.git` is not.
@@ -17,11 +17,11 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from paddock.sandbox.layers.litter import Rules
+from paddock.sandbox.layers.litter import LitterRules
 from paddock.sandbox.layers.nodes import Node, content
 from paddock.sandbox.layers.repository import Entry, Importer, private_repository
 from paddock.sandbox.layers.view import View, readable
-from paddock.sandbox.layers.walk import Change
+from paddock.sandbox.layers.walk import LayerChange
 from paddock.types import Record
 
 Reason = Literal["file_too_large", "patch_too_large", "special", "name", "too_deep", "unsteady", "in_the_way"]
@@ -44,7 +44,7 @@ class PatchLimits(Record):
     """All changed paths, litter too: what comes after is not looked at."""
 
 
-class LeftOut(Record):
+class OmittedPath(Record):
     """A changed path that the patch lacks although it is no litter."""
 
     path: str
@@ -60,7 +60,7 @@ class Patch(Record):
 
     data: bytes
     """Empty: nothing."""
-    left_out: list[LeftOut] = []
+    left_out: list[OmittedPath] = []
     """The first `MOST_NAMED`."""
     left_out_more: int = 0
     """Further ones."""
@@ -76,60 +76,60 @@ def patch(
     scratch: Path,
     limits: PatchLimits | None = None,
 ) -> Patch:
-    """Of the repository at `root`. `exclude`: gitignore patterns for files that the image's git does not track.
-    `scratch`: a folder for a private repository of about the patch's size, gone at the end; where this process is
+    """Make the patch of the repository at `root`. `exclude`: gitignore patterns for files that the image's git does not
+    track. `scratch`: a folder for a private repository of about the patch's size, gone at the end; where this process is
     killed meanwhile, whoever removes that folder removes it."""
     limits = limits or PatchLimits()
-    place = view.place(root)
+    root_path = view.resolve(root)
     with private_repository(scratch) as repository:
-        paths, whole = _paths(view, place, limits)
-        litter = Rules(view.image, place, repository).litter(paths, exclude)
+        paths, whole = _paths(view, root_path, limits)
+        litter = LitterRules(view.image, root_path, repository).litter(paths, exclude)
         with repository.importer() as importer:
-            sides = _Sides(importer, limits)
-            for change in view.candidates(place, skip=_is_git):
-                below = _below(place, change)
+            trees = _PatchTrees(importer, limits)
+            for change in view.candidates(root_path, skip=_is_git):
+                below = _below(root_path, change)
                 if below in litter:
-                    sides.keep(below, change)
+                    trees.keep_image(below, change)
                 elif below in paths or (below and (change.cut or _is_folder_alone(change))):
-                    sides.add(below, change)
+                    trees.add(below, change)
                 elif below and not whole:
-                    sides.leave(below, "patch_too_large", change)
-            sides.settle()
-            importer.tree(b"before", sides.before)
-            importer.tree(b"after", sides.after)
-        more = sides.left_out_more
-        return Patch(data=repository.diff(), left_out=sides.left_out, left_out_more=more, litter_files=len(litter))
+                    trees.leave(below, "patch_too_large", change)
+            trees.settle()
+            importer.tree(b"before", trees.before)
+            importer.tree(b"after", trees.after)
+        more = trees.left_out_more
+        return Patch(data=repository.diff(), left_out=trees.left_out, left_out_more=more, litter_files=len(litter))
 
 
-class _Paths(NamedTuple):
-    """Changed ones."""
+class _ChangedPaths(NamedTuple):
+    """Paths that changed below the repository's root."""
 
-    found: set[bytes]
+    paths: set[bytes]
     whole: bool
     """False: there are more, and their names are too much to hold."""
 
 
-def _paths(view: View, place: bytes, limits: PatchLimits) -> _Paths:
-    found: set[bytes] = set()
+def _paths(view: View, root_path: bytes, limits: PatchLimits) -> _ChangedPaths:
+    paths: set[bytes] = set()
     room = limits.names_mib * 2**20
-    for change in view.candidates(place, skip=_is_git):
-        below = _below(place, change)
+    for change in view.candidates(root_path, skip=_is_git):
+        below = _below(root_path, change)
         if not below or change.cut or _is_folder_alone(change):
             continue
         room -= len(below)
         if room < 0:
-            return _Paths(found, False)
-        found.add(below)
-    return _Paths(found, True)
+            return _ChangedPaths(paths, False)
+        paths.add(below)
+    return _ChangedPaths(paths, True)
 
 
-class _Blob(NamedTuple):
+class _GitBlob(NamedTuple):
     mode: bytes
     data: bytes
 
 
-class _Sides:
-    """The two trees, as far as they differ."""
+class _PatchTrees:
+    """The image's tree and the sandbox's, as far as they differ."""
 
     def __init__(self, importer: Importer, limits: PatchLimits) -> None:
         self._importer = importer
@@ -138,16 +138,16 @@ class _Sides:
         self.before: list[Entry] = []
         self.after: list[Entry] = []
         self._left_files = limits.files
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[OmittedPath] = []
         self.left_out_more = 0
-        self._kept: set[bytes] = set()
-        self._gone: set[bytes] = set()
+        self._kept_paths: set[bytes] = set()
+        self._removed_folders: set[bytes] = set()
         """Folders."""
 
-    def keep(self, path: bytes, change: Change) -> None:
+    def keep_image(self, path: bytes, change: LayerChange) -> None:
         """What the image has here stays."""
         if change.before is not None and (change.cut or not change.before.is_dir):
-            self._kept.add(path)
+            self._kept_paths.add(path)
 
     def settle(self) -> None:
         """Leave out what would need the place of something that stays, as a file its folder or the reverse.
@@ -155,21 +155,23 @@ class _Sides:
         Git removes folders with the last file in them: one that had none stays too.
         """
         emptied = {folder for path, _, _ in self.before for folder in _folders(path)}
-        above = {folder for path in self._kept | (self._gone - emptied) for folder in _folders(path)}
-        blocked = {path for path, _, _ in self.after if path in above or not self._kept.isdisjoint(_folders(path))}
+        above = {folder for path in self._kept_paths | (self._removed_folders - emptied) for folder in _folders(path)}
+        blocked = {
+            path for path, _, _ in self.after if path in above or not self._kept_paths.isdisjoint(_folders(path))
+        }
         self.after = [entry for entry in self.after if entry[0] not in blocked]
         for path in sorted(blocked):
-            self._name(path, "in_the_way")
+            self._omit(path, "in_the_way")
 
-    def add(self, path: bytes, change: Change) -> None:
+    def add(self, path: bytes, change: LayerChange) -> None:
         if change.cut and _is_git(path.rpartition(b"/")[2]):
-            self.keep(path, change)
+            self.keep_image(path, change)
             return
         if change.cut:
             self.leave(path, "too_deep", change)
             return
         if change.before is not None and change.before.is_dir:
-            self._gone.add(path)
+            self._removed_folders.add(path)
         if _is_folder_alone(change):
             return
         if not _is_name(path, change):
@@ -180,10 +182,10 @@ class _Sides:
             self.leave(path, "file_too_large", change)
             return
         if after is not None and not (after.is_file or after.is_link or after.is_dir):
-            self._name(path, "special")
+            self._omit(path, "special")
         self._add(path, change)
 
-    def _add(self, path: bytes, change: Change) -> None:
+    def _add(self, path: bytes, change: LayerChange) -> None:
         try:
             new = _blob(change.after, self._file_bytes)
             old = _blob(change.before, self._file_bytes)
@@ -202,30 +204,30 @@ class _Sides:
                 if blob is not None:
                     side.append((path, blob.mode, self._importer.blob(blob.data)))
 
-    def leave(self, path: bytes, reason: Reason, change: Change) -> None:
-        self.keep(path, change)
+    def leave(self, path: bytes, reason: Reason, change: LayerChange) -> None:
+        self.keep_image(path, change)
         after = change.after
         size = after.stat.st_size if after is not None and after.is_file else 0
-        self._name(path, reason, size)
+        self._omit(path, reason, size)
 
-    def _name(self, path: bytes, reason: Reason, size: int = 0) -> None:
+    def _omit(self, path: bytes, reason: Reason, size: int = 0) -> None:
         if len(self.left_out) < MOST_NAMED:
-            self.left_out.append(LeftOut(path=readable(path), reason=reason, size_bytes=size))
+            self.left_out.append(OmittedPath(path=readable(path), reason=reason, size_bytes=size))
         else:
             self.left_out_more += 1
 
 
-def _below(place: bytes, change: Change) -> bytes:
-    return change.path[len(place.rstrip(b"/")) + 1 :]
+def _below(root_path: bytes, change: LayerChange) -> bytes:
+    return change.path[len(root_path.rstrip(b"/")) + 1 :]
 
 
 def _folders(path: bytes) -> list[bytes]:
-    """Those above a path."""
+    """The folders above a path."""
     return [path[:end] for end, byte in enumerate(path) if byte == ord("/")]
 
 
-def _is_folder_alone(change: Change) -> bool:
-    """Git knows no folders, so one that stays, comes or goes is told of by its files only."""
+def _is_folder_alone(change: LayerChange) -> bool:
+    """Whether only folders are concerned, which git does not record."""
     return all(node is None or node.is_dir for node in (change.before, change.after))
 
 
@@ -233,14 +235,14 @@ def _too_large(node: Node | None, limit: int) -> bool:
     return node is not None and node.is_file and node.stat.st_size > limit
 
 
-def _blob(node: Node | None, limit: int) -> _Blob | None:
+def _blob(node: Node | None, limit: int) -> _GitBlob | None:
     """None: git has no such thing."""
     if node is None:
         return None
     if node.is_link:
-        return _Blob(b"120000", node.target())
+        return _GitBlob(b"120000", node.target())
     if node.is_file:
-        return _Blob(b"100755" if node.stat.st_mode & 0o100 else b"100644", content(node, limit + 1))
+        return _GitBlob(b"100755" if node.stat.st_mode & 0o100 else b"100644", content(node, limit + 1))
     return None
 
 
@@ -248,7 +250,7 @@ def _is_git(name: bytes) -> bool:
     return name == b".git"
 
 
-def _is_name(path: bytes, change: Change) -> bool:
+def _is_name(path: bytes, change: LayerChange) -> bool:
     """Whether git applies a patch to such a path. It refuses whatever some file system takes for `.git`, and links in
     the place of `.gitmodules`."""
     for part in path.lower().split(b"/"):

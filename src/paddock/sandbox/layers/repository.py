@@ -31,8 +31,8 @@ class PrivateRepository:
         self._home = folder / "home"
         self._work = folder / "work"
         self.git_dir = folder / "git"
-        for made in (self._home, self._work, self.git_dir / "objects", self.git_dir / "refs", self.git_dir / "info"):
-            made.mkdir(parents=True)
+        for path in (self._home, self._work, *(self.git_dir / name for name in ("objects", "refs", "info"))):
+            path.mkdir(parents=True)
         (self.git_dir / "HEAD").write_text("ref: refs/heads/unborn\n")
         (self.git_dir / "config").write_text(_CONFIG)
 
@@ -49,17 +49,17 @@ class PrivateRepository:
         """Which of the paths git would ignore. `rules`: `.gitignore` files by folder; `excludes`: patterns that are
         weaker than theirs. The paths are judged as files."""
         for folder, data in rules:
-            place = self._work / os.fsdecode(folder)
-            place.mkdir(parents=True, exist_ok=True)
-            (place / ".gitignore").write_bytes(data)
+            work_folder = self._work / os.fsdecode(folder)
+            work_folder.mkdir(parents=True, exist_ok=True)
+            (work_folder / ".gitignore").write_bytes(data)
         (self.git_dir / "info" / "exclude").write_bytes(excludes)
-        with tempfile.TemporaryFile(dir=self.git_dir) as asked:
-            # By `./` a name that begins with a colon is a name, and no magic.
-            asked.writelines(b"./" + path + b"\0" for path in paths)
-            asked.seek(0)
+        with tempfile.TemporaryFile(dir=self.git_dir) as names:
+            # With `./`, a name that begins with a colon is no magic pathspec.
+            names.writelines(b"./" + path + b"\0" for path in paths)
+            names.seek(0)
             # Exit code 1 says that none is.
-            told = self._run(["check-ignore", "--no-index", "-z", "--stdin"], source=asked, fine=(0, 1))
-        return {path.removeprefix(b"./") for path in _fields(told)}
+            output = self._run(["check-ignore", "--no-index", "-z", "--stdin"], source=names, ok_codes=(0, 1))
+        return {path.removeprefix(b"./") for path in _fields(output)}
 
     @contextmanager
     def importer(self) -> Iterator["Importer"]:
@@ -80,7 +80,7 @@ class PrivateRepository:
         words: list[str],
         *,
         source: IO[bytes] | None = None,
-        fine: Sequence[int] = (0,),
+        ok_codes: Sequence[int] = (0,),
     ) -> bytes:
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -108,9 +108,9 @@ class PrivateRepository:
             raise SandboxError("patches need git on this machine", kind="git", retryable=False) from None
         except subprocess.TimeoutExpired:
             raise SandboxError(f"git {words[0]} took longer than {_TIMEOUT_S:g} s", kind="git") from None
-        if done.returncode not in fine:
-            said = done.stderr.decode(errors="replace").strip()[-1000:]
-            raise SandboxError(f"git {words[0]} ended with {done.returncode}: {said}", kind="git")
+        if done.returncode not in ok_codes:
+            error_text = done.stderr.decode(errors="replace").strip()[-1000:]
+            raise SandboxError(f"git {words[0]} ended with {done.returncode}: {error_text}", kind="git")
         return done.stdout
 
 
@@ -130,7 +130,7 @@ class Importer:
     def tree(self, branch: bytes, entries: Iterable["Entry"]) -> None:
         self._stream.write(b"commit refs/heads/%s\ncommitter paddock <paddock> 0 +0000\ndata 0\n" % branch)
         for path, mode, mark in entries:
-            self._stream.write(b"M %s :%d %s\n" % (mode, mark, _quoted(path)))
+            self._stream.write(b"M %s :%d %s\n" % (mode, mark, _quote_path(path)))
         self._stream.write(b"\n")
 
 
@@ -140,12 +140,12 @@ Entry = tuple[bytes, bytes, int]
 
 @contextmanager
 def private_repository(scratch: Path) -> Iterator[PrivateRepository]:
-    """One below `scratch`, which somebody removes where we are killed."""
+    """A repository below `scratch`; where this process is killed, whoever removes `scratch` removes it."""
     with tempfile.TemporaryDirectory(prefix="paddock-git-", dir=scratch) as folder:
         yield PrivateRepository(Path(folder))
 
 
-def _quoted(path: bytes) -> bytes:
+def _quote_path(path: bytes) -> bytes:
     """As git reads paths in quotes."""
     plain = b"".join(bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte for byte in path)
     return b'"' + plain + b'"'

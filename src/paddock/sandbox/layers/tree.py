@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.sandbox.layers.marks import Marks
-from paddock.sandbox.layers.nodes import Node, content, entered, look
+from paddock.sandbox.layers.nodes import Node, content, hold_open, look
 
 _LINKS = 40
 _PATH_BYTES = 4096
 
 
-class Folder(NamedTuple):
+class MergedFolder(NamedTuple):
     """A merged directory on the way to a path."""
 
     name: bytes
@@ -28,8 +28,8 @@ class Folder(NamedTuple):
     """Its directories, top first."""
 
 
-class Found(NamedTuple):
-    """Where a path leads; valid while the lookup's block lasts."""
+class PathLookup(NamedTuple):
+    """Where a path leads; valid within the block of `LayerTree.at`."""
 
     path: bytes
     """Without links, from the root; `/` for the root itself."""
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     """Empty: it is no directory."""
 
 
-class Tree:
+class LayerTree:
     """Layers, top first."""
 
     def __init__(self, layers: Sequence[Path], marks: Marks, *, live: bool = False) -> None:
@@ -47,71 +47,71 @@ class Tree:
         self._live = live
 
     @contextlib.contextmanager
-    def at(self, path: bytes, *, follow: bool = True) -> Iterator[Found]:
+    def at(self, path: bytes, *, follow: bool = True) -> Iterator[PathLookup]:
         """Look a path up; `follow`: also a link that is its last component."""
-        with contextlib.ExitStack() as held:
-            yield self._resolve(path, follow, held)
+        with contextlib.ExitStack() as stack:
+            yield self._resolve(path, follow, stack)
 
     def read(self, path: bytes, *, follow: bool = True, max_bytes: int | None = None) -> bytes:
-        with self.at(path, follow=follow) as found:
-            if found.folders:
+        with self.at(path, follow=follow) as lookup:
+            if lookup.folders:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fsdecode(path))
-            return content(found.node, max_bytes)
+            return content(lookup.node, max_bytes)
 
     def names(self, path: bytes) -> list[bytes]:
         """Of a directory, sorted."""
-        with self.at(path) as found:
-            if not found.folders:
+        with self.at(path) as lookup:
+            if not lookup.folders:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fsdecode(path))
-            return sorted(self.marks.names(found.folders))
+            return sorted(self.marks.names(lookup.folders))
 
-    def _resolve(self, path: bytes, follow: bool, held: contextlib.ExitStack) -> Found:
+    def _resolve(self, path: bytes, follow: bool, stack: contextlib.ExitStack) -> PathLookup:
         if len(path) > _PATH_BYTES:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         todo = parts(path)[::-1]
-        way = [self._root(held)]
+        trail = [self._root(stack)]
         links = 0
         while todo:
             name = todo.pop()
             if name == b"..":
-                del way[max(1, len(way) - 1) :]
+                del trail[max(1, len(trail) - 1) :]
                 continue
-            nodes = self.marks.find(way[-1].folders, name)
+            nodes = self.marks.find(trail[-1].folders, name)
             if not nodes:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(path))
             top = nodes[0]
             if top.is_dir:
-                way.append(Folder(name, top, self._enter(nodes, held)))
+                trail.append(MergedFolder(name, top, self._enter(nodes, stack)))
             elif top.is_link and (todo or follow):
                 links += 1
                 if links > _LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fsdecode(path))
                 target = top.target()
                 if target.startswith(b"/"):
-                    del way[1:]
+                    del trail[1:]
                 todo.extend(parts(target)[::-1])
             elif todo:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fsdecode(path))
             else:
-                return Found(_spelled([*(folder.name for folder in way[1:]), name]), top, ())
-        return Found(_spelled([folder.name for folder in way[1:]]), way[-1].node, way[-1].folders)
+                return PathLookup(_absolute([*(folder.name for folder in trail[1:]), name]), top, ())
+        return PathLookup(_absolute([folder.name for folder in trail[1:]]), trail[-1].node, trail[-1].folders)
 
-    def _root(self, held: contextlib.ExitStack) -> Folder:
+    def _root(self, stack: contextlib.ExitStack) -> MergedFolder:
         nodes = [node for root in self.roots if (node := look(root))]
         if not nodes:
             raise FileNotFoundError(errno.ENOENT, "no layer is there", os.fsdecode(self.roots[0]))
-        return Folder(b"", nodes[0], self._enter(nodes, held))
+        return MergedFolder(b"", nodes[0], self._enter(nodes, stack))
 
-    def _enter(self, nodes: list[Node], held: contextlib.ExitStack) -> tuple[bytes, ...]:
+    def _enter(self, nodes: list[Node], stack: contextlib.ExitStack) -> tuple[bytes, ...]:
         if not self._live:
             return tuple(node.where for node in nodes)
-        return tuple(held.enter_context(entered(node)) for node in nodes)
+        return tuple(stack.enter_context(hold_open(node)) for node in nodes)
 
 
 def parts(path: bytes) -> list[bytes]:
-    """The components that say something."""
+    """The components of a path, without empty ones and `.`."""
     return [part for part in path.split(b"/") if part not in (b"", b".")]
 
 
-def _spelled(names: list[bytes]) -> bytes:
+def _absolute(names: list[bytes]) -> bytes:
     return b"/" + b"/".join(names)

@@ -13,8 +13,8 @@ from typing import Literal
 from paddock.sandbox.failures import BudgetExceeded
 from paddock.sandbox.layers.marks import Attributes, Marks
 from paddock.sandbox.layers.nodes import Node
-from paddock.sandbox.layers.tree import Tree, parts
-from paddock.sandbox.layers.walk import Change, Walk
+from paddock.sandbox.layers.tree import LayerTree, parts
+from paddock.sandbox.layers.walk import LayerChange, LayerWalk
 from paddock.sandbox.records import PathChange
 
 MOST_NAME_BYTES = 128 << 20
@@ -28,9 +28,9 @@ class View:
         """`layers`: the image's, lowest first. `attributes`: where the overlay keeps its marks."""
         self._marks = Marks(attributes)
         self.upper = upper
-        self.image = Tree(list(reversed(layers)), self._marks)
+        self.image = LayerTree(list(reversed(layers)), self._marks)
         """Without the upper layer."""
-        self.merged = Tree([upper, *reversed(layers)], self._marks, live=True)
+        self.merged = LayerTree([upper, *reversed(layers)], self._marks, live=True)
         """As the sandbox sees it, mounts aside."""
 
     def read(self, path: str | bytes, *, max_bytes: int | None = None) -> bytes:
@@ -42,19 +42,23 @@ class View:
         return self.merged.names(os.fsencode(path))
 
     def stat(self, path: str | bytes, *, follow: bool = True) -> os.stat_result:
-        with self.merged.at(os.fsencode(path), follow=follow) as found:
-            return found.node.stat
+        with self.merged.at(os.fsencode(path), follow=follow) as lookup:
+            return lookup.node.stat
 
-    def candidates(self, under: str | bytes = "/", *, skip: Callable[[bytes], bool] | None = None) -> Iterator[Change]:
+    def candidates(
+        self, under: str | bytes = "/", *, skip: Callable[[bytes], bool] | None = None
+    ) -> Iterator[LayerChange]:
         """Paths that may differ at and below `under` (its links as the image has them), each good until the next."""
-        yield from Walk(self._marks, skip).run(os.fsencode(self.upper), self.image.roots, parts(self.place(under)))
+        yield from LayerWalk(self._marks, skip).run(
+            os.fsencode(self.upper), self.image.roots, parts(self.resolve(under))
+        )
 
-    def place(self, path: str | bytes) -> bytes:
-        """A path without links, as the image has them; one that is not in the image is taken as it stands."""
+    def resolve(self, path: str | bytes) -> bytes:
+        """A path without links, as the image resolves them; one that is not in the image is only normalized."""
         encoded = os.fsencode(path)
         try:
-            with self.image.at(encoded) as found:
-                return found.path
+            with self.image.at(encoded) as lookup:
+                return lookup.path
         except OSError:
             return os.path.normpath(b"/" + encoded.lstrip(b"/"))
 
@@ -63,18 +67,18 @@ class View:
 
         BudgetExceeded where the paths are more than `most_bytes`: only a sandbox that means harm makes such names.
         """
-        found = []
+        records = []
         for change in self.candidates(under):
             if not _differs(change):
                 continue
             most_bytes -= len(change.path)
             if most_bytes < 0:
                 raise BudgetExceeded("disk", f"the paths that it changed below {under} are too long to be listed")
-            found.append(_record(change))
-        return sorted(found, key=lambda change: change.path)
+            records.append(_record(change))
+        return sorted(records, key=lambda change: change.path)
 
 
-def _differs(change: Change) -> bool:
+def _differs(change: LayerChange) -> bool:
     try:
         return change.differs()
     except FileNotFoundError:
@@ -82,7 +86,7 @@ def _differs(change: Change) -> bool:
         return True
 
 
-def _record(change: Change) -> PathChange:
+def _record(change: LayerChange) -> PathChange:
     node = change.after or change.before
     assert node is not None
     kind: Literal["added", "changed", "removed"] = "changed"
@@ -107,5 +111,5 @@ def _type(node: Node) -> Literal["file", "directory", "symlink", "other"]:
 
 
 def readable(path: bytes) -> str:
-    """A path as records say it."""
+    """A path as records hold it."""
     return path.decode("utf-8", "backslashreplace")

@@ -2,8 +2,8 @@
 
 Cost    in proportion to the upper layer, and to those image folders that it removed or replaced.
 Order   by path, byte by byte per folder; a folder before what is in it.
-Passed  names that the caller passes over are told of (`cut`), and not entered.
-Deep    folders below 200 levels or 3500 bytes of path are told of (`cut`), not entered: nothing that takes a path
+Skipped names that the caller skips are reported (`cut`), and not entered.
+Deep    folders below 200 levels or 3500 bytes of path are reported (`cut`), not entered: nothing that takes a path
         inside could reach much further, and a descriptor is held per level.
 """
 
@@ -11,14 +11,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from paddock.sandbox.layers.marks import Marks, listed
-from paddock.sandbox.layers.nodes import Node, entered, join, look, same_content
+from paddock.sandbox.layers.marks import Marks, list_names
+from paddock.sandbox.layers.nodes import Node, hold_open, join, look, same_content
 
 _LEVELS = 200
 _PATH_BYTES = 3500
 
 
-class Change(NamedTuple):
+class LayerChange(NamedTuple):
     """A path that may differ: both sides, to be looked at before the walk goes on."""
 
     path: bytes
@@ -42,7 +42,7 @@ class Change(NamedTuple):
         return self.after.is_file and not same_content(self.before, self.after)
 
 
-class _Here(NamedTuple):
+class _WalkPosition(NamedTuple):
     """A folder on the walk."""
 
     path: bytes
@@ -56,7 +56,7 @@ class _Here(NamedTuple):
     """The image's children show through nowhere: what the upper layer lacks is gone."""
 
 
-class Walk:
+class LayerWalk:
     """One comparison of an upper layer with the image below it."""
 
     def __init__(self, marks: Marks, skip: Callable[[bytes], bool] | None = None) -> None:
@@ -64,25 +64,25 @@ class Walk:
         self._marks = marks
         self._skip = skip or (lambda _: False)
 
-    def run(self, upper: bytes, image: tuple[bytes, ...], under: list[bytes]) -> Iterator[Change]:
+    def run(self, upper: bytes, image: tuple[bytes, ...], under: list[bytes]) -> Iterator[LayerChange]:
         """Candidates at and below the path of components `under`."""
         root = look(upper)
         if root is None:
             raise FileNotFoundError(f"no upper layer at {upper!r}")
-        with entered(root) as held:
-            yield from self._folder(_Here(b"", 0, held, image, hidden=False), tuple(under))
+        with hold_open(root) as directory:
+            yield from self._folder(_WalkPosition(b"", 0, directory, image, hidden=False), tuple(under))
 
-    def _folder(self, here: _Here, rest: tuple[bytes, ...]) -> Iterator[Change]:
+    def _folder(self, here: _WalkPosition, rest: tuple[bytes, ...]) -> Iterator[LayerChange]:
         if rest:
             yield from self._name(here, rest[0], rest[1:])
             return
-        names = set(listed(here.upper)) if here.upper else set()
+        names = set(list_names(here.upper)) if here.upper else set()
         if here.hidden:
             names |= self._marks.names(here.image)
         for name in sorted(names):
             yield from self._name(here, name, ())
 
-    def _name(self, here: _Here, name: bytes, rest: tuple[bytes, ...]) -> Iterator[Change]:
+    def _name(self, here: _WalkPosition, name: bytes, rest: tuple[bytes, ...]) -> Iterator[LayerChange]:
         top = look(join(here.upper, name)) if here.upper else None
         whiteout = top is not None and self._marks.whiteout(top)
         if top is None and not here.hidden:
@@ -97,11 +97,13 @@ class Walk:
         folder = bool(before and before[0].is_dir) or bool(after and after.is_dir)
         cut = self._skip(name) or (folder and (here.level >= _LEVELS or len(path) > _PATH_BYTES))
         if not rest:
-            yield Change(path, before[0] if before else None, after, cut)
+            yield LayerChange(path, before[0] if before else None, after, cut)
         if folder and not cut:
-            yield from self._below(_Here(path, here.level + 1, None, (), here.hidden), before, after, rest)
+            yield from self._below(_WalkPosition(path, here.level + 1, None, (), here.hidden), before, after, rest)
 
-    def _below(self, here: _Here, before: list[Node], after: Node | None, rest: tuple[bytes, ...]) -> Iterator[Change]:
+    def _below(
+        self, here: _WalkPosition, before: list[Node], after: Node | None, rest: tuple[bytes, ...]
+    ) -> Iterator[LayerChange]:
         image = tuple(node.where for node in before) if before and before[0].is_dir else ()
         if after is None or not after.is_dir:
             yield from self._folder(here._replace(image=image, hidden=True), rest)
@@ -109,8 +111,8 @@ class Walk:
         hidden = here.hidden or self._marks.opaque(after)
         with contextlib.ExitStack() as stack:
             try:
-                held = stack.enter_context(entered(after))
+                directory = stack.enter_context(hold_open(after))
             except (FileNotFoundError, NotADirectoryError):
                 # It was there a moment ago: what runs in the sandbox has moved on.
-                held = None
-            yield from self._folder(here._replace(upper=held, image=image, hidden=hidden), rest)
+                directory = None
+            yield from self._folder(here._replace(upper=directory, image=image, hidden=hidden), rest)

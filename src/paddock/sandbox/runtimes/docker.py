@@ -45,23 +45,23 @@ class Docker:
         if os.geteuid() != 0:
             return "needs root, to join a container's namespaces: use apptainer or bubblewrap, or sudo"
         try:
-            driver = _ask(["info", "--format", "{{.Driver}}"], _ANSWER_S).strip()
+            driver = _docker_blocking(["info", "--format", "{{.Driver}}"], _ANSWER_S).strip()
         except (OSError, subprocess.SubprocessError) as error:
-            return f"no daemon answers ({_said(error)}): systemctl start docker"
+            return f"no daemon answers ({_error_text(error)}): systemctl start docker"
         return None if driver == DRIVER else f"its storage driver is {driver}: start dockerd --storage-driver {DRIVER}"
 
     def version(self) -> str:
-        return _ask(["version", "--format", "{{.Server.Version}}"], _ANSWER_S).strip()
+        return _docker_blocking(["version", "--format", "{{.Server.Version}}"], _ANSWER_S).strip()
 
-    async def begin(self, wish: RuntimeRequest) -> RuntimeStart:
-        image = await self._image(wish.image, wish.folder)
-        name, program = _name(wish.sandbox_id), wish.folder / "init"
+    async def begin(self, request: RuntimeRequest) -> RuntimeStart:
+        image = await self._image(request.image, request.folder)
+        name, program = _name(request.sandbox_id), request.folder / "init"
         pid1.write(str(program))
-        user, limits = f"{wish.payload_id}:{wish.payload_id}", wish.spec.limits
+        user, limits = f"{request.payload_id}:{request.payload_id}", request.spec.limits
         await _docker(
             *("run", "--detach", "--interactive", "--pull", "never", "--name", name, "--network", "none"),
-            *("--label", f"{OWNER_LABEL}={wish.owner_id}", "--label", f"paddock.sandbox={wish.sandbox_id}"),
-            *("--user", user, "--hostname", wish.spec.hostname, "--log-driver", "none", "--restart", "no"),
+            *("--label", f"{OWNER_LABEL}={request.owner_id}", "--label", f"paddock.sandbox={request.sandbox_id}"),
+            *("--user", user, "--hostname", request.spec.hostname, "--log-driver", "none", "--restart", "no"),
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--workdir", "/"),
             *(["--memory", f"{limits.memory_mib}m"] if limits.memory_mib else []),
             *(["--pids-limit", str(limits.pids)] if limits.pids else []),
@@ -73,11 +73,11 @@ class Docker:
             if not pid or not os.path.exists(f"/proc/{pid}/ns/pid"):  # noqa: ASYNC240, PTH110 - the kernel's, at once
                 raise SandboxError(f"its container ended at once, or is not on this machine: {container['State']}")
         except BaseException:
-            await self.end(wish.sandbox_id)
+            await self.end(request.sandbox_id)
             raise
         engine_layer = layers["LowerDir"].split(":")[0]
-        begun = {"pid": pid, "program": str(program), "engine_layer": engine_layer}
-        plan = {"container": begun, "upper": layers["UpperDir"]}
+        joined = {"pid": pid, "program": str(program), "engine_layer": engine_layer}
+        plan = {"container": joined, "upper": layers["UpperDir"]}
         return RuntimeStart(plan, upper=Path(layers["UpperDir"]))
 
     async def status(self, sandbox_id: str) -> int | None:
@@ -96,13 +96,13 @@ class Docker:
 
     def clean(self, owner_id: str) -> list[str]:
         try:
-            names = _ask(
+            names = _docker_blocking(
                 ["ps", "--all", "--filter", f"label={OWNER_LABEL}={owner_id}", "--format", "{{.Names}}"], _ANSWER_S
             ).split()
             if names:
-                _ask(["rm", "--force", *names], _CLEAN_S)
+                _docker_blocking(["rm", "--force", *names], _CLEAN_S)
         except subprocess.SubprocessError as error:
-            raise OSError(f"docker: {_said(error)}") from error
+            raise OSError(f"docker: {_error_text(error)}") from error
         return [f"container {name}" for name in names]
 
     async def _image(self, image: LocalImage, folder: Path) -> str:
@@ -114,13 +114,13 @@ class Docker:
         return tag
 
 
-async def _import(layers: Sequence[Path], place: Path, tag: str) -> None:
+async def _import(layers: Sequence[Path], mount_point: Path, tag: str) -> None:
     if len(layers) == 1:
         packing = ["tar", "--numeric-owner", "-C", str(layers[0]), "-cf", "-", "."]
     else:
-        lower = ":".join(_escaped(str(layer)) for layer in reversed(layers))
+        lower = ":".join(_escape(str(layer)) for layer in reversed(layers))
         options = f"ro,userxattr,lowerdir={lower}"
-        packing = ["unshare", "--mount", "--", "sh", "-c", _PACK, "sh", options, str(place)]
+        packing = ["unshare", "--mount", "--", "sh", "-c", _PACK, "sh", options, str(mount_point)]
     read, write = os.pipe2(os.O_CLOEXEC)
     try:
         packer = await asyncio.create_subprocess_exec(*packing, stdout=write, stderr=asyncio.subprocess.PIPE)
@@ -136,19 +136,19 @@ async def _import(layers: Sequence[Path], place: Path, tag: str) -> None:
         os.close(read)
         if write >= 0:
             os.close(write)
-    said = (await packer.communicate())[1]
+    text = (await packer.communicate())[1]
     if packer.returncode:
         await _docker("rmi", tag)
-        raise SandboxError(f"packing an image for docker failed: {said.decode(errors='replace')}", kind="docker")
+        raise SandboxError(f"packing an image for docker failed: {text.decode(errors='replace')}", kind="docker")
 
 
-def _escaped(path: str) -> str:
+def _escape(path: str) -> str:
     """As overlayfs reads paths in its options."""
     return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
 async def _docker(*words: str, stdin: int = asyncio.subprocess.DEVNULL) -> bytes:
-    """What it says; SandboxError with its last words where it fails."""
+    """Run docker; its output, or SandboxError with the end of its error output."""
     process = await asyncio.create_subprocess_exec(
         "docker", *words, stdin=stdin, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -164,17 +164,17 @@ async def _docker(*words: str, stdin: int = asyncio.subprocess.DEVNULL) -> bytes
     return out.strip()
 
 
-def _ask(words: list[str], timeout_s: float) -> str:
-    """In a thread."""
+def _docker_blocking(words: list[str], timeout_s: float) -> str:
+    """Run docker, blocking: for threads; its output."""
     done = subprocess.run(
         ["docker", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=True
     )
     return done.stdout
 
 
-def _said(error: Exception) -> str:
-    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-    return str(said).strip().splitlines()[-1] if str(said).strip() else type(error).__name__
+def _error_text(error: Exception) -> str:
+    text = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+    return str(text).strip().splitlines()[-1] if str(text).strip() else type(error).__name__
 
 
 def _name(sandbox_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What a runtime is to the provider: it begins a sandbox, which a keeper then joins.
+"""The protocol of container runtimes: a runtime starts a sandbox, which a keeper then joins.
 
 Law     the payload is the payload's user and nobody else: uid 0 of a user namespace without rights over the host, in
         pid, mount, network, IPC and UTS namespaces of its own, without a capability. The keeper makes the rest the same
@@ -16,11 +16,11 @@ from paddock.sandbox.records import RuntimeName, SandboxSpec
 from paddock.types import JsonObject
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of every runtime's program: what ours says of this machine is not for the inside."""
+"""PATH of every runtime's program: this process's own would show the host inside."""
 
 
 class RuntimeRequest(NamedTuple):
-    """A sandbox to be begun."""
+    """What a runtime needs to start a sandbox."""
 
     sandbox_id: str
     owner_id: str
@@ -32,7 +32,7 @@ class RuntimeRequest(NamedTuple):
 
 
 class RuntimeStart(NamedTuple):
-    """What the keeper is told, and where the sandbox's writes go."""
+    """What a runtime adds to the keeper's start message, and where the sandbox's writes go."""
 
     plan: JsonObject
     """Added to the start message: see `keeper.launch.Plan`."""
@@ -55,13 +55,13 @@ class ContainerRuntime(Protocol):
         """Changes when the program does."""
         ...
 
-    async def begin(self, wish: RuntimeRequest) -> RuntimeStart:
-        """SandboxError where it refuses; nothing of it stays then."""
+    async def begin(self, request: RuntimeRequest) -> RuntimeStart:
+        """Start a sandbox; SandboxError where the runtime refuses, and nothing of it stays then."""
         ...
 
     async def status(self, sandbox_id: str) -> int | None:
-        """Exit code, as a shell says it, of a first process that is no child of the keeper's and has ended; None: it is
-        one, or nobody knows."""
+        """Exit code, as a shell reports it, of a first process that has ended and is no child of the keeper's; None: it
+        is one, or the code is unknown."""
         ...
 
     async def end(self, sandbox_id: str) -> None:
@@ -104,9 +104,9 @@ class OverlayRuntime:
     def lay_out(self, folder: Path) -> None:
         """Write what it needs into the sandbox's folder, readable by all."""
 
-    async def begin(self, wish: RuntimeRequest) -> RuntimeStart:
-        self.lay_out(wish.folder)
-        command = self.command(wish.spec)
+    async def begin(self, request: RuntimeRequest) -> RuntimeStart:
+        self.lay_out(request.folder)
+        command = self.command(request.spec)
         environment = {"PATH": PATH, "HOME": "{folder}", "LANG": "C.UTF-8", **self.environment()}
         program = self.find() or self.program
         return RuntimeStart({"runtime": [program, *command[1:]], "runtime_env": environment})

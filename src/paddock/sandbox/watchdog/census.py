@@ -1,4 +1,4 @@
-"""One pass over the processes of the machine, for all sandboxes at once: who belongs to which.
+"""One pass over the processes of the machine that finds which sandbox each belongs to.
 
 Belongs by pid namespace, which no process can leave: a daemon that forked twice, a new session, a command that joined
         from outside all count. Where a namespace can't be read (another user's process), a process belongs where its
@@ -46,16 +46,16 @@ class Census:
 
     def take(self) -> dict[int, list[int]]:
         """Process ids by key, for every key."""
-        found: dict[int, list[int]] = {root: [] for root in self._watched}
-        known, adopted = self._inode, self._adopted
-        seen: dict[int, int] = {}
+        members: dict[int, list[int]] = {root: [] for root in self._watched}
+        inodes, adopted = self._inode, self._adopted
+        inodes_now: dict[int, int] = {}
         roots: dict[int, int] = {}
         unread: list[int] = []
         for pid in proc.pids():
-            inode = known.get(pid)
+            inode = inodes.get(pid)
             if not inode:
                 inode = proc.pid_namespace(pid) or 0
-            seen[pid] = inode
+            inodes_now[pid] = inode
             if not inode:
                 unread.append(pid)
                 continue
@@ -63,17 +63,17 @@ class Census:
             if root is None:
                 root = roots[inode] = self._namespaces.root_of(inode, pid)
             if root:
-                found[root].append(pid)
-        self._inode = seen
+                members[root].append(pid)
+        self._inode = inodes_now
         self._namespaces.keep_only(roots)
         self._adopted = {pid: adopted[pid] for pid in unread if pid in adopted}
         for pid in unread:
             if root := self._root_by_ancestor(pid, roots):
-                found[root].append(pid)
-        return found
+                members[root].append(pid)
+        return members
 
     def belongs(self, pid: int, root: int) -> bool:
-        """Now, and not when it was last seen."""
+        """Whether a process is in that sandbox at the moment, whatever the last pass found."""
         inode = proc.pid_namespace(pid)
         if inode is None:
             self._adopted.pop(pid, None)
@@ -94,9 +94,9 @@ class Census:
             if inode := self._inode.get(at, 0):
                 root = roots.get(inode) or self._namespaces.root_of(inode, at)
                 break
-            known = proc.times(at)
-            if known is None or known.parent <= 1:
+            times = proc.times(at)
+            if times is None or times.parent <= 1:
                 break
-            at = known.parent
+            at = times.parent
         self._adopted[pid] = root
         return root

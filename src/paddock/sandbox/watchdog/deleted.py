@@ -1,10 +1,10 @@
-"""Files that are deleted and still held: they lie on the disk, and in no folder.
+"""Disk use of files that are deleted and still open: they take blocks of the disk, and are in no folder.
 
 Found   through the descriptors of each thread (one may have a table of its own), and, where we are root, through
         mappings (`map_files` is open to root alone).
 Which   have no link left, and are on the sandbox's own overlay: files that are memory (`/dev/shm`, memfd) are not, nor
         those of a process that came to have the id of one of the sandbox's. Counted once each, by allocated blocks.
-Unseen  a file whose last descriptor is on its way through a unix socket; where we are not root, one that is held by
+Missed  a file whose last descriptor is on its way through a unix socket; where we are not root, one that is held by
         nothing but a mapping.
 """
 
@@ -58,9 +58,9 @@ class _Search:
         self._most_bytes = most_bytes
 
     def descriptors(self, pid: int, devices: set[int]) -> None:
-        for thread in _listed(f"/proc/{pid}/task"):
+        for thread in _list_names(f"/proc/{pid}/task"):
             folder = f"/proc/{pid}/task/{thread}/fd"
-            names = _listed(folder)
+            names = _list_names(folder)
             self.looks += len(names)
             if self._ended():
                 return
@@ -90,7 +90,7 @@ class _Search:
             self.bytes += status.st_blocks * 512
 
 
-def _listed(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

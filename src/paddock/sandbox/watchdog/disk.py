@@ -24,7 +24,7 @@ class DiskUse(NamedTuple):
     """False: folders are nested so deep, and so many, that not all were counted."""
 
 
-class _Walk:
+class _DiskWalk:
     def __init__(self, most_files: float) -> None:
         self._most_files = most_files
         self.bytes = 0
@@ -78,23 +78,23 @@ class _Walk:
     def _count(self, entry: "os.DirEntry[str]") -> bool:
         """Whether it is a folder."""
         try:
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except OSError:
             return False
-        is_folder = stat.S_ISDIR(found.st_mode)
+        is_folder = stat.S_ISDIR(status.st_mode)
         self.files += 1
-        if found.st_nlink > 1 and not is_folder:
-            key = (found.st_dev, found.st_ino)
+        if status.st_nlink > 1 and not is_folder:
+            key = (status.st_dev, status.st_ino)
             if key in self._linked:
                 return False
             self._linked.add(key)
-        self.bytes += found.st_blocks * 512
+        self.bytes += status.st_blocks * 512
         return is_folder
 
 
 def disk_use(folder: str | os.PathLike[str], *, most_files: float = float("inf")) -> DiskUse:
     """Nothing where the folder is gone; the walk ends once it has counted more than `most_files`."""
-    walk = _Walk(most_files)
+    walk = _DiskWalk(most_files)
     try:
         walk.deep.append(os.open(folder, FLAGS))
     except OSError:

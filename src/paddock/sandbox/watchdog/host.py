@@ -17,8 +17,8 @@ class HostMemory(NamedTuple):
 
 def host_memory() -> HostMemory:
     table = read_file("/proc/meminfo") or b""
-    found = {}
+    figures = {}
     for line in table.splitlines():
         name, _, rest = line.partition(b":")
-        found[name] = int(rest.split()[0]) * 1024
-    return HostMemory(found.get(b"MemTotal", 0), found.get(b"MemAvailable", 0), found.get(b"SwapTotal", 0))
+        figures[name] = int(rest.split()[0]) * 1024
+    return HostMemory(figures.get(b"MemTotal", 0), figures.get(b"MemAvailable", 0), figures.get(b"SwapTotal", 0))

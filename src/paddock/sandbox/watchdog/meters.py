@@ -17,18 +17,18 @@ from typing import Protocol
 
 from paddock.sandbox.cgroups import Cgroup
 from paddock.sandbox.watchdog import proc
-from paddock.sandbox.watchdog.watched import Use
+from paddock.sandbox.watchdog.watched_sandbox import ResourceUse
 
 EXACT_SHARE = 0.6
-"""Of the threshold: from here on exact figures are worth their price."""
+"""Share of the threshold from which exact figures are worth their cost."""
 EXACT_EVERY_S = 2.0
-"""Exact figures hold so long, corrected by the growth of the cheap ones, while these stay below the threshold."""
+"""Seconds that exact figures hold, corrected by the growth of the cheap ones, while these are below the threshold."""
 
 
-class Meter(Protocol):
+class UsageMeter(Protocol):
     """Not safe for threads."""
 
-    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> Use:
+    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> ResourceUse:
         """`cpu`: count CPU seconds too; otherwise they may be those of the last time."""
         ...
 
@@ -36,13 +36,13 @@ class Meter(Protocol):
 
 
 class CgroupMeter:
-    """Neither `members` nor `cpu` is asked: all it tells costs next to nothing."""
+    """Reads a cgroup's counters; `members` and `cpu` are ignored, because every figure is cheap."""
 
     def __init__(self, cgroup: Cgroup) -> None:
         self._cgroup = cgroup
 
-    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> Use:
-        return Use(self._cgroup.memory(), self._cgroup.pids(), self._cgroup.cpu_s())
+    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> ResourceUse:
+        return ResourceUse(self._cgroup.memory(), self._cgroup.pids(), self._cgroup.cpu_s())
 
     def close(self) -> None:
         self._cgroup.close()
@@ -57,10 +57,10 @@ class ProcessMeter:
         self._resident = proc.resident_and_swapped if swap else proc.resident
         self._mounts = _open_mounts(inside_pid, tmpfs)
         self._exact = 0
-        self._highest_then = 0
+        self._highest_at_exact = 0
         self._exact_at: float | None = None
 
-    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> Use:
+    def use(self, members: Sequence[int], now: float, *, cpu: bool) -> ResourceUse:
         total = private = 0
         for pid in members:
             if pages := self._resident(pid):
@@ -69,29 +69,29 @@ class ProcessMeter:
         files = self._tmpfs_bytes()
         memory = private + files
         if self._threshold is not None and total + files >= EXACT_SHARE * self._threshold:
-            memory = self._exactly(members, total + files, files, now)
+            memory = self._proportional_bytes(members, total + files, files, now)
         if cpu:
             self._cpu_s = max(self._cpu_s, sum(found.cpu_s for pid in members if (found := proc.times(pid))))
-        return Use(memory, len(members), self._cpu_s)
+        return ResourceUse(memory, len(members), self._cpu_s)
 
     def close(self) -> None:
         for fd in self._mounts:
             os.close(fd)
         self._mounts = []
 
-    def _exactly(self, members: Sequence[int], highest: int, files: int, now: float) -> int:
-        guess = self._exact + max(0, highest - self._highest_then)
+    def _proportional_bytes(self, members: Sequence[int], highest: int, files: int, now: float) -> int:
+        guess = self._exact + max(0, highest - self._highest_at_exact)
         fresh = self._exact_at is not None and now - self._exact_at < EXACT_EVERY_S
         if fresh and self._threshold is not None and guess < EXACT_SHARE * self._threshold:
             return guess
         private = shared = 0
         for pid in members:
-            if found := proc.exact(pid):
+            if found := proc.proportional(pid):
                 private += found.private
                 shared += found.shared
             else:
-                private += proc.charged(pid)
-        self._exact, self._highest_then, self._exact_at = private + max(shared, files), highest, now
+                private += proc.charged_bytes(pid)
+        self._exact, self._highest_at_exact, self._exact_at = private + max(shared, files), highest, now
         return self._exact
 
     def _tmpfs_bytes(self) -> int:

@@ -18,7 +18,7 @@ DEEPEST = 33
 """The kernel allows 32 levels."""
 
 
-class _Held(NamedTuple):
+class _NamespaceFd(NamedTuple):
     fd: int
     root: int
     """Inode of the watched namespace above it; 0: none."""
@@ -29,7 +29,7 @@ class Namespaces:
 
     def __init__(self) -> None:
         self._roots: dict[int, int] = {}
-        self._below: dict[int, _Held] = {}
+        self._below: dict[int, _NamespaceFd] = {}
 
     def add(self, pid: int) -> int | None:
         """Watch the namespace that `pid` is in: its inode; None where it can't be read."""
@@ -66,7 +66,7 @@ class Namespaces:
             return 0  # another process has that id by now
         root = self._climb(fd)
         if len(self._below) < MOST_HELD:
-            self._below[inode] = _Held(fd, root)
+            self._below[inode] = _NamespaceFd(fd, root)
         else:
             os.close(fd)
         return root

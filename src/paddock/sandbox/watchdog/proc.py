@@ -17,7 +17,7 @@ _EXITING = 0x4
 """Of a process's flags."""
 
 
-class Resident(NamedTuple):
+class ResidentMemory(NamedTuple):
     """What `statm` says."""
 
     total: int
@@ -26,7 +26,7 @@ class Resident(NamedTuple):
     """Without mapped files and shared memory; pages shared with a parent since a fork count in both."""
 
 
-class Exact(NamedTuple):
+class ProportionalMemory(NamedTuple):
     """Shares of pages: what several processes map is divided between them."""
 
     private: int
@@ -35,7 +35,7 @@ class Exact(NamedTuple):
     """Shared memory and mapped files of a tmpfs."""
 
 
-class Times(NamedTuple):
+class ProcessTimes(NamedTuple):
     started: int
     """Clock ticks since boot."""
     cpu_s: float
@@ -69,44 +69,44 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name[0] in "123456789"]  # noqa: PTH208 - names are all
 
 
-def resident(pid: int) -> Resident | None:
+def resident(pid: int) -> ResidentMemory | None:
     text = read_file(f"/proc/{pid}/statm", 128)
     if not text:
         return None
     fields = text.split(None, 3)
     total, shared = int(fields[1]), int(fields[2])
-    return Resident(total * PAGE_BYTES, (total - shared) * PAGE_BYTES)
+    return ResidentMemory(total * PAGE_BYTES, (total - shared) * PAGE_BYTES)
 
 
-def resident_and_swapped(pid: int) -> Resident | None:
-    """As `resident`, where a machine swaps: slower, and pages that were swapped out count."""
+def resident_and_swapped(pid: int) -> ResidentMemory | None:
+    """As `resident`, for a machine with swap: slower, and pages that were swapped out count."""
     table = read_file(f"/proc/{pid}/status")
     if not table:
         return None
     swapped = _kib(table, b"VmSwap:")
-    return Resident(_kib(table, b"VmRSS:") + swapped, _kib(table, b"RssAnon:") + swapped)
+    return ResidentMemory(_kib(table, b"VmRSS:") + swapped, _kib(table, b"RssAnon:") + swapped)
 
 
-def charged(pid: int) -> int:
+def charged_bytes(pid: int) -> int:
     """Anonymous, shared and swapped out memory of one process, what it shares with others counted whole."""
     table = read_file(f"/proc/{pid}/status") or b""
     return sum(_kib(table, name) for name in (b"RssAnon:", b"RssShmem:", b"VmSwap:"))
 
 
-def exact(pid: int) -> Exact | None:
+def proportional(pid: int) -> ProportionalMemory | None:
     """None too where the kernel has no `smaps_rollup`, or it may not be read."""
     table = read_file(f"/proc/{pid}/smaps_rollup")
     if not table:
         return None
-    return Exact(_kib(table, b"Pss_Anon:") + _kib(table, b"SwapPss:"), _kib(table, b"Pss_Shmem:"))
+    return ProportionalMemory(_kib(table, b"Pss_Anon:") + _kib(table, b"SwapPss:"), _kib(table, b"Pss_Shmem:"))
 
 
-def times(pid: int) -> Times | None:
+def times(pid: int) -> ProcessTimes | None:
     text = read_file(f"/proc/{pid}/stat", 1024)
     if not text:
         return None
     fields = text[text.rindex(b")") + 2 :].split()
-    return Times(int(fields[19]), sum(map(int, fields[11:15])) / TICKS_PER_S, int(fields[1]))
+    return ProcessTimes(int(fields[19]), sum(map(int, fields[11:15])) / TICKS_PER_S, int(fields[1]))
 
 
 def is_doomed(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which process of a sandbox is killed for memory, and killing that one and no other.
+"""Chooses the process of a sandbox that is killed for memory, and kills that one and no other.
 
 Law     never the processes that hold the sandbox up; a session's shell only where nothing else is large; none at all
         where no process is large, for then its memory is not any process's.
@@ -27,9 +27,9 @@ def choose(sizes: Mapping[int, int], *, spare: Collection[int], large_bytes: flo
     return None
 
 
-def sizes_of(members: Sequence[int], keep: Collection[int]) -> dict[int, int]:
+def sizes_of(members: Sequence[int], protected: Collection[int]) -> dict[int, int]:
     """Bytes that each is charged with, without those that must live."""
-    return {pid: proc.charged(pid) for pid in members if pid not in keep}
+    return {pid: proc.charged_bytes(pid) for pid in members if pid not in protected}
 
 
 def identify(pid: int, memory_bytes: int) -> Victim | None:
@@ -57,11 +57,11 @@ def is_doomed(process: Process) -> bool:
 
 def lineage(pid: int, top: int) -> frozenset[int]:
     """`pid` and its ancestors up to `top`."""
-    found = {top}
-    while pid > 1 and pid not in found:
-        found.add(pid)
-        known = proc.times(pid)
-        if known is None:
+    pids = {top}
+    while pid > 1 and pid not in pids:
+        pids.add(pid)
+        times = proc.times(pid)
+        if times is None:
             break
-        pid = known.parent
-    return frozenset(found)
+        pid = times.parent
+    return frozenset(pids)

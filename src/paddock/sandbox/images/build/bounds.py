@@ -22,7 +22,7 @@ from paddock.sandbox.cgroups import Cgroup, find_cgroups
 from paddock.sandbox.failures import Budget, ImageInvalid
 from paddock.sandbox.images.unpack.limits import ImageLimits, limit_passed
 from paddock.sandbox.records import MemoryKill, SandboxLimits
-from paddock.sandbox.watchdog import Watchdog, Watched
+from paddock.sandbox.watchdog import Watchdog, WatchedSandbox
 
 _STEP = "build"
 _TMPFS = ("/tmp", "/mnt", "/dev")  # noqa: S108 - the sandbox's own
@@ -65,8 +65,8 @@ class Bounds:
         if self._passed.done():
             raise self._passed.result()
 
-    def _watched(self, pid: int) -> Watched:
-        return Watched(
+    def _watched(self, pid: int) -> WatchedSandbox:
+        return WatchedSandbox(
             sandbox_id=_STEP,
             limits=_sandbox_limits(self._limits),
             pid=pid,

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from paddock.sandbox.failures import SandboxError
 
 
-class Owner(NamedTuple):
-    """Who a layer belongs to."""
+class LayerOwner(NamedTuple):
+    """User and group that a layer belongs to."""
 
     uid: int
     gid: int
 
 
-def run_as(words: list[str], owner: Owner, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+def run_as(words: list[str], owner: LayerOwner, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
     """Run it to its end; SandboxError when it can't be started or takes too long."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     if owner.uid != 0:

@@ -1,20 +1,20 @@
 """When a sandbox's disk is looked at again: a pure function of what was found, and of what its disk has lost since."""
 
 from paddock.sandbox.records import SandboxLimits
-from paddock.sandbox.watchdog import DiskUse, Room, WatchdogSettings
-from paddock.sandbox.watchdog.room import Floor
-from paddock.sandbox.watchdog.walks import Walks
+from paddock.sandbox.watchdog import DiskUse, FreeSpace, WatchdogSettings
+from paddock.sandbox.watchdog.disk_floor import DiskFloor
+from paddock.sandbox.watchdog.walk_schedule import WalkSchedule
 
 MIB = 2**20
 LIMITS = SandboxLimits(disk_mib=1000, disk_files=1000)
-FREE = Room(50_000 * MIB, 100_000, 1)
+FREE = FreeSpace(50_000 * MIB, 100_000, 1)
 
 
-def walked(*, mib: float = 0, files: int = 0, took_s: float = 0.0) -> Walks:
+def walked(*, mib: float = 0, files: int = 0, took_s: float = 0.0) -> WalkSchedule:
     """At second 0."""
-    walks = Walks(LIMITS, WatchdogSettings(disk_period_s=5.0))
+    walks = WalkSchedule(LIMITS, WatchdogSettings(disk_period_s=5.0))
     assert walks.due(FREE, 0.0)
-    walks.walked(DiskUse(int(mib * MIB), files, True), FREE, -took_s, 0.0)
+    walks.record(DiskUse(int(mib * MIB), files, True), FREE, -took_s, 0.0)
     return walks
 
 
@@ -54,13 +54,13 @@ def test_open_files_are_looked_for_where_the_disk_has_lost_some_or_long_after() 
 
 def test_a_disk_without_a_number_of_files_is_no_reason() -> None:
     endless = FREE._replace(files=float("inf"))
-    walks = Walks(LIMITS, WatchdogSettings())
-    walks.walked(DiskUse(0, 0, True), endless, 0.0, 0.0)
+    walks = WalkSchedule(LIMITS, WatchdogSettings())
+    walks.record(DiskUse(0, 0, True), endless, 0.0, 0.0)
     assert not walks.due(endless, 1.0)
 
 
 def test_the_faster_a_disk_fills_the_sooner_it_is_asked_again() -> None:
-    floor = Floor(WatchdogSettings(period_s=1.0, host_disk_floor_mib=256))
+    floor = DiskFloor(WatchdogSettings(period_s=1.0, host_disk_floor_mib=256))
     assert floor.look([FREE], 0.0) == [] and floor.period_s == 1.0
     assert floor.look([FREE._replace(bytes=3000 * MIB)], 1.0) == [] and floor.period_s < 0.1
     (short,) = floor.look([FREE._replace(bytes=255 * MIB), FREE._replace(bytes=255 * MIB)], 1.1)
@@ -68,5 +68,5 @@ def test_the_faster_a_disk_fills_the_sooner_it_is_asked_again() -> None:
 
 
 def test_a_floor_of_nothing_is_none() -> None:
-    floor = Floor(WatchdogSettings(host_disk_floor_mib=0, host_disk_floor_files=0))
-    assert floor.look([Room(0, 0, 1)], 0.0) == []
+    floor = DiskFloor(WatchdogSettings(host_disk_floor_mib=0, host_disk_floor_files=0))
+    assert floor.look([FreeSpace(0, 0, 1)], 0.0) == []

@@ -11,11 +11,11 @@ import os
 from pathlib import Path
 
 from paddock.sandbox.failures import SandboxError
-from paddock.sandbox.layers.asowner import Owner, run_as
 from paddock.sandbox.layers.disk import remove_tree
 from paddock.sandbox.layers.marks import Attributes
+from paddock.sandbox.layers.privileges import LayerOwner, run_as
 
-_KEPT = "--preserve=mode,ownership,timestamps,links,xattr"
+_PRESERVE = "--preserve=mode,ownership,timestamps,links,xattr"
 _TIMEOUT_S = 1800.0
 _TRUSTED = "trusted.overlay."
 
@@ -27,21 +27,21 @@ def copy_upper(upper: Path, dest: Path, *, attributes: Attributes = "user") -> N
     (`trusted`) lies where only root can reach it: nothing may run in its sandbox meanwhile.
     """
     status = upper.lstat()
-    owner = Owner(status.st_uid, status.st_gid) if attributes == "user" else Owner(0, 0)
+    owner = LayerOwner(status.st_uid, status.st_gid) if attributes == "user" else LayerOwner(0, 0)
     dest.mkdir(mode=0o700)
     try:
         if os.geteuid() == 0:
             os.chown(dest, status.st_uid, status.st_gid)
-        _run(["cp", "-dRT", _KEPT, "--reflink=auto", "--sparse=always", "--", str(upper), str(dest)], owner)
+        _run(["cp", "-dRT", _PRESERVE, "--reflink=auto", "--sparse=always", "--", str(upper), str(dest)], owner)
         if attributes == "trusted":
-            _translate(dest)
+            _to_user_marks(dest)
     except BaseException:
         with contextlib.suppress(OSError):
             remove_tree(dest)
         raise
 
 
-def _translate(layer: Path) -> None:
+def _to_user_marks(layer: Path) -> None:
     """Marks of root's overlay into those of a user namespace's."""
     for folder, _, names in os.walk(layer):
         for path in (folder, *(os.path.join(folder, name) for name in names)):  # noqa: PTH118 - one call for each
@@ -56,8 +56,8 @@ def _translate(layer: Path) -> None:
                 os.removexattr(path, name, follow_symlinks=False)
 
 
-def _run(words: list[str], owner: Owner) -> None:
+def _run(words: list[str], owner: LayerOwner) -> None:
     done = run_as(words, owner, _TIMEOUT_S)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[-1000:]
-        raise SandboxError(f"copying a layer failed ({done.returncode}): {said}", kind="copy")
+        error_text = done.stderr.decode(errors="replace").strip()[-1000:]
+        raise SandboxError(f"copying a layer failed ({done.returncode}): {error_text}", kind="copy")

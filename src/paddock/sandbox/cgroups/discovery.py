@@ -1,4 +1,4 @@
-"""What this machine offers in control groups, found out by making one and entering it.
+"""Finds the control groups that this machine offers, by making one and entering it.
 
 v2 is taken where it has both memory and pids; else v1, which needs memory. Either takes cpu where it is, v1 pids,
 cpuacct and freezer too. A controller that is mounted but refuses us is as good as absent.
@@ -14,16 +14,18 @@ from typing import NamedTuple
 
 from paddock.sandbox.cgroups.group import Controller
 from paddock.sandbox.cgroups.kernel import CgroupKernel, read_text
-from paddock.sandbox.cgroups.trees import NEEDED, OURS, Cgroups, V1Cgroups, V2Cgroups, pass_down
+from paddock.sandbox.cgroups.trees import FOLDER, REQUIRED_CONTROLLERS, Cgroups, V1Cgroups, V2Cgroups, pass_down
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.records import SandboxLimits
 
 V1_CONTROLLERS: tuple[Controller, ...] = ("memory", "pids", "cpu", "cpuacct", "freezer")
 
 
-class Mount(NamedTuple):
+class CgroupMount(NamedTuple):
+    """A mounted cgroup hierarchy, as `mountinfo` lists it."""
+
     root: str
-    """What of the hierarchy is mounted."""
+    """The part of the hierarchy that is mounted."""
     point: Path
     kind: str
     options: list[str]
@@ -39,18 +41,20 @@ def find_cgroups(kernel: CgroupKernel | None = None, *, proc: Path = Path("/proc
     return None
 
 
-def _v2(mounts: list[Mount], proc: Path, kernel: CgroupKernel) -> Iterator[Cgroups]:
+def _v2(mounts: list[CgroupMount], proc: Path, kernel: CgroupKernel) -> Iterator[Cgroups]:
     for mount in mounts:
         if mount.kind != "cgroup2":
             continue
         for base in _lineage(mount, read_text(proc / "cgroup")):
-            if set(NEEDED) <= set(read_text(base / "cgroup.controllers").split()) and os.access(base, os.W_OK):
+            if set(REQUIRED_CONTROLLERS) <= set(read_text(base / "cgroup.controllers").split()) and os.access(
+                base, os.W_OK
+            ):
                 with contextlib.suppress(OSError):
                     pass_down(base, kernel)
                     yield V2Cgroups(base, kernel)
 
 
-def _lineage(mount: Mount, own: str) -> list[Path]:
+def _lineage(mount: CgroupMount, own: str) -> list[Path]:
     """The mount point and each cgroup below it down to our own, highest first."""
     path = next((line[3:] for line in own.splitlines() if line.startswith("0::")), "/")
     root = mount.root.rstrip("/")
@@ -61,7 +65,7 @@ def _lineage(mount: Mount, own: str) -> list[Path]:
     return [mount.point.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
 
 
-def _v1(mounts: list[Mount], kernel: CgroupKernel) -> Iterator[Cgroups]:
+def _v1(mounts: list[CgroupMount], kernel: CgroupKernel) -> Iterator[Cgroups]:
     points: dict[Controller, Path] = {}
     for name in V1_CONTROLLERS:
         for mount in mounts:
@@ -74,9 +78,9 @@ def _v1(mounts: list[Mount], kernel: CgroupKernel) -> Iterator[Cgroups]:
 def _may_make(point: Path, kernel: CgroupKernel) -> bool:
     """Our folder is there, or can be made; it stays: another process may be about to use it."""
     try:
-        kernel.mkdir(point / OURS)
+        kernel.mkdir(point / FOLDER)
     except FileExistsError:
-        return os.access(point / OURS, os.W_OK)
+        return os.access(point / FOLDER, os.W_OK)
     except OSError:
         return False
     return True
@@ -102,16 +106,16 @@ def _works(cgroups: Cgroups, kernel: CgroupKernel) -> bool:
     return True
 
 
-def _mounts(mountinfo: str) -> list[Mount]:
-    found = []
+def _mounts(mountinfo: str) -> list[CgroupMount]:
+    mounts = []
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         before, after = left.split(), right.split()
         if len(before) >= 5 and len(after) >= 3 and after[0] in ("cgroup", "cgroup2"):
-            found.append(Mount(before[3], Path(_plain(before[4])), after[0], after[2].split(",")))
-    return found
+            mounts.append(CgroupMount(before[3], Path(_unescape(before[4])), after[0], after[2].split(",")))
+    return mounts
 
 
-def _plain(path: str) -> str:
-    """A path as mountinfo writes it, without its octal escapes."""
+def _unescape(path: str) -> str:
+    """A path of mountinfo without its octal escapes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)

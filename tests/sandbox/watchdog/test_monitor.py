@@ -6,7 +6,7 @@ import pytest
 
 from paddock.sandbox.records import SandboxLimits
 from paddock.sandbox.watchdog import WatchdogSettings
-from paddock.sandbox.watchdog.case import Case, Exhausted
+from paddock.sandbox.watchdog.monitor import BudgetOverrun, SandboxMonitor
 
 pytestmark = pytest.mark.sandbox
 MIB = 2**20
@@ -47,12 +47,12 @@ def group(space: Any) -> Group:
 
 
 @pytest.fixture
-def case(space: Any, told: Any, group: Group) -> Case:
+def case(space: Any, told: Any, group: Group) -> SandboxMonitor:
     watched = told.watched(space, LIMITS, cgroup=group)
-    return Case(watched, SETTINGS, now=0.0, swap=False, belongs=lambda _: True)
+    return SandboxMonitor(watched, SETTINGS, now=0.0, swap=False, belongs=lambda _: True)
 
 
-def test_none_is_killed_for_what_another_had_a_moment_ago(case: Case, group: Group, space: Any) -> None:
+def test_none_is_killed_for_what_another_had_a_moment_ago(case: SandboxMonitor, group: Group, space: Any) -> None:
     group.figures_mib = [150, 40]
     assert case.look([], 0.0) == []
     space.say("alive")
@@ -63,12 +63,12 @@ def test_none_is_killed_for_what_another_had_a_moment_ago(case: Case, group: Gro
     assert "block = bytearray" in killed.command  # type: ignore[union-attr]
 
 
-def test_a_budget_is_not_used_up_by_memory_that_has_come_back(case: Case, group: Group) -> None:
+def test_a_budget_is_not_used_up_by_memory_that_has_come_back(case: SandboxMonitor, group: Group) -> None:
     group.figures_mib = [150, 150, 150, 40, 150, 40, 150, 150, 150, 150]
     assert len(case.look([], 0.0)) == 1
     assert case.look([], 2.0) == []
     assert case.look([], 4.0) == []
     assert case.look([], 6.0) == [], "the grace begins again"
     (event,) = case.look([], 7.5)
-    assert isinstance(event, Exhausted)
+    assert isinstance(event, BudgetOverrun)
     assert event.budget == "memory"

@@ -1,4 +1,4 @@
-"""What the watchdog is told about one sandbox, and what it tells back.
+"""A sandbox as the watchdog is given it, with the callbacks for what happens to it.
 
 Calls   come in the event loop and must not block, never after `unwatch` has returned; `on_exhausted` and `on_lost` come
         at most once, either of them, and nothing after.
@@ -20,7 +20,7 @@ def _none() -> Collection[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedSandbox:
     """A sandbox. Process ids are the host's."""
 
     sandbox_id: str
@@ -45,7 +45,7 @@ class Watched:
     """Processes killed only when nothing else is large: the shells of sessions."""
 
 
-class Use(NamedTuple):
+class ResourceUse(NamedTuple):
     """What a sandbox uses, at one look."""
 
     memory_bytes: int = 0
@@ -54,10 +54,10 @@ class Use(NamedTuple):
     cpu_s: float = 0.0
 
 
-class Reading(NamedTuple):
-    """What is known of a sandbox."""
+class UsageReading(NamedTuple):
+    """The last figures of a sandbox."""
 
-    use: Use
+    use: ResourceUse
     peak_memory_bytes: int
     disk: DiskUse
     memory_kills: int
