@@ -77,8 +77,8 @@ def patch(
     limits: PatchLimits | None = None,
 ) -> Patch:
     """Make the patch of the repository at `root`. `exclude`: gitignore patterns for files that the image's git does not
-    track. `scratch`: a folder for a private repository of about the patch's size, gone at the end; where this process is
-    killed meanwhile, whoever removes that folder removes it."""
+    track. `scratch`: a folder for a private repository of about the patch's size, which is removed at the end; where
+    this process is killed meanwhile, whoever removes that folder removes it."""
     limits = limits or PatchLimits()
     root_path = view.resolve(root)
     with private_repository(scratch) as repository:
