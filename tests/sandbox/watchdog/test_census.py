@@ -127,7 +127,7 @@ with subprocess.Popen(argv) as outer:
     key = census.add(int(first))
     while not {"sleep 72", "sleep 73"} <= set(map(proc.command, members := census.take()[key])):
         assert time.monotonic() < due
-    print(key > 0, all(map(proc.exact, members)), *sorted(map(proc.command, members))[1:], sep="|")
+    print(key > 0, all(map(proc.proportional, members)), *sorted(map(proc.command, members))[1:], sep="|")
     print(all(census.belongs(pid, key) for pid in members), census.belongs(os.getpid(), key), sep="|")
     outer.kill()
 """

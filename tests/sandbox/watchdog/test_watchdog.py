@@ -287,7 +287,7 @@ async def test_a_callback_that_raises_does_not_blind_the_watchdog(
     await dog.watch(type(watched)("first", watched.limits, first.pid, broken, broken, broken))
     await dog.watch(told.watched(second, limits(cpu_s=0.1), sandbox_id="second"))
     first.do("while :; do :; done")
-    await until(lambda: "could not be told" in caplog.text)
+    await until(lambda: "a callback of the provider failed" in caplog.text)
     second.do("while :; do :; done")
     await until(lambda: told.exhausted)
 
